@@ -1,0 +1,22 @@
+// Assertions: for our own bugs only, never for input, media or the environment (those are results, see result.hpp).
+// They are on where HOLDFAST_CHECKED is 1 (presets dev, asan, tsan, fuzz, crash) and cost nothing elsewhere: nothing
+// aborts in a user's process.
+#pragma once
+
+#if !defined(HOLDFAST_CHECKED)
+#define HOLDFAST_CHECKED 0
+#endif
+
+namespace holdfast::base {
+
+/// Prints the broken assertion to standard error and aborts. Called by HF_ASSERT alone.
+[[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;
+
+}  // namespace holdfast::base
+
+#if HOLDFAST_CHECKED
+#define HF_ASSERT(expression) \
+    ((expression) ? static_cast<void>(0) : ::holdfast::base::assertion_failed(#expression, __FILE__, __LINE__))
+#else
+#define HF_ASSERT(expression) static_cast<void>(sizeof(static_cast<bool>(expression)))
+#endif

@@ -1,0 +1,48 @@
+// Arithmetic that cannot wrap silently. Everything that comes from a caller or from media goes through here.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+namespace holdfast::base {
+
+/// a + b, or nothing where it does not fit 64 bits.
+[[nodiscard]] constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
+    std::uint64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? std::nullopt : std::optional{sum};
+}
+
+/// a * b, or nothing where it does not fit 64 bits.
+[[nodiscard]] constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint64_t b) noexcept {
+    std::uint64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? std::nullopt : std::optional{product};
+}
+
+/// value rounded up to a multiple of alignment (a power of two), or nothing where that does not fit 64 bits.
+[[nodiscard]] constexpr std::optional<std::uint64_t> checked_align_up(std::uint64_t value, std::uint64_t alignment) noexcept {
+    const auto sum = checked_add(value, alignment - 1);
+    return sum ? std::optional{*sum & ~(alignment - 1)} : std::nullopt;
+}
+
+/// value rounded up to a multiple of alignment (a power of two); the caller knows that it fits.
+[[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) noexcept {
+    return (value + alignment - 1) & ~(alignment - 1);
+}
+
+[[nodiscard]] constexpr std::uint64_t align_down(std::uint64_t value, std::uint64_t alignment) noexcept {
+    return value & ~(alignment - 1);
+}
+
+[[nodiscard]] constexpr bool is_aligned(std::uint64_t value, std::uint64_t alignment) noexcept {
+    return (value & (alignment - 1)) == 0;
+}
+
+[[nodiscard]] constexpr bool is_power_of_two(std::uint64_t value) noexcept { return std::has_single_bit(value); }
+
+/// ceil(a / b) for b > 0.
+[[nodiscard]] constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {
+    return a / b + (a % b != 0 ? 1 : 0);
+}
+
+}  // namespace holdfast::base

@@ -1,0 +1,76 @@
+#include "base/failure.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace holdfast::base {
+
+std::string_view to_string(failure_code code) noexcept {
+    static constexpr std::array<std::string_view, 24> names{
+        "none",          "invalid_argument", "not_a_heap",          "version_unsupported", "corrupt",
+        "missing",       "already_exists",   "not_found",           "locked",              "read_only",
+        "permission",    "no_space",         "address_taken",       "io",                  "type_mismatch",
+        "name_exists",   "promise_unavailable", "wrong_process",    "concurrent_modification", "poisoned",
+        "limit",         "out_of_memory",    "bad_address",         "unsupported",
+    };
+    const auto index = static_cast<std::size_t>(code);
+    return index < names.size() ? names.at(index) : std::string_view{"unknown"};
+}
+
+std::string failure::message() const {
+    std::string text{to_string(code)};
+    const auto add = [&text](std::string_view part) {
+        if (!part.empty()) {
+            text.append(": ").append(part);
+        }
+    };
+    add(path);
+    add(field);
+    if (!found.empty()) {
+        add("found " + found);
+    }
+    if (!expected.empty()) {
+        text.append(found.empty() ? ": " : ", ").append("expected ").append(expected);
+    }
+    add(hint);
+    if (os_error != 0) {
+        add(std::generic_category().message(os_error));
+    }
+    return text;
+}
+
+namespace {
+
+failure_code code_of_errno(int os_error) noexcept {
+    switch (os_error) {
+        case ENOSPC:
+        case EDQUOT: return failure_code::no_space;
+        case EACCES:
+        case EPERM: return failure_code::permission;
+        case EROFS: return failure_code::read_only;
+        case ENOENT:
+        case ENOTDIR: return failure_code::not_found;
+        case EEXIST: return failure_code::already_exists;
+        case ENOMEM: return failure_code::out_of_memory;
+        case EMFILE:
+        case ENFILE: return failure_code::limit;
+        case EOPNOTSUPP:
+        case ENOSYS: return failure_code::unsupported;
+        default: return failure_code::io;
+    }
+}
+
+}  // namespace
+
+failure os_failure(int os_error, std::string_view operation, std::string_view path) {
+    failure what;
+    what.code = code_of_errno(os_error);
+    what.path = path;
+    what.field = operation;
+    what.os_error = os_error;
+    return what;
+}
+
+}  // namespace holdfast::base

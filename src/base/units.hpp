@@ -1,0 +1,57 @@
+// Strong units: a page is not a byte, and an index is not a count. Conversions are named and explicit.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace holdfast::base {
+
+inline constexpr std::uint64_t kibibyte = 1024;
+inline constexpr std::uint64_t mebibyte = 1024 * kibibyte;
+inline constexpr std::uint64_t gibibyte = 1024 * mebibyte;
+inline constexpr std::uint64_t tebibyte = 1024 * gibibyte;
+
+/// The unit of dirty tracking, of extents and of the journal. A property of the format, not of the machine.
+inline constexpr std::uint64_t page_size = 4 * kibibyte;
+/// The unit of slabs: one slab fills one granule.
+inline constexpr std::uint64_t granule_size = 64 * kibibyte;
+inline constexpr std::uint64_t pages_per_granule = granule_size / page_size;
+inline constexpr std::uint64_t cache_line_size = 64;
+
+/// A 64-bit number with a unit. Same-unit arithmetic and comparison only.
+template <class Tag>
+struct quantity {
+    std::uint64_t value = 0;
+
+    constexpr auto operator<=>(const quantity&) const = default;
+    constexpr quantity& operator+=(quantity other) noexcept {
+        value += other.value;
+        return *this;
+    }
+    constexpr quantity& operator-=(quantity other) noexcept {
+        value -= other.value;
+        return *this;
+    }
+    friend constexpr quantity operator+(quantity a, quantity b) noexcept { return {a.value + b.value}; }
+    friend constexpr quantity operator-(quantity a, quantity b) noexcept { return {a.value - b.value}; }
+};
+
+/// Pages of the user space: both an index (from the heap's base) and a count; position + length = position.
+using pages = quantity<struct pages_tag>;
+/// Bytes from the heap's base (DESIGN section 2: names any byte of the heap, across all files).
+using heap_offset = quantity<struct heap_offset_tag>;
+/// Index of a 64 KiB granule from the heap's base.
+using granule = quantity<struct granule_tag>;
+
+[[nodiscard]] constexpr std::uint64_t to_bytes(pages count) noexcept { return count.value * page_size; }
+[[nodiscard]] constexpr pages pages_for(std::uint64_t bytes) noexcept {
+    return {bytes / page_size + (bytes % page_size != 0 ? 1 : 0)};
+}
+[[nodiscard]] constexpr heap_offset offset_of(pages position) noexcept { return {position.value * page_size}; }
+[[nodiscard]] constexpr heap_offset offset_of(granule position) noexcept { return {position.value * granule_size}; }
+[[nodiscard]] constexpr granule granule_of(heap_offset offset) noexcept { return {offset.value / granule_size}; }
+[[nodiscard]] constexpr granule granule_of(pages position) noexcept { return {position.value / pages_per_granule}; }
+[[nodiscard]] constexpr pages page_of(heap_offset offset) noexcept { return {offset.value / page_size}; }
+[[nodiscard]] constexpr pages first_page(granule position) noexcept { return {position.value * pages_per_granule}; }
+
+}  // namespace holdfast::base

@@ -1,0 +1,92 @@
+// Files as the heap sees them: every byte that reaches media by a system call goes through this interface.
+//
+// Why an interface and not the system calls themselves: the crash simulator (tests/simulator), the fault injector and the
+// recorder of the full-stack crash tests implement it too. A call costs microseconds anyway; a virtual dispatch is noise.
+//
+// Durability, the contract that the simulator models:
+//   - write_at, resize, allocate and punch_hole are durable when a later sync() of the same file returned success. Until then any
+//     subset of the written sectors may be on media.
+//   - creation, rename and removal of names are durable when a later sync_directory() of the directory returned success.
+//   - a process crash loses nothing that a call has completed.
+//   - a failed sync() says nothing about the data; the caller must not call it again and believe the second answer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace holdfast::persist {
+
+/// Names a place in our code that persists something, so that the simulator and the mutants can single it out.
+/// It must be a string literal, unique in the source: "commit.journal.sync".
+using site = const char*;
+
+enum class access_mode { read_only, read_write };
+
+/// An open file. Not thread-safe beyond what pread and pwrite are.
+class file {
+public:
+    file() = default;
+    file(const file&) = delete;
+    file& operator=(const file&) = delete;
+    virtual ~file() = default;
+
+    [[nodiscard]] virtual const std::string& path() const noexcept = 0;
+    /// Size in bytes.
+    virtual base::result<std::uint64_t> size() = 0;
+    /// Reads exactly buffer.size() bytes; a shorter file is a failure `corrupt` that says so.
+    virtual base::result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) = 0;
+    /// Writes exactly data.size() bytes, extending the file where needed.
+    virtual base::result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site where) = 0;
+    /// Writes the parts one after the other from offset on (pwritev); as write_at in all else.
+    virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts, site where) = 0;
+    /// Waits until all earlier writes of this file are durable (fdatasync: with the metadata needed to read them).
+    virtual base::result<void> sync(site where) = 0;
+    /// Sets the size; new bytes are a hole that reads as zero.
+    virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
+    /// Reserves space, so that later writes there cannot fail for lack of it. Extends the file where needed; existing content stays.
+    virtual base::result<void> allocate(std::uint64_t offset, std::uint64_t length, site where) = 0;
+    /// Gives the space back; the range reads as zero.
+    virtual base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site where) = 0;
+    /// Bytes charged by the file system.
+    virtual base::result<std::uint64_t> charged() = 0;
+    /// The descriptor for mmap and flock; -1 where there is none (simulator).
+    [[nodiscard]] virtual int native_handle() const noexcept = 0;
+};
+
+/// A file system, or a model of one. Thread-safe.
+class storage {
+public:
+    storage() = default;
+    storage(const storage&) = delete;
+    storage& operator=(const storage&) = delete;
+    virtual ~storage() = default;
+
+    /// Opens an existing file. `missing` where it is not there.
+    virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
+    /// Creates a file that must not exist (`already_exists` otherwise), mode 0644 and the umask.
+    virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
+    virtual base::result<bool> exists(const std::string& path) = 0;
+    virtual base::result<void> make_directory(const std::string& path, site where) = 0;
+    /// Names in a directory, sorted, without "." and "..".
+    virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
+    /// Replaces `to` atomically.
+    virtual base::result<void> rename(const std::string& from, const std::string& to, site where) = 0;
+    /// Removes a file or an empty directory; no failure where it is not there.
+    virtual base::result<void> remove(const std::string& path, site where) = 0;
+    /// Waits until the names in the directory are durable.
+    virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
+    /// Copies content from `source` into the new or empty `target`: shares blocks where the file system can (FICLONE, then
+    /// copy_file_range), and stays sparse where it cannot.
+    virtual base::result<void> copy_content(file& source, file& target, site where) = 0;
+};
+
+/// The kernel's file systems.
+[[nodiscard]] storage& posix_storage() noexcept;
+
+}  // namespace holdfast::persist
