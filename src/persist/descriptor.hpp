@@ -1,0 +1,39 @@
+// A file descriptor that is closed when its owner goes.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace holdfast::persist {
+
+/// Owns a file descriptor, or none (-1). Close errors are not reported: what must be durable has been synced before.
+class descriptor {
+public:
+    descriptor() = default;
+    explicit descriptor(int number) noexcept : number_(number) {}
+    descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    descriptor& operator=(descriptor&& other) noexcept {
+        if (this != &other) {
+            reset();
+            number_ = std::exchange(other.number_, -1);
+        }
+        return *this;
+    }
+    descriptor(const descriptor&) = delete;
+    descriptor& operator=(const descriptor&) = delete;
+    ~descriptor() { reset(); }
+
+    [[nodiscard]] int get() const noexcept { return number_; }
+    [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
+    void reset() noexcept {
+        if (number_ >= 0) {
+            ::close(std::exchange(number_, -1));
+        }
+    }
+
+private:
+    int number_ = -1;
+};
+
+}  // namespace holdfast::persist

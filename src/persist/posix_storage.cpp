@@ -1,0 +1,246 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "persist/descriptor.hpp"
+#include "persist/posix_io.hpp"
+#include "persist/storage.hpp"
+
+namespace holdfast::persist {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::os_failure;
+using base::result;
+
+constexpr mode_t new_file_mode = 0644;
+constexpr mode_t new_directory_mode = 0755;
+constexpr std::uint64_t stat_block_size = 512;
+
+class posix_file final : public file {
+public:
+    posix_file(std::string path, descriptor fd) noexcept : path_(std::move(path)), fd_(std::move(fd)) {}
+
+    [[nodiscard]] const std::string& path() const noexcept override { return path_; }
+    [[nodiscard]] int native_handle() const noexcept override { return fd_.get(); }
+    result<std::uint64_t> size() override { return size_of(fd_.get(), path_); }
+
+    result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) override {
+        return read_fully(fd_.get(), offset, buffer, path_);
+    }
+    result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site /*where*/) override {
+        return write_fully(fd_.get(), offset, data, path_);
+    }
+    result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
+                              site /*where*/) override {
+        return write_parts_fully(fd_.get(), offset, parts, path_);
+    }
+
+    result<void> sync(site /*where*/) override {
+        // The kernel reports a lost write once; the next fdatasync answers 0 although the data is gone. So the first
+        // failure stands for as long as this file is open.
+        if (sync_failure_) {
+            return *sync_failure_;
+        }
+        int answer = 0;
+        do {
+            answer = ::fdatasync(fd_.get());
+        } while (answer != 0 && errno == EINTR);
+        if (answer != 0) {
+            sync_failure_ = os_failure(errno, "fdatasync", path_);
+            return *sync_failure_;
+        }
+        return {};
+    }
+
+    result<void> resize(std::uint64_t bytes, site /*where*/) override { return set_size(fd_.get(), bytes, path_); }
+    result<void> allocate(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
+        return reserve_space(fd_.get(), offset, length, path_);
+    }
+    result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
+        return punch(fd_.get(), offset, length, path_);
+    }
+    result<std::uint64_t> charged() override {
+        struct stat status {};
+        if (::fstat(fd_.get(), &status) != 0) {
+            return os_failure(errno, "fstat", path_);
+        }
+        return static_cast<std::uint64_t>(status.st_blocks) * stat_block_size;
+    }
+
+private:
+    std::string path_;
+    descriptor fd_;
+    std::optional<failure> sync_failure_;
+};
+
+struct directory_closer {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+
+int open_uninterrupted(const std::string& path, int flags, mode_t mode = 0) noexcept {
+    int fd = -1;
+    do {
+        fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+std::string_view kind_of(mode_t mode) noexcept {
+    switch (mode & S_IFMT) {
+        case S_IFDIR: return "directory";
+        case S_IFIFO: return "pipe";
+        case S_IFSOCK: return "socket";
+        case S_IFCHR:
+        case S_IFBLK: return "device";
+        default: return "unknown";
+    }
+}
+
+/// Whoever put something else in the place of a file must get a message, not a read that blocks.
+result<void> check_is_regular(int fd, const std::string& path) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) {
+        return os_failure(errno, "fstat", path);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        failure what;
+        what.code = failure_code::corrupt;
+        what.path = path;
+        what.field = "file type";
+        what.found = kind_of(status.st_mode);
+        what.expected = "regular file";
+        return what;
+    }
+    return {};
+}
+
+class posix_storage_type final : public storage {
+public:
+    result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
+        // O_NONBLOCK: opening a pipe must not wait for its other end. It means nothing for regular files.
+        const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY;
+        descriptor fd{open_uninterrupted(path, flags)};
+        if (!fd.valid()) {
+            const int os_error = errno;
+            auto what = os_failure(os_error, "open", path);
+            if (os_error == ENOENT || os_error == ENOTDIR) {
+                what.code = failure_code::missing;
+            }
+            return what;
+        }
+        HF_TRY(check_is_regular(fd.get(), path));
+        return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
+    }
+
+    result<std::unique_ptr<file>> create(const std::string& path, site /*where*/) override {
+        descriptor fd{open_uninterrupted(path, O_RDWR | O_CREAT | O_EXCL, new_file_mode)};
+        if (!fd.valid()) {
+            return os_failure(errno, "create", path);
+        }
+        return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
+    }
+
+    result<bool> exists(const std::string& path) override {
+        struct stat status {};
+        if (::lstat(path.c_str(), &status) == 0) {
+            return true;
+        }
+        if (errno == ENOENT || errno == ENOTDIR) {
+            return false;
+        }
+        return os_failure(errno, "lstat", path);
+    }
+
+    result<void> make_directory(const std::string& path, site /*where*/) override {
+        if (::mkdir(path.c_str(), new_directory_mode) != 0) {
+            return os_failure(errno, "mkdir", path);
+        }
+        return {};
+    }
+
+    result<std::vector<std::string>> list(const std::string& directory) override {
+        const std::unique_ptr<DIR, directory_closer> stream{::opendir(directory.c_str())};
+        if (stream == nullptr) {
+            return os_failure(errno, "opendir", directory);
+        }
+        std::vector<std::string> names;
+        for (;;) {
+            errno = 0;
+            const dirent* entry = ::readdir(stream.get());  // NOLINT(concurrency-mt-unsafe): the stream is ours alone
+            if (entry == nullptr) {
+                break;
+            }
+            if (const std::string_view name{&entry->d_name[0]}; name != "." && name != "..") {
+                names.emplace_back(name);
+            }
+        }
+        if (errno != 0) {
+            return os_failure(errno, "readdir", directory);
+        }
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+
+    result<void> rename(const std::string& from, const std::string& to, site /*where*/) override {
+        if (::rename(from.c_str(), to.c_str()) != 0) {
+            return os_failure(errno, "rename to " + to, from);
+        }
+        return {};
+    }
+
+    result<void> remove(const std::string& path, site /*where*/) override {
+        if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) {
+            return {};
+        }
+        if (errno != EISDIR) {
+            return os_failure(errno, "unlink", path);
+        }
+        if (::rmdir(path.c_str()) == 0 || errno == ENOENT) {
+            return {};
+        }
+        return os_failure(errno, "rmdir", path);
+    }
+
+    result<void> sync_directory(const std::string& path, site /*where*/) override {
+        const descriptor fd{open_uninterrupted(path, O_RDONLY | O_DIRECTORY)};
+        if (!fd.valid()) {
+            return os_failure(errno, "open", path);
+        }
+        int answer = 0;
+        do {
+            answer = ::fsync(fd.get());
+        } while (answer != 0 && errno == EINTR);
+        if (answer != 0) {
+            return os_failure(errno, "fsync", path);
+        }
+        return {};
+    }
+
+    result<void> copy_content(file& source, file& target, site /*where*/) override {
+        HF_TRY_ASSIGN(const bool cloned, clone_blocks(source.native_handle(), target.native_handle(), target.path()));
+        if (cloned) {
+            return {};
+        }
+        return copy_sparse(source.native_handle(), source.path(), target.native_handle(), target.path());
+    }
+};
+
+}  // namespace
+
+storage& posix_storage() noexcept {
+    static posix_storage_type instance;
+    return instance;
+}
+
+}  // namespace holdfast::persist
