@@ -20,7 +20,8 @@ namespace holdfast::base {
 }
 
 /// value rounded up to a multiple of alignment (a power of two), or nothing where that does not fit 64 bits.
-[[nodiscard]] constexpr std::optional<std::uint64_t> checked_align_up(std::uint64_t value, std::uint64_t alignment) noexcept {
+[[nodiscard]] constexpr std::optional<std::uint64_t> checked_align_up(std::uint64_t value,
+                                                                      std::uint64_t alignment) noexcept {
     const auto sum = checked_add(value, alignment - 1);
     return sum ? std::optional{*sum & ~(alignment - 1)} : std::nullopt;
 }

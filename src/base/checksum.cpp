@@ -1,8 +1,8 @@
 #include "base/checksum.hpp"
 
-#include <xxhash.h>
-
 #include <new>
+
+#include <xxhash.h>
 
 namespace holdfast::base {
 

@@ -9,11 +9,30 @@ namespace holdfast::base {
 
 std::string_view to_string(failure_code code) noexcept {
     static constexpr std::array<std::string_view, 24> names{
-        "none",          "invalid_argument", "not_a_heap",          "version_unsupported", "corrupt",
-        "missing",       "already_exists",   "not_found",           "locked",              "read_only",
-        "permission",    "no_space",         "address_taken",       "io",                  "type_mismatch",
-        "name_exists",   "promise_unavailable", "wrong_process",    "concurrent_modification", "poisoned",
-        "limit",         "out_of_memory",    "bad_address",         "unsupported",
+        "none",
+        "invalid_argument",
+        "not_a_heap",
+        "version_unsupported",
+        "corrupt",
+        "missing",
+        "already_exists",
+        "not_found",
+        "locked",
+        "read_only",
+        "permission",
+        "no_space",
+        "address_taken",
+        "io",
+        "type_mismatch",
+        "name_exists",
+        "promise_unavailable",
+        "wrong_process",
+        "concurrent_modification",
+        "poisoned",
+        "limit",
+        "out_of_memory",
+        "bad_address",
+        "unsupported",
     };
     const auto index = static_cast<std::size_t>(code);
     return index < names.size() ? names.at(index) : std::string_view{"unknown"};

@@ -14,7 +14,7 @@ namespace holdfast::base {
 template <class T>
 class [[nodiscard]] result {
 public:
-    result(T value) : content_(std::in_place_index<0>, std::move(value)) {}            // NOLINT(google-explicit-constructor)
+    result(T value) : content_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
     result(failure what) : content_(std::in_place_index<1>, std::move(what)) {}  // NOLINT(google-explicit-constructor)
 
     [[nodiscard]] bool ok() const noexcept { return content_.index() == 0; }
@@ -80,11 +80,11 @@ private:
 // Hands a failure of `expression` to our own caller. Macros, because only a macro can return for its user.
 #define HF_CONCAT_2(a, b) a##b
 #define HF_CONCAT(a, b) HF_CONCAT_2(a, b)
-#define HF_TRY(expression)                                        \
-    do {                                                          \
-        if (auto hf_try_result = (expression); !hf_try_result) {  \
-            return std::move(hf_try_result).error();              \
-        }                                                         \
+#define HF_TRY(expression)                                       \
+    do {                                                         \
+        if (auto hf_try_result = (expression); !hf_try_result) { \
+            return std::move(hf_try_result).error();             \
+        }                                                        \
     } while (false)
 #define HF_TRY_ASSIGN_2(temporary, target, expression) \
     auto temporary = (expression);                     \

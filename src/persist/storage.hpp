@@ -1,12 +1,13 @@
 // Files as the heap sees them: every byte that reaches media by a system call goes through this interface.
 //
-// Why an interface and not the system calls themselves: the crash simulator (tests/simulator), the fault injector and the
-// recorder of the full-stack crash tests implement it too. A call costs microseconds anyway; a virtual dispatch is noise.
+// Why an interface and not the system calls themselves: the crash simulator (tests/simulator), the fault injector and
+// the recorder of the full-stack crash tests implement it too. A call costs microseconds anyway; a virtual dispatch is
+// noise.
 //
 // Durability, the contract that the simulator models:
-//   - write_at, resize, allocate and punch_hole are durable when a later sync() of the same file returned success. Until then any
-//     subset of the written sectors may be on media.
-//   - creation, rename and removal of names are durable when a later sync_directory() of the directory returned success.
+//   - write_at, resize, allocate and punch_hole are durable when a later sync() of the same file returned success.
+//     Until then any subset of the written sectors may be on media.
+//   - creation, rename and removal of names are durable when a later sync_directory() of the directory succeeded.
 //   - a process crash loses nothing that a call has completed.
 //   - a failed sync() says nothing about the data; the caller must not call it again and believe the second answer.
 #pragma once
@@ -44,12 +45,14 @@ public:
     /// Writes exactly data.size() bytes, extending the file where needed.
     virtual base::result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site where) = 0;
     /// Writes the parts one after the other from offset on (pwritev); as write_at in all else.
-    virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts, site where) = 0;
+    virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
+                                            site where) = 0;
     /// Waits until all earlier writes of this file are durable (fdatasync: with the metadata needed to read them).
     virtual base::result<void> sync(site where) = 0;
     /// Sets the size; new bytes are a hole that reads as zero.
     virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
-    /// Reserves space, so that later writes there cannot fail for lack of it. Extends the file where needed; existing content stays.
+    /// Reserves space, so that later writes there cannot fail for lack of it. Extends the file where needed; existing
+    /// content stays.
     virtual base::result<void> allocate(std::uint64_t offset, std::uint64_t length, site where) = 0;
     /// Gives the space back; the range reads as zero.
     virtual base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site where) = 0;
@@ -81,8 +84,8 @@ public:
     virtual base::result<void> remove(const std::string& path, site where) = 0;
     /// Waits until the names in the directory are durable.
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
-    /// Copies content from `source` into the new or empty `target`: shares blocks where the file system can (FICLONE, then
-    /// copy_file_range), and stays sparse where it cannot.
+    /// Copies content from `source` into the new or empty `target`: shares blocks where the file system can (FICLONE,
+    /// then copy_file_range), and stays sparse where it cannot.
     virtual base::result<void> copy_content(file& source, file& target, site where) = 0;
 };
 

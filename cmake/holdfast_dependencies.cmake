@@ -1,0 +1,35 @@
+# What we build upon. All of it is header-only for the library, so that the installed package needs Boost headers and
+# threads alone, and so that cross-compiling needs no foreign libraries.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+if(CMAKE_CROSSCOMPILING)
+    # The headers of the build machine that do not depend on its architecture, by name: all of /usr/include would hide the
+    # C library of the target.
+    set(HOLDFAST_HOST_INCLUDE /usr/include CACHE PATH "Where the headers boost, fmt, ... of the build machine lie")
+    set(cross_include ${CMAKE_BINARY_DIR}/cross-include)
+    file(MAKE_DIRECTORY ${cross_include})
+    foreach(name boost fmt CLI nlohmann xxhash.h xxh3.h)
+        if(EXISTS ${HOLDFAST_HOST_INCLUDE}/${name})
+            file(CREATE_LINK ${HOLDFAST_HOST_INCLUDE}/${name} ${cross_include}/${name} SYMBOLIC)
+        endif()
+    endforeach()
+    add_library(Boost::headers INTERFACE IMPORTED GLOBAL)
+    target_include_directories(Boost::headers INTERFACE ${cross_include})
+else()
+    find_package(Boost 1.81 REQUIRED)
+endif()
+
+# Tools for programs and tests, used as headers: fmt, CLI11, nlohmann-json.
+add_library(hf_third_party INTERFACE)
+target_compile_definitions(hf_third_party INTERFACE XXH_INLINE_ALL FMT_HEADER_ONLY)
+if(CMAKE_CROSSCOMPILING)
+    target_include_directories(hf_third_party SYSTEM INTERFACE ${cross_include})
+endif()
+
+if(HOLDFAST_BUILD_TESTS)
+    find_package(GTest REQUIRED)
+endif()
+if(HOLDFAST_BUILD_BENCH)
+    find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,40 @@
+# hf_flags: what every file of ours is compiled with. Never exported: a user's flags are the user's business.
+add_library(hf_flags INTERFACE)
+target_compile_definitions(
+    hf_flags INTERFACE HOLDFAST_CHECKED=$<BOOL:${HOLDFAST_CHECKED}> HOLDFAST_MUTANTS=$<BOOL:${HOLDFAST_MUTANTS}>
+)
+target_link_libraries(hf_flags INTERFACE hf_third_party)
+
+set(common_warnings
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow
+    -Wconversion
+    -Wsign-conversion
+    -Wundef
+)
+set(cxx_warnings -Wnon-virtual-dtor -Wold-style-cast)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    list(APPEND common_warnings -Wthread-safety)
+    target_link_options(hf_flags INTERFACE -fuse-ld=lld)
+endif()
+if(HOLDFAST_WARNINGS_AS_ERRORS)
+    list(APPEND common_warnings -Werror)
+endif()
+target_compile_options(hf_flags INTERFACE ${common_warnings} "$<$<COMPILE_LANGUAGE:CXX>:${cxx_warnings}>")
+if(BUILD_SHARED_LIBS)
+    target_compile_options(hf_flags INTERFACE -fno-semantic-interposition)
+endif()
+
+if(HOLDFAST_SANITIZE)
+    add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
+endif()
+if(HOLDFAST_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(HOLDFAST_COVERAGE)
+    add_compile_options(-fprofile-instr-generate -fcoverage-mapping)
+    add_link_options(-fprofile-instr-generate)
+endif()

@@ -1,0 +1,141 @@
+# Tests. Each carries labels; `scripts/test.sh` runs, of every preset, those that carry the label `suite`, which is added
+# here: a preset names the labels it runs (HOLDFAST_SUITE_LABELS, empty: all) and those it leaves to another preset
+# (HOLDFAST_SUITE_EXCLUDE). The target `suite` builds just these.
+#
+# Labels in use: unit (also the default), thread, fault, crash (simulator, mutants), killcrash, powerloss, package, compile,
+# lint, smoke (benchmarks and examples, shortest form), fuzz, soak (by hand only).
+set(HOLDFAST_SUITE_LABELS "" CACHE STRING "Labels of the tests that this preset runs in the suite; empty: all")
+set(HOLDFAST_SUITE_EXCLUDE "soak" CACHE STRING "Labels of the tests that this preset does not run in the suite")
+set(HOLDFAST_TEST_PREFIX "" CACHE STRING "Put before the name of every test")
+if(NOT TARGET suite)
+    add_custom_target(suite)
+endif()
+
+set(HOLDFAST_TEST_LAUNCHER "")
+if(HOLDFAST_SANITIZE MATCHES "thread")
+    # ThreadSanitizer of clang 16 knows 28 bits of address randomisation; newer kernels use up to 32.
+    execute_process(COMMAND setarch --addr-no-randomize true RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
+    if(refused EQUAL 0)
+        set(HOLDFAST_TEST_LAUNCHER setarch --addr-no-randomize)
+    endif()
+endif()
+
+# hf_register_test(NAME name COMMAND ... [LABELS ...] [TIMEOUT seconds] [SERIAL] [TARGETS ...])
+# SERIAL: runs alone (timing, loop devices). TARGETS: what must be built before.
+function(hf_register_test)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT" "COMMAND;LABELS;TARGETS")
+    if(NOT HOLDFAST_BUILD_TESTS)
+        return()
+    endif()
+    if(NOT arg_LABELS)
+        set(arg_LABELS unit)
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 120)
+    endif()
+    set(in_suite TRUE)
+    if(HOLDFAST_SUITE_LABELS)
+        set(in_suite FALSE)
+    endif()
+    foreach(label IN LISTS arg_LABELS)
+        if(label IN_LIST HOLDFAST_SUITE_LABELS)
+            set(in_suite TRUE)
+        endif()
+    endforeach()
+    foreach(label IN LISTS arg_LABELS)
+        if(label IN_LIST HOLDFAST_SUITE_EXCLUDE)
+            set(in_suite FALSE)
+        endif()
+    endforeach()
+    if(in_suite)
+        list(APPEND arg_LABELS suite)
+        if(arg_TARGETS)
+            add_dependencies(suite ${arg_TARGETS})
+        endif()
+    endif()
+    set(name "${HOLDFAST_TEST_PREFIX}${arg_NAME}")
+    add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    set(environment "HOLDFAST_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "UBSAN_OPTIONS=print_stacktrace=1")
+    if(HOLDFAST_COVERAGE)
+        list(APPEND environment "LLVM_PROFILE_FILE=${CMAKE_BINARY_DIR}/profile/${arg_NAME}-%p.profraw")
+    endif()
+    set_tests_properties(
+        ${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL} ENVIRONMENT
+                                                                                                  "${environment}"
+    )
+endfunction()
+
+# hf_add_test(name SOURCES ... [LIBRARIES hf_heap ...] [LABELS ...] [TIMEOUT seconds] [ARGUMENTS ...] [SERIAL])
+# A GoogleTest executable and its test. Without LIBRARIES: hf_api, with that all layers.
+function(hf_add_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGUMENTS")
+    if(NOT HOLDFAST_BUILD_TESTS)
+        return()
+    endif()
+    if(NOT arg_LIBRARIES)
+        set(arg_LIBRARIES hf_api)
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE hf_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+    set(serial "")
+    if(arg_SERIAL)
+        set(serial SERIAL)
+    endif()
+    hf_register_test(
+        NAME ${name} COMMAND ${HOLDFAST_TEST_LAUNCHER} $<TARGET_FILE:${name}> ${arg_ARGUMENTS} LABELS ${arg_LABELS}
+        TIMEOUT ${arg_TIMEOUT} TARGETS ${name} ${serial}
+    )
+endfunction()
+
+# src/<layer>/*_test.cpp: one executable a layer; it links its own layer and those below, no more.
+function(hf_add_layer_tests)
+    foreach(layer IN LISTS ARGN)
+        file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_test.cpp)
+        if(sources)
+            hf_add_test(${layer}_test SOURCES ${sources} LIBRARIES hf_${layer} LABELS unit)
+        endif()
+    endforeach()
+endfunction()
+
+# src/<layer>/<x>_fuzz.cpp: one libFuzzer executable each; its test runs the corpus (tests/corpus/<x>) and 10 s more.
+function(hf_add_layer_fuzzers)
+    foreach(layer IN LISTS ARGN)
+        file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_fuzz.cpp)
+        foreach(source IN LISTS sources)
+            get_filename_component(name ${source} NAME_WE)
+            add_executable(${name} ${source})
+            target_link_libraries(${name} PRIVATE hf_flags hf_${layer})
+            target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+            set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+            string(REGEX REPLACE "_fuzz$" "" subject ${name})
+            set(corpus ${PROJECT_SOURCE_DIR}/tests/corpus/${subject})
+            if(NOT IS_DIRECTORY ${corpus})
+                set(corpus "")
+            endif()
+            set(found ${CMAKE_BINARY_DIR}/fuzz/found_${subject})
+            file(MAKE_DIRECTORY ${found})
+            hf_register_test(
+                NAME ${name} COMMAND $<TARGET_FILE:${name}> -max_total_time=10 -timeout=10 ${found} ${corpus}
+                LABELS fuzz TARGETS ${name}
+            )
+        endforeach()
+    endforeach()
+endfunction()
+
+# src/<layer>/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the shortest run.
+function(hf_add_layer_benchmarks)
+    foreach(layer IN LISTS ARGN)
+        file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)
+        if(sources)
+            add_executable(${layer}_bench ${sources})
+            target_link_libraries(
+                ${layer}_bench PRIVATE hf_flags hf_${layer} benchmark::benchmark benchmark::benchmark_main
+            )
+            hf_register_test(
+                NAME ${layer}_bench COMMAND $<TARGET_FILE:${layer}_bench> --benchmark_min_time=0.001 LABELS smoke
+                TARGETS ${layer}_bench
+            )
+        endif()
+    endforeach()
+endfunction()
