@@ -1,0 +1,146 @@
+// holdfast::allocator<T>: an allocator over an open heap, for containers that store fancy pointers.
+//
+// What it holds is the heap's key, a number that stays the same across processes and copies of the heap, so an allocator
+// inside a container inside the heap is still right after the heap was mapped elsewhere, and it is trivially copyable. The
+// key leads to the open heap through a cache of the calling thread.
+//
+// Thread safety: any number of threads allocate and free through any allocators at once.
+// Durability: what was allocated is part of the heap's next commit().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+
+#include <boost/container/scoped_allocator.hpp>
+
+#include <holdfast/detail/runtime.hpp>
+#include <holdfast/ptr.hpp>
+
+namespace holdfast {
+
+/// A handle to an open heap: what Boost.Interprocess programs pass to allocators. Trivially copyable.
+class segment_manager {
+public:
+    explicit segment_manager(std::uint64_t key) noexcept : key_(key) {}
+    [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+
+private:
+    std::uint64_t key_;
+};
+
+/// Two allocators are equal iff they serve the same heap. Containers never take over memory of another heap: a move or a
+/// swap between heaps copies elements (so no propagation), for a pointer across heaps would not survive.
+template <class T, class SegmentManager = segment_manager>
+class allocator {
+public:
+    using value_type = T;
+    using pointer = ptr<T>;
+    using const_pointer = ptr<const T>;
+    using void_pointer = ptr<void>;
+    using const_void_pointer = ptr<const void>;
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
+    using is_always_equal = std::false_type;
+    template <class U>
+    struct rebind {
+        using other = allocator<U, SegmentManager>;
+    };
+
+    /// From manager::get_segment_manager(), as Boost.Interprocess spells it.
+    allocator(const SegmentManager* heap) noexcept : key_(heap->key()) {}  // NOLINT(google-explicit-constructor)
+    explicit allocator(std::uint64_t heap_key) noexcept : key_(heap_key) {}
+    template <class U>
+    allocator(const allocator<U, SegmentManager>& other) noexcept  // NOLINT(google-explicit-constructor)
+        : key_(other.key()) {}
+
+    /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc (the reason in what()), std::bad_array_new_length.
+    [[nodiscard]] pointer allocate(size_type n) {
+        if (n > max_size()) {
+            detail::throw_bad_array_length();
+        }
+        return pointer{static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)))};
+    }
+    void deallocate(const pointer& target, size_type /*n*/) noexcept { detail::deallocate(key_, erase_type(target.get())); }
+    [[nodiscard]] size_type max_size() const noexcept {
+        return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
+    }
+    /// The heap that serves this allocator.
+    [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+
+    [[nodiscard]] friend bool operator==(const allocator& a, const allocator& b) noexcept { return a.key_ == b.key_; }
+
+private:
+    [[nodiscard]] static void* erase_type(T* target) noexcept {
+        return const_cast<void*>(static_cast<const volatile void*>(target));
+    }
+
+    std::uint64_t key_;
+};
+
+static_assert(std::is_trivially_copyable_v<allocator<int>>);
+
+/// As allocator, and default-constructible: without a heap it takes memory from operator new. So one container type works
+/// inside heaps and on the stack (Metall's fallback_allocator).
+template <class T>
+class fallback_allocator {
+public:
+    using value_type = T;
+    using pointer = ptr<T>;
+    using const_pointer = ptr<const T>;
+    using void_pointer = ptr<void>;
+    using const_void_pointer = ptr<const void>;
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
+    using is_always_equal = std::false_type;
+    template <class U>
+    struct rebind {
+        using other = fallback_allocator<U>;
+    };
+
+    fallback_allocator() noexcept = default;
+    template <class U>
+    fallback_allocator(const allocator<U>& heap) noexcept : key_(heap.key()) {}  // NOLINT(google-explicit-constructor)
+    template <class U>
+    fallback_allocator(const fallback_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
+        : key_(other.key()) {}
+
+    [[nodiscard]] pointer allocate(size_type n) {
+        if (key_ == 0) {
+            return pointer{std::allocator<T>{}.allocate(n)};
+        }
+        return allocator<T>{key_}.allocate(n);
+    }
+    void deallocate(const pointer& target, size_type n) noexcept {
+        if (key_ == 0) {
+            std::allocator<T>{}.deallocate(target.get(), n);
+        } else {
+            allocator<T>{key_}.deallocate(target, n);
+        }
+    }
+    /// 0 where there is no heap.
+    [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+
+    [[nodiscard]] friend bool operator==(const fallback_allocator& a, const fallback_allocator& b) noexcept {
+        return a.key_ == b.key_;
+    }
+
+private:
+    std::uint64_t key_ = 0;
+};
+
+/// Passes itself on to the elements that a container constructs.
+template <class Allocator>
+using scoped_allocator_adaptor = boost::container::scoped_allocator_adaptor<Allocator>;
+template <class T>
+using scoped_allocator = scoped_allocator_adaptor<allocator<T>>;
+
+}  // namespace holdfast

@@ -1,0 +1,221 @@
+// holdfast::ptr<T>: an 8-byte pointer that survives being mapped at another address.
+//
+// Layout of the word: bits 0..47 hold the distance in bytes from the pointer itself to its target, plus 2^47; bits 48..63
+// hold the stamp. So a zeroed word is null, a pointer to itself (distance 0) is not, and the decoding is one shift, one
+// addition. A distance of exactly -2^47 cannot occur: a user address space has 2^47 bytes.
+//
+// The stamp belongs to the word, not to the value: assignment copies the target and keeps the stamp of the pointer
+// written to. It is what lets the durability `atomic` do with one durable record (DESIGN section 4); only the allocator
+// changes it. So: never copy a ptr with memcpy.
+//
+// Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <type_traits>
+
+namespace holdfast {
+
+template <class T>
+class ptr;
+
+namespace detail {
+
+inline constexpr unsigned distance_bits = 48;
+inline constexpr std::uint64_t distance_mask = (std::uint64_t{1} << distance_bits) - 1;
+inline constexpr std::uint64_t distance_bias = std::uint64_t{1} << (distance_bits - 1);
+
+/// What void and non-void pointers share: the word and its coding.
+class ptr_word {
+public:
+    constexpr ptr_word() noexcept = default;
+
+protected:
+    [[nodiscard]] std::uintptr_t target() const noexcept {
+        const std::uint64_t distance = word_ & distance_mask;
+        return distance == 0 ? 0 : target_of_non_null();
+    }
+    [[nodiscard]] std::uintptr_t target_of_non_null() const noexcept {
+        return reinterpret_cast<std::uintptr_t>(this) + (word_ & distance_mask) - distance_bias;
+    }
+    void set_target(std::uintptr_t target) noexcept { word_ = (word_ & ~distance_mask) | encode(target); }
+    void initialise(std::uintptr_t target) noexcept { word_ = encode(target); }
+    [[nodiscard]] bool is_null() const noexcept { return (word_ & distance_mask) == 0; }
+
+private:
+    [[nodiscard]] std::uint64_t encode(std::uintptr_t target) const noexcept {
+        return target == 0 ? 0 : (target - reinterpret_cast<std::uintptr_t>(this) + distance_bias) & distance_mask;
+    }
+
+    std::uint64_t word_ = 0;
+};
+
+template <class T>
+struct ptr_types {
+    using reference = T&;
+};
+template <class T>
+    requires std::is_void_v<T>
+struct ptr_types<T> {
+    using reference = void;
+};
+
+}  // namespace detail
+
+/// A fancy pointer (Cpp17NullablePointer, random-access iterator) to T; T may be void, const, or incomplete.
+template <class T>
+class ptr : private detail::ptr_word {
+public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    using difference_type = std::ptrdiff_t;
+    using pointer = ptr<T>;
+    using reference = typename detail::ptr_types<T>::reference;
+    using iterator_category = std::random_access_iterator_tag;
+    template <class U>
+    using rebind = ptr<U>;
+
+    /// Null.
+    constexpr ptr() noexcept = default;
+    constexpr ptr(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): as a raw pointer
+    ptr(T* target) noexcept { initialise(address(target)); }  // NOLINT(google-explicit-constructor): as a raw pointer
+    ptr(const ptr& other) noexcept : detail::ptr_word() { initialise(other.target()); }
+    /// Conversions that raw pointers do implicitly: to const, to a base class, to void.
+    template <class U>
+        requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
+    ptr(const ptr<U>& other) noexcept {  // NOLINT(google-explicit-constructor): as a raw pointer
+        T* const converted = other.get();
+        initialise(address(converted));
+    }
+    /// Conversions that raw pointers do with static_cast: to a derived class, from void.
+    template <class U>
+        requires(!std::is_convertible_v<U*, T*> && requires(U* from) { static_cast<T*>(from); })
+    explicit ptr(const ptr<U>& other) noexcept {
+        initialise(address(static_cast<T*>(other.get())));
+    }
+    ~ptr() = default;
+
+    /// Takes over the target; the stamp of this word stays.
+    ptr& operator=(const ptr& other) noexcept {
+        set_target(other.target());
+        return *this;
+    }
+    ptr& operator=(T* target) noexcept {
+        set_target(address(target));
+        return *this;
+    }
+    ptr& operator=(std::nullptr_t) noexcept {
+        set_target(0);
+        return *this;
+    }
+    template <class U>
+        requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
+    ptr& operator=(const ptr<U>& other) noexcept {
+        T* const converted = other.get();
+        set_target(address(converted));
+        return *this;
+    }
+
+    /// The address in this process, null for null.
+    [[nodiscard]] T* get() const noexcept { return reinterpret_cast<T*>(target()); }
+    [[nodiscard]] T* operator->() const noexcept { return get(); }
+    [[nodiscard]] reference operator*() const noexcept
+        requires(!std::is_void_v<T>)
+    {
+        return *reinterpret_cast<T*>(target_of_non_null());
+    }
+    template <class Index>
+        requires(!std::is_void_v<T> && std::is_integral_v<Index>)
+    [[nodiscard]] reference operator[](Index index) const noexcept {
+        return reinterpret_cast<T*>(target_of_non_null())[index];
+    }
+    explicit operator bool() const noexcept { return !is_null(); }
+    [[nodiscard]] bool operator!() const noexcept { return is_null(); }
+
+    ptr& operator+=(difference_type distance) noexcept {
+        set_target(address(get() + distance));
+        return *this;
+    }
+    ptr& operator-=(difference_type distance) noexcept {
+        set_target(address(get() - distance));
+        return *this;
+    }
+    ptr& operator++() noexcept { return *this += 1; }
+    ptr& operator--() noexcept { return *this -= 1; }
+    ptr operator++(int) noexcept {
+        ptr before{*this};
+        ++*this;
+        return before;
+    }
+    ptr operator--(int) noexcept {
+        ptr before{*this};
+        --*this;
+        return before;
+    }
+    [[nodiscard]] friend ptr operator+(const ptr& p, difference_type distance) noexcept { return ptr{p.get() + distance}; }
+    [[nodiscard]] friend ptr operator+(difference_type distance, const ptr& p) noexcept { return ptr{p.get() + distance}; }
+    [[nodiscard]] friend ptr operator-(const ptr& p, difference_type distance) noexcept { return ptr{p.get() - distance}; }
+    [[nodiscard]] friend difference_type operator-(const ptr& a, const ptr& b) noexcept { return a.get() - b.get(); }
+
+    [[nodiscard]] friend bool operator==(const ptr& a, const ptr& b) noexcept { return a.target() == b.target(); }
+    [[nodiscard]] friend auto operator<=>(const ptr& a, const ptr& b) noexcept { return a.target() <=> b.target(); }
+    [[nodiscard]] friend bool operator==(const ptr& a, std::nullptr_t) noexcept { return a.is_null(); }
+    [[nodiscard]] friend bool operator==(const ptr& a, T* b) noexcept { return a.get() == b; }
+    [[nodiscard]] friend auto operator<=>(const ptr& a, T* b) noexcept { return a.target() <=> address(b); }
+    friend void swap(ptr& a, ptr& b) noexcept {
+        T* const kept = a.get();
+        a = b;
+        b = kept;
+    }
+
+    /// For std::pointer_traits.
+    template <class U = T>
+        requires(!std::is_void_v<U>)
+    [[nodiscard]] static ptr pointer_to(U& target) noexcept {
+        return ptr{std::addressof(target)};
+    }
+
+private:
+    [[nodiscard]] static std::uintptr_t address(const volatile void* target) noexcept {
+        return reinterpret_cast<std::uintptr_t>(target);
+    }
+};
+
+static_assert(sizeof(ptr<int>) == 8 && alignof(ptr<int>) == 8);
+
+/// ptr to ptr casts, found by ADL, as Boost.Container and users of smart pointers expect them.
+template <class T, class U>
+[[nodiscard]] ptr<T> static_pointer_cast(const ptr<U>& p) noexcept {
+    return ptr<T>{static_cast<T*>(p.get())};
+}
+template <class T, class U>
+[[nodiscard]] ptr<T> const_pointer_cast(const ptr<U>& p) noexcept {
+    return ptr<T>{const_cast<T*>(p.get())};
+}
+template <class T, class U>
+[[nodiscard]] ptr<T> dynamic_pointer_cast(const ptr<U>& p) noexcept {
+    return ptr<T>{dynamic_cast<T*>(p.get())};
+}
+template <class T, class U>
+[[nodiscard]] ptr<T> reinterpret_pointer_cast(const ptr<U>& p) noexcept {
+    return ptr<T>{reinterpret_cast<T*>(p.get())};
+}
+template <class T>
+[[nodiscard]] T* to_raw_pointer(const ptr<T>& p) noexcept {
+    return p.get();
+}
+
+/// The name that programs written for Boost.Interprocess and Metall use.
+template <class T>
+using offset_ptr = ptr<T>;
+
+}  // namespace holdfast
+
+template <class T>
+struct std::hash<holdfast::ptr<T>> {
+    [[nodiscard]] std::size_t operator()(const holdfast::ptr<T>& p) const noexcept { return std::hash<T*>{}(p.get()); }
+};

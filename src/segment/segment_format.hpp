@@ -1,0 +1,54 @@
+// What a segment's metadata looks like on media (docs/format.md, section "segment"). Little endian.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+
+namespace holdfast::segment {
+
+/// What a page entry says of the extent that starts at its page.
+enum class extent_kind : std::uint8_t {
+    none = 0,   ///< no extent starts here: the page is inside one, or beyond the frontier
+    free = 1,   ///< free pages
+    used = 2,   ///< one block of user memory (big or huge)
+    slab = 3,   ///< one granule of small blocks; its slab header says which
+    roots = 4,  ///< the first granule of the heap: the 512 roots, the rest unused
+};
+
+/// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store:
+/// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 zero. The entries of a heap's extents tile the user space from page 0
+/// to the frontier; all other entries are zero.
+struct page_entry {
+    extent_kind kind = extent_kind::none;
+    base::pages length{};
+    constexpr bool operator==(const page_entry&) const = default;
+};
+
+inline constexpr std::uint64_t page_entry_length_bits = 40;
+inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << page_entry_length_bits) - 1;
+
+[[nodiscard]] constexpr std::uint64_t encode(page_entry entry) noexcept {
+    return (entry.length.value & page_entry_length_mask) | (static_cast<std::uint64_t>(entry.kind) << page_entry_length_bits);
+}
+/// Valid iff encode(decode(word)) == word and the kind is one of the enumeration's.
+[[nodiscard]] constexpr page_entry decode_page_entry(std::uint64_t word) noexcept {
+    return {static_cast<extent_kind>((word >> page_entry_length_bits) & 0xf), {word & page_entry_length_mask}};
+}
+[[nodiscard]] constexpr bool is_valid_page_entry(std::uint64_t word) noexcept {
+    return (word >> (page_entry_length_bits + 4)) == 0 && ((word >> page_entry_length_bits) & 0xf) <= 4;
+}
+
+/// One slab: 64 KiB of blocks of one class. Meaningful iff the page entry of the slab's first page has kind slab.
+struct slab_header_on_media {
+    std::uint32_t block_size;   ///< bytes; a size class
+    std::uint32_t block_count;  ///< granule_size / block_size
+    std::uint64_t flags;        ///< 0 in version 1
+    std::uint64_t reserved[6];  ///< 0
+};
+static_assert(sizeof(slab_header_on_media) == 64);
+static_assert(offsetof(slab_header_on_media, flags) == 8);
+static_assert(alignof(slab_header_on_media) == 8);
+
+}  // namespace holdfast::segment

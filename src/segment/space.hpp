@@ -1,0 +1,93 @@
+// The mapped heap as the allocating layers see it: a base, the metadata tables, and a way to ask for more.
+//
+// space_view is arithmetic and one load: no search, no lock. Its tables are mapped for all pages below the frontier.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "segment/geometry.hpp"
+#include "segment/segment_format.hpp"
+
+namespace holdfast::segment {
+
+/// Addresses of a mapped heap. Trivially copyable; valid while the heap is open. Thread safety: pure arithmetic.
+class space_view {
+public:
+    space_view() = default;
+    space_view(std::byte* user_base, std::byte* metadata_base, geometry shape, std::uint64_t reservation) noexcept
+        : base_(user_base),
+          metadata_(metadata_base),
+          reservation_(reservation),
+          metadata_size_(shape.metadata_size()),
+          page_shift_(static_cast<unsigned>(std::countr_zero(shape.pages()))),
+          shape_(shape) {}
+
+    [[nodiscard]] std::byte* base() const noexcept { return base_; }
+    [[nodiscard]] const geometry& shape() const noexcept { return shape_; }
+    /// Bytes of user addresses reserved.
+    [[nodiscard]] std::uint64_t reservation() const noexcept { return reservation_; }
+
+    [[nodiscard]] std::byte* address(base::heap_offset offset) const noexcept { return base_ + offset.value; }
+    /// The offset of an address; wraps to a huge number where the address lies below the base: compare with the frontier.
+    [[nodiscard]] base::heap_offset offset(const void* address) const noexcept {
+        return {reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_)};
+    }
+
+    /// The page entry of a page below the frontier.
+    [[nodiscard]] std::uint64_t& page_entry_word(base::pages page) const noexcept {
+        const std::uint64_t in_segment = page.value & (shape_.pages() - 1);
+        return *reinterpret_cast<std::uint64_t*>(metadata_of(page.value >> page_shift_) + shape_.page_entries_at() +
+                                                 in_segment * page_entry_size);
+    }
+    [[nodiscard]] slab_header_on_media& slab_header(base::granule position) const noexcept {
+        const std::uint64_t in_segment = position.value & (shape_.granules() - 1);
+        return *reinterpret_cast<slab_header_on_media*>(metadata_of(segment_of(position)) + shape_.slab_headers_at() +
+                                                        in_segment * slab_header_size);
+    }
+    /// 128 words, one bit a block (bit i of word i/64); bits beyond the slab's block count are zero.
+    [[nodiscard]] std::uint64_t* live_bitmap(base::granule position) const noexcept {
+        const std::uint64_t in_segment = position.value & (shape_.granules() - 1);
+        return reinterpret_cast<std::uint64_t*>(metadata_of(segment_of(position)) + shape_.bitmaps_at() +
+                                                in_segment * bitmap_size);
+    }
+    [[nodiscard]] std::byte* metadata_of(std::uint64_t segment_index) const noexcept {
+        return metadata_ + segment_index * metadata_size_;
+    }
+
+private:
+    [[nodiscard]] std::uint64_t segment_of(base::granule position) const noexcept {
+        return position.value >> (page_shift_ - 4);
+    }
+
+    std::byte* base_ = nullptr;
+    std::byte* metadata_ = nullptr;
+    std::uint64_t reservation_ = 0;
+    std::uint64_t metadata_size_ = 0;
+    unsigned page_shift_ = 0;
+    geometry shape_{};
+};
+static_assert(base::pages_per_granule == 16, "segment_of(granule) shifts by 4");
+
+/// Asks the layer below for more user space. Implemented by segment::heap_files; by a fake in the tests of extent and slab.
+class space_growth {
+public:
+    space_growth() = default;
+    space_growth(const space_growth&) = delete;
+    space_growth& operator=(const space_growth&) = delete;
+    virtual ~space_growth() = default;
+
+    /// The first page beyond the user space that is mapped and reserved on disk. A multiple of 512 pages (region_size).
+    [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
+    /// Extends the user space by at least `wanted` pages (more, where the growth policy says so and there is room); new pages read
+    /// as zero or as anything, their page entries are zero. Returns the pages added. Nothing changed on failure (no_space, limit).
+    /// Not thread-safe: the caller holds the extent lock.
+    virtual base::result<base::pages> grow(base::pages wanted) = 0;
+};
+
+}  // namespace holdfast::segment
