@@ -1,0 +1,144 @@
+// The real domains: what they execute is legal on this processor, and moves the bytes it says it moves.
+#include "persist/domain.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "persist/descriptor.hpp"
+
+namespace holdfast::persist {
+namespace {
+
+class scratch_directory {
+public:
+    scratch_directory() {
+        std::string name = (std::filesystem::temp_directory_path() / "holdfast-domain-XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) {
+            std::abort();
+        }
+        path_ = name;
+    }
+    scratch_directory(const scratch_directory&) = delete;
+    scratch_directory& operator=(const scratch_directory&) = delete;
+    ~scratch_directory() { std::filesystem::remove_all(path_); }
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+TEST(flush, TheBestMethodIsAvailable) { EXPECT_TRUE(is_available(best_flush_method())); }
+
+TEST(flush, EveryAvailableMethodRunsOnRangesOfAnyShape) {
+    alignas(64) std::array<unsigned char, 512> memory{};
+    std::iota(memory.begin(), memory.end(), static_cast<unsigned char>(0));
+    const auto expected = memory;
+    int methods = 0;
+    for (const auto method : {flush_method::clwb, flush_method::clflushopt, flush_method::clflush,
+                              flush_method::dc_cvap, flush_method::dc_civac}) {
+        if (!is_available(method)) {
+            continue;
+        }
+        ++methods;
+        for (std::size_t begin = 0; begin < 128; begin += 7) {
+            for (const std::size_t bytes : {0U, 1U, 8U, 63U, 64U, 65U, 300U}) {
+                flush_with(method)(memory.data() + begin, bytes);
+            }
+        }
+        drain();
+        EXPECT_EQ(memory, expected) << to_string(method);
+    }
+    EXPECT_GE(methods, 1);
+}
+
+TEST(flush, CopyAroundTheCacheCopiesExactlyItsWords) {
+    for (std::size_t shift = 0; shift < 8; ++shift) {
+        for (std::size_t words = 0; words < 40; ++words) {
+            alignas(64) std::array<std::uint64_t, 64> target{};
+            std::array<std::uint64_t, 48> source{};
+            std::iota(source.begin(), source.end(), 1U);
+            copy_around_cache(target.data() + shift, source.data(), words * 8);
+            drain();
+            for (std::size_t i = 0; i < target.size(); ++i) {
+                const bool inside = i >= shift && i < shift + words;
+                ASSERT_EQ(target.at(i), inside ? i - shift + 1 : 0) << shift << ' ' << words << ' ' << i;
+            }
+        }
+    }
+}
+
+template <persistence_domain Domain>
+void expect_moves_bytes() {
+    alignas(64) std::array<std::uint64_t, 16> memory{};
+    Domain domain;
+    domain.store(memory[3], 42, "test.store");
+    const std::array<std::uint64_t, 8> record{1, 2, 3, 4, 5, 6, 7, 8};
+    domain.copy_nontemporal(memory.data() + 8, record.data(), sizeof record, "test.copy");
+    domain.flush(memory.data(), sizeof memory, "test.flush");
+    domain.fence("test.fence");
+    EXPECT_EQ(memory[3], 42U) << to_string(Domain::kind);
+    EXPECT_TRUE(std::equal(record.begin(), record.end(), memory.begin() + 8)) << to_string(Domain::kind);
+    EXPECT_EQ(memory[7], 0U) << to_string(Domain::kind);
+}
+
+TEST(domain, EveryDomainMovesTheSameBytes) {
+    expect_moves_bytes<dax_domain>();
+    expect_moves_bytes<eadr_domain>();
+    expect_moves_bytes<page_cache_domain>();
+    expect_moves_bytes<emulated_domain>();
+}
+
+TEST(domain, NamesAreThoseOfTheDesign) {
+    EXPECT_EQ(to_string(domain_kind::dax), "dax");
+    EXPECT_EQ(to_string(domain_kind::eadr), "eadr");
+    EXPECT_EQ(to_string(domain_kind::page_cache), "page-cache");
+    EXPECT_EQ(to_string(domain_kind::emulated), "emulated");
+}
+
+TEST(domain, AnEmptyFileOnAnOrdinaryFileSystemIsPageCache) {
+    // tmpfs has no MAP_SYNC anywhere; TMPDIR may well be on DAX.
+    const descriptor fd{::memfd_create("holdfast", MFD_CLOEXEC)};
+    ASSERT_TRUE(fd.valid());
+    const auto kind = detect_domain(fd.get(), "memfd");
+    ASSERT_TRUE(kind.ok()) << kind.error().message();
+    EXPECT_EQ(*kind, domain_kind::page_cache);
+}
+
+TEST(domain, ABadDescriptorIsAFailureWithItsPath) {
+    const auto kind = detect_domain(-1, "/some/path");
+    ASSERT_FALSE(kind.ok());
+    EXPECT_EQ(kind.error().os_error, EBADF);
+    EXPECT_EQ(kind.error().path, "/some/path");
+}
+
+TEST(domain, CachesCountOnlyWhereEveryRegionSaysSo) {
+    const scratch_directory scratch;
+    const auto set = [&](const char* region, const char* text) {
+        std::filesystem::create_directories(scratch.path() / region);
+        std::ofstream{scratch.path() / region / "persistence_domain"} << text;
+    };
+    EXPECT_FALSE(caches_are_persistent((scratch.path() / "nowhere").string()));
+    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    set("namespace0.0", "cpu_cache\n");
+    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    set("region0", "cpu_cache\n");
+    EXPECT_TRUE(caches_are_persistent(scratch.path().string()));
+    set("region1", "memory_controller\n");
+    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    set("region1", "");
+    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+}
+
+}  // namespace
+}  // namespace holdfast::persist
