@@ -1,0 +1,100 @@
+#include "persist/mutant.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <unordered_set>
+
+#include "base/assert.hpp"
+
+namespace holdfast::persist {
+
+std::string_view to_string(site_kind kind) noexcept {
+    switch (kind) {
+        case site_kind::write: return "write";
+        case site_kind::sync: return "sync";
+        case site_kind::size: return "size";
+        case site_kind::name: return "name";
+        case site_kind::sync_directory: return "sync_directory";
+        case site_kind::flush: return "flush";
+        case site_kind::fence: return "fence";
+        case site_kind::code: return "code";
+    }
+    return "unknown";
+}
+
+#if HOLDFAST_MUTANTS
+
+namespace {
+
+struct registry {
+    std::mutex mutex;
+    std::set<seen_site> seen;
+    std::string selected;
+    // The two below spare the lock on the way of every call: millions of images ask.
+    std::atomic<bool> any_selected{false};
+    std::atomic<unsigned> generation{1};
+};
+
+registry& sites() {
+    static registry instance;
+    return instance;
+}
+
+/// The names, by address, that this thread has noted already.
+struct noted_sites {
+    unsigned generation = 0;
+    std::unordered_set<const void*> addresses;
+};
+
+}  // namespace
+
+bool mutant_active(site where, site_kind kind) {
+    thread_local noted_sites noted;
+    auto& all = sites();
+    if (const unsigned now = all.generation.load(std::memory_order_acquire); noted.generation != now) {
+        noted.addresses.clear();
+        noted.generation = now;
+    }
+    if (noted.addresses.insert(where).second) {
+        const std::lock_guard lock{all.mutex};
+        all.seen.insert({where, kind});
+    }
+    if (!all.any_selected.load(std::memory_order_acquire)) {
+        return false;
+    }
+    const std::lock_guard lock{all.mutex};
+    return all.selected == where;
+}
+
+std::vector<seen_site> seen_sites() {
+    auto& all = sites();
+    const std::lock_guard lock{all.mutex};
+    return {all.seen.begin(), all.seen.end()};
+}
+
+void forget_sites() {
+    auto& all = sites();
+    const std::lock_guard lock{all.mutex};
+    all.seen.clear();
+    all.generation.fetch_add(1, std::memory_order_acq_rel);
+}
+
+mutant_selection::mutant_selection(const std::string& name) {
+    auto& all = sites();
+    const std::lock_guard lock{all.mutex};
+    HF_ASSERT(!all.any_selected.load(std::memory_order_relaxed));
+    all.selected = name;
+    all.any_selected.store(true, std::memory_order_release);
+}
+
+mutant_selection::~mutant_selection() {
+    auto& all = sites();
+    const std::lock_guard lock{all.mutex};
+    all.selected.clear();
+    all.any_selected.store(false, std::memory_order_release);
+}
+
+#endif
+
+}  // namespace holdfast::persist
