@@ -4,8 +4,8 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 if(CMAKE_CROSSCOMPILING)
-    # The headers of the build machine that do not depend on its architecture, by name: all of /usr/include would hide the
-    # C library of the target.
+    # The headers of the build machine that do not depend on its architecture, by name: all of its /usr/include would
+    # hide the C library of the target.
     set(HOLDFAST_HOST_INCLUDE /usr/include CACHE PATH "Where the headers boost, fmt, ... of the build machine lie")
     set(cross_include ${CMAKE_BINARY_DIR}/cross-include)
     file(MAKE_DIRECTORY ${cross_include})

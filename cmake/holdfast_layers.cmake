@@ -48,7 +48,8 @@ function(hf_add_library)
     )
 endfunction()
 
-# hf_add_program(name SOURCES ... [LIBRARIES ...]): a program of ours on the public headers alone (cli, examples, bench).
+# hf_add_program(name SOURCES ... [LIBRARIES ...]): a program of ours on the public headers alone (cli, examples,
+# bench), in bin/.
 function(hf_add_program name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     add_executable(${name} ${arg_SOURCES})

@@ -1,9 +1,9 @@
-# Tests. Each carries labels; `scripts/test.sh` runs, of every preset, those that carry the label `suite`, which is added
-# here: a preset names the labels it runs (HOLDFAST_SUITE_LABELS, empty: all) and those it leaves to another preset
-# (HOLDFAST_SUITE_EXCLUDE). The target `suite` builds just these.
+# Tests. Each carries labels; `scripts/test.sh` runs, of every preset, those that carry the label `suite`, which is
+# added here: a preset names the labels it runs (HOLDFAST_SUITE_LABELS, empty: all) and those it leaves to another
+# preset (HOLDFAST_SUITE_EXCLUDE). The target `suite` builds just these.
 #
-# Labels in use: unit (also the default), thread, fault, crash (simulator, mutants), killcrash, powerloss, package, compile,
-# lint, smoke (benchmarks and examples, shortest form), fuzz, soak (by hand only).
+# Labels in use: unit (also the default), thread, fault, crash (simulator, mutants), killcrash, powerloss, package,
+# compile, lint, smoke (benchmarks and examples, shortest form), fuzz, soak (by hand only).
 set(HOLDFAST_SUITE_LABELS "" CACHE STRING "Labels of the tests that this preset runs in the suite; empty: all")
 set(HOLDFAST_SUITE_EXCLUDE "soak" CACHE STRING "Labels of the tests that this preset does not run in the suite")
 set(HOLDFAST_TEST_PREFIX "" CACHE STRING "Put before the name of every test")
@@ -123,7 +123,8 @@ function(hf_add_layer_fuzzers)
     endforeach()
 endfunction()
 
-# src/<layer>/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the shortest run.
+# src/<layer>/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the shortest
+# run.
 function(hf_add_layer_benchmarks)
     foreach(layer IN LISTS ARGN)
         file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)

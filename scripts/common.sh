@@ -1,0 +1,37 @@
+# Sourced by the other scripts: goes to the project's root, whatever the caller's directory; steps and their times.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+jobs=$(nproc)
+
+say() { printf '\n== %s\n' "$*"; }
+
+# step NAME COMMAND...: runs the command and remembers how long it took; a failure ends the script.
+steps=()
+step() {
+    local name=$1 start=$SECONDS status=0
+    shift
+    say "$name"
+    "$@" || status=$?
+    if ((status != 0)); then
+        printf '\n== %s: FAILED (exit status %d) after %d s\n' "$name" "$status" $((SECONDS - start)) >&2
+        exit "$status"
+    fi
+    steps+=("$(printf '%5d s  %s' $((SECONDS - start)) "$name")")
+}
+
+print_steps() {
+    say "Wall time"
+    printf '%s\n' "${steps[@]}"
+}
+
+# configure PRESET: quiet unless it fails.
+configure() {
+    local log=build/configure-$1.log
+    mkdir -p build
+    cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; return 1; }
+}
+
+# build PRESET [TARGET]
+build() {
+    configure "$1" && cmake --build --preset "$1" --parallel "$jobs" --target "${2:-all}"
+}

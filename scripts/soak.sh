@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The long runs, by hand: tests labelled `soak`; those of the simulator (also labelled `crash`) with the mutants
+# compiled in.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+scripts/install-dependencies.sh
+build release
+build crash
+ctest --test-dir build/crash --output-on-failure -L '^soak$' -L '^crash$'
+ctest --test-dir build/release --output-on-failure -L '^soak$' -LE '^crash$'

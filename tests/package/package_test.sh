@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# package_test.sh BUILD-DIRECTORY VERSION
+set -euo pipefail
+build=$1 version=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "package_test: $*" >&2; exit 1; }
+cached() { sed -n "s/^$1:[^=]*=//p" "$build/CMakeCache.txt"; }
+
+cmake --install "$build" --prefix "$work/first" >"$work/install.log"
+# The package works wherever the tree lies: move it, so that a path that was written into it is dead.
+mv "$work/first" "$work/prefix"
+prefix=$work/prefix
+
+# Nothing internal is installed.
+internal=$(find "$prefix/include" -type f ! -path "$prefix/include/holdfast/*" ! -name 'holdfast.h')
+[[ -z $internal ]] || fail "installed besides the public headers: $internal"
+source=$(dirname "$(dirname "$here")")
+if leaks=$(grep -rlF -e "$build" -e "$source" --include='*.cmake' --include='*.pc' --include='*.h*' "$prefix"); then
+    fail "names the build machine: $leaks"
+fi
+
+compiler=$(cached CMAKE_CXX_COMPILER)
+cmake -S "$here/consumer" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+    -DCMAKE_BUILD_TYPE=Release >"$work/cmake.log" || { cat "$work/cmake.log"; fail "find_package"; }
+cmake --build "$work/by-cmake" >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; fail "build with CMake"; }
+"$work/by-cmake/consumer" "$work/one.hf"
+
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name holdfast.pc)")
+export PKG_CONFIG_PATH
+found=$(pkg-config --modversion holdfast)
+[[ $found == "$version" ]] || fail "pkg-config names version $found, not $version"
+# shellcheck disable=SC2046 # flags are words
+"$compiler" -std=c++20 -O2 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags holdfast) \
+    "$here/consumer/consumer.cpp" $(pkg-config --libs holdfast) -o "$work/by-pkg-config"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/by-pkg-config" "$work/two.hf"
+echo "package_test: find_package and pkg-config work"

@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+"""The project's own lint: what compilers and clang-tidy do not know about Holdfast.
+
+    lint.py [ROOT]      checks every file of the tree at ROOT (default: the tree that holds this file)
+
+Prints `path:line: rule: message` for each finding; exit status 1 if there is any. A finding that is right as it stands
+is let through by a comment on its line: `lint-allow(rule): reason`. The rules are the functions named check_*, each
+with its reason; lint_test.py shows one tree that passes and, for each rule, trees that do not.
+"""
+
+import ast
+import bisect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+LAYERS = ["base", "persist", "segment", "lane", "extent", "slab", "heap", "api"]
+PUBLIC_HEADERS = "src/api/include/"
+OUTSIDE = ("src/cli/", "bench/", "examples/")  # programs on the public headers alone
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 70
+MAX_COLUMNS = 120
+KNOWN_PREFIXES = {"BASE", "PER", "SB", "JRN", "SEG", "LANE", "EXT", "SLAB", "HEAP", "OBJ", "API"}
+
+CPP = (".cpp", ".hpp", ".h", ".c")
+CODE = CPP + (".py", ".sh", ".cmake")
+TEXT = CODE + (".md", ".txt", ".json", ".in", ".yml")
+TEXT_NAMES = {"Makefile", ".clang-format", ".clang-tidy", ".gitignore", ".editorconfig", "run"}
+
+
+class Finding(NamedTuple):
+    path: str
+    line: int
+    rule: str
+    message: str
+
+
+class Source:
+    """One file: its text, its lines, and for C++ the text with comments and literals blanked out (same positions)."""
+
+    def __init__(self, root: Path, path: str) -> None:
+        self.path = path
+        self.text = (root / path).read_bytes().decode("utf-8", errors="replace")
+        self.lines = self.text.split("\n")
+        self.is_cpp = path.endswith(CPP)
+        self.is_test = path.endswith("_test.cpp") or path.startswith("tests/")
+        self.code = blank_comments_and_literals(self.text) if self.is_cpp else self.text
+        self.starts = [0] + [match.end() for match in re.finditer("\n", self.text)]
+
+    def line_of(self, position: int) -> int:
+        return bisect.bisect_right(self.starts, position)
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+BLANKED = re.compile(
+    r"""//[^\n]*
+      | /\*.*?\*/
+      | R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"
+      | "(?:\\.|[^"\\\n])*"
+      | (?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])*'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def blank_comments_and_literals(text: str) -> str:
+    return BLANKED.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def list_files(root: Path) -> list[str]:
+    """What git knows or would add; without git, everything but build trees."""
+    if (root / ".git").exists():
+        names = subprocess.run(
+            ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            check=True, capture_output=True, text=True,
+        ).stdout.split("\0")
+        return sorted({name for name in names if name and (root / name).is_file()})
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(("build", "__pycache__"))]
+        found += [str((Path(folder) / name).relative_to(root)) for name in names]
+    return sorted(found)
+
+
+def is_text(path: str) -> bool:
+    return path.endswith(TEXT) or Path(path).name in TEXT_NAMES
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def layer_of(path: str) -> str | None:
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "src" and parts[1] in LAYERS else None
+
+
+def check_layers(source: Source) -> Iterator[Finding]:
+    """A layer includes only itself and those below; public headers and programs include public headers alone."""
+    if not source.is_cpp:
+        return
+    layer = layer_of(source.path)
+    public = source.path.startswith(PUBLIC_HEADERS)
+    for match in INCLUDE.finditer(source.text):
+        quoted, included = match.group(1) == '"', match.group(2)
+        message = None
+        if ".." in included.split("/"):
+            message = f"include {included}: give the path from src/"
+        elif public and quoted:
+            message = f"public header includes {included}: only <holdfast/...>, Boost and the standard library"
+        elif source.path.startswith(OUTSIDE) and quoted and included.split("/")[0] in LAYERS:
+            message = f"program includes {included}: only public headers, <holdfast/...>"
+        elif layer and not public:
+            message = layer_fault(layer, included, source.is_test)
+        if message:
+            yield Finding(source.path, source.line_of(match.start(1)), "layers", message)
+
+
+def layer_fault(layer: str, included: str, is_test: bool) -> str | None:
+    first = included.split("/")[0]
+    if first == "holdfast" and layer != "api":
+        return f"{layer} includes <{included}>, which is api, above it"
+    if first in LAYERS and LAYERS.index(first) > LAYERS.index(layer):
+        return f"{layer} includes {included}, which is above it"
+    if first in ("cli", "bench", "examples") or (first == "tests" and not is_test):
+        return f"{layer} includes {included}, which is no layer"
+    return None
+
+
+# --- sizes ----------------------------------------------------------------------------------------------------------
+
+SCOPE = re.compile(r"^\s*(?:inline\s+)?(?:namespace|extern|class|struct|union|enum)\b")
+CLASS_TAIL = re.compile(r"\b(?:class|struct|union)\s+[^(){}<>;]*$")  # after `template <...> requires (...)`
+ACCESS = re.compile(r"\b(?:public|private|protected)\s*:")
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+
+
+def check_sizes(source: Source) -> Iterator[Finding]:
+    """A file fits in the head, a function on a screen or two."""
+    count = len(source.lines) - 1
+    if source.path.endswith(CODE) and count > MAX_FILE_LINES:
+        yield Finding(source.path, 1, "size", f"{count} lines, {MAX_FILE_LINES} are allowed")
+    functions: Iterator[tuple[int, int]] = iter(())
+    if source.is_cpp:
+        functions = cpp_functions(source)
+    elif source.path.endswith(".py"):
+        functions = python_functions(source)
+    for first, last in functions:
+        if last - first + 1 > MAX_FUNCTION_LINES:
+            message = f"function of {last - first + 1} lines, {MAX_FUNCTION_LINES} are allowed"
+            yield Finding(source.path, first, "size", message)
+
+
+def cpp_functions(source: Source) -> Iterator[tuple[int, int]]:
+    """First and last lines of what looks like a function: a block after `(`, in namespaces and classes only."""
+    code = DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source.code)
+    open_blocks: list[int] = []  # of scopes -1, of functions their start
+    statement = 0
+    inside = 0  # braces deep inside a function
+    for match in re.finditer(r"[{};]", code):
+        position, mark = match.start(), match.group()
+        if inside:
+            inside += {"{": 1, "}": -1, ";": 0}[mark]
+            if inside == 0:
+                start = open_blocks.pop()
+                yield source.line_of(start), source.line_of(position)
+                statement = position + 1
+            continue
+        if mark == "{":
+            head = code[statement:position]
+            bare = ACCESS.sub(lambda match: " " * len(match.group()), head)
+            if "(" in head and not SCOPE.match(bare) and not CLASS_TAIL.search(bare):
+                open_blocks.append(statement + len(bare) - len(bare.lstrip()))
+                inside = 1
+            else:
+                open_blocks.append(-1)
+        elif mark == "}" and open_blocks:
+            open_blocks.pop()
+        statement = position + 1
+
+
+def python_functions(source: Source) -> Iterator[tuple[int, int]]:
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno or node.lineno
+
+
+# --- numbered invariants --------------------------------------------------------------------------------------------
+
+NUMBER = re.compile(r"(?<![\w-])([A-Z][A-Z0-9]{1,7})-(\d+)(?![\w-])")
+DEFINED_IN_CODE = re.compile(r"^[ \t]*///?[ \t]*([A-Z][A-Z0-9]{1,7}-\d+):", re.MULTILINE)
+DEFINED_IN_DOCS = re.compile(r"\*\*([A-Z][A-Z0-9]{1,7}-\d+):?\*\*")
+
+
+def check_invariants(sources: list[Source]) -> Iterator[Finding]:
+    """An invariant is written once (`// EXT-3: ...`, or `**EXT-3**` in docs) and cited by a number that exists."""
+    defined: dict[str, tuple[str, int]] = {}
+    for source in sources:
+        pattern = DEFINED_IN_CODE if source.is_cpp else DEFINED_IN_DOCS
+        for match in pattern.finditer(source.text):
+            name, line = match.group(1), source.line_of(match.start(1))
+            if name in defined:
+                path, first = defined[name]
+                yield Finding(source.path, line, "invariant", f"{name} is defined in {path}:{first} already")
+            else:
+                defined[name] = (source.path, line)
+    prefixes = KNOWN_PREFIXES | {name.split("-")[0] for name in defined}
+    for source in sources:
+        for match in NUMBER.finditer(source.text):
+            if match.group(1) in prefixes and match.group() not in defined:
+                message = f"{match.group()} is cited and defined nowhere"
+                yield Finding(source.path, source.line_of(match.start()), "invariant", message)
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+MENTION = re.compile(r"`([\w.*/-]+?)(?::\d+)?`")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+TOP = ("src", "tests", "docs", "tools", "scripts", "cmake", "bench", "examples", ".ci")
+
+
+def check_paths(source: Source, root: Path) -> Iterator[Finding]:
+    """A path that a document names is there."""
+    if not source.path.endswith(".md") or source.path == "CHANGELOG.md":
+        return
+    folder = (root / source.path).parent
+    for match in LINK.finditer(source.text):
+        target = match.group(1).split("#")[0]
+        if target and not re.match(r"[a-z]+:", target) and not (folder / target).exists():
+            yield Finding(source.path, source.line_of(match.start(1)), "path", f"dead link: {target}")
+    text = FENCE.sub(lambda block: re.sub(r"[^\n]", " ", block.group()), source.text)
+    for match in MENTION.finditer(text):
+        if not mention_exists(match.group(1), root, folder):
+            yield Finding(source.path, source.line_of(match.start(1)), "path", f"dead path: {match.group(1)}")
+
+
+def mention_exists(mention: str, root: Path, folder: Path) -> bool:
+    parts = mention.split("/")
+    if len(parts) < 2:
+        return True
+    if parts[0] in TOP:
+        places = [root, folder]
+    elif parts[0] in LAYERS + ["cli"]:
+        places = [root / "src", folder]
+    elif parts[0] == "holdfast" and mention.endswith((".hpp", ".h")):
+        places = [root / PUBLIC_HEADERS]
+    else:
+        return True
+    pattern = mention.rstrip("/")
+    return any(any(place.glob(pattern)) if "*" in pattern else (place / pattern).exists() for place in places)
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.*/<>{}$-])/(?:home|root|work|Users|mnt/\w+)/[\w.-]+")
+
+
+def check_machine_paths(source: Source) -> Iterator[Finding]:
+    """Nothing names a place on the machine of whoever wrote it."""
+    for match in MACHINE_PATH.finditer(source.text):
+        message = f"path of one machine: {match.group()}"
+        yield Finding(source.path, source.line_of(match.start()), "machine-path", message)
+
+
+# --- code -----------------------------------------------------------------------------------------------------------
+
+MEDIA_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:\w+\s*\([^)]*\)\s*)?(\w+_on_media)\b[^;{()]*\{")
+
+
+def check_media_structs(source: Source) -> Iterator[Finding]:
+    """What lies on media is declared in one place a layer, where its size and offsets are asserted."""
+    if source.is_cpp and not source.path.endswith("_format.hpp"):
+        for match in MEDIA_STRUCT.finditer(source.code):
+            message = f"{match.group(1)} belongs in a file *_format.hpp"
+            yield Finding(source.path, source.line_of(match.start()), "media-struct", message)
+
+
+HAND_MEMORY = re.compile(
+    r"(?<!operator )(?<!\w)new\s+(?!\()[\w:]"  # new T; placement new, new (p) T, is what constructs objects
+    r"|(?<!\w)new\s*\(\s*std::nothrow"
+    r"|(?<!operator )(?<!= )(?<!=)(?<!\w)delete\s*(?:\[\s*\])?\s*[\w(*]"
+    r"|(?<![\w.>])(?:malloc|calloc|realloc)\s*\("
+    r"|(?<!\w)std::free\s*\("
+)
+
+
+def check_hand_memory(source: Source) -> Iterator[Finding]:
+    """Memory has an owner: containers, unique_ptr, the heap itself."""
+    if not source.path.startswith("src/") or not source.is_cpp or source.is_test:
+        return
+    for match in HAND_MEMORY.finditer(INCLUDE.sub(lambda m: " " * len(m.group()), source.code)):
+        message = f"{match.group().strip()!r}: let an owner do it (RAII)"
+        yield Finding(source.path, source.line_of(match.start()), "hand-memory", message)
+
+
+SLEEP = re.compile(r"(?<!\w)(?:sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(")
+
+
+def check_sleeps(source: Source) -> Iterator[Finding]:
+    """A test that waits for time to pass is slow where it is right and wrong where it is quick."""
+    if source.is_test and source.path.endswith(CODE):
+        for match in SLEEP.finditer(source.code):
+            message = "a test sleeps: wait for the event itself"
+            yield Finding(source.path, source.line_of(match.start()), "sleep", message)
+
+
+def check_text(source: Source) -> Iterator[Finding]:
+    """Plain text: no tabs, no trailing space, one newline at the end."""
+    for number, line in enumerate(source.lines, 1):
+        if "\t" in line and Path(source.path).name != "Makefile":
+            yield Finding(source.path, number, "text", "tab")
+        if line != line.rstrip():
+            yield Finding(source.path, number, "text", "space at the end of the line")
+        if source.path.endswith(CODE) and len(line) > MAX_COLUMNS:
+            yield Finding(source.path, number, "text", f"{len(line)} columns, {MAX_COLUMNS} are allowed")
+    if source.text and (not source.text.endswith("\n") or source.text.endswith("\n\n")):
+        yield Finding(source.path, len(source.lines), "text", "the file does not end with one newline")
+
+
+def check_headers(source: Source) -> Iterator[Finding]:
+    """A header may be included twice."""
+    if source.path.endswith((".hpp", ".h")) and not re.search(r"^#pragma once$", source.text, re.MULTILINE):
+        yield Finding(source.path, 1, "pragma-once", "missing #pragma once")
+
+
+def check_cmake(source: Source) -> Iterator[Finding]:
+    """A test is registered through hf_add_test or hf_register_test, or the suite would not run it."""
+    if Path(source.path).name == "CMakeLists.txt" and not source.path.startswith("tests/package/"):
+        for match in re.finditer(r"(?<!\w)(?:add_test|gtest_discover_tests)\s*\(", source.text):
+            message = "use hf_add_test or hf_register_test (cmake/holdfast_tests.cmake)"
+            yield Finding(source.path, source.line_of(match.start()), "cmake", message)
+
+
+# --- all of it ------------------------------------------------------------------------------------------------------
+
+
+def lint(root: Path) -> list[Finding]:
+    own = {"tools/lint.py", "tools/lint_test.py"}  # they name what they look for
+    sources = [Source(root, path) for path in list_files(root) if is_text(path)]
+    findings: list[Finding] = list(check_invariants([source for source in sources if source.path not in own]))
+    for source in sources:
+        findings += check_text(source)
+        findings += check_sizes(source)
+        if source.path in own:
+            continue
+        findings += check_layers(source)
+        findings += check_paths(source, root)
+        findings += check_machine_paths(source)
+        findings += check_media_structs(source)
+        findings += check_hand_memory(source)
+        findings += check_sleeps(source)
+        findings += check_headers(source)
+        findings += check_cmake(source)
+    lines = {source.path: source.lines for source in sources}
+    allowed = [f for f in findings if re.search(rf"lint-allow\({f.rule}\): \S", lines[f.path][f.line - 1])]
+    return sorted(set(findings) - set(allowed))
+
+
+def main() -> int:
+    root = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    findings = lint(root)
+    for finding in findings:
+        print(f"{finding.path}:{finding.line}: {finding.rule}: {finding.message}")
+    print(f"lint: {len(findings)} findings" if findings else "lint: clean")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
