@@ -1,0 +1,197 @@
+#include "segment/journal.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/checksum.hpp"
+#include "persist/mutant.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+
+constexpr std::uint64_t superblock_at = page_size;
+constexpr std::uint64_t table_at = 2 * page_size;
+
+std::uint64_t table_size(std::uint64_t entry_count) noexcept {
+    return base::align_up(entry_count * sizeof(journal_entry_on_media), page_size);
+}
+
+std::uint64_t checksum_of(const journal_header_on_media& header) noexcept {
+    return base::checksum64(std::as_bytes(std::span{&header, 1}).first(offsetof(journal_header_on_media, checksum)));
+}
+
+journal_header_on_media make_header(const superblock_on_media& superblock, std::uint64_t entry_count) noexcept {
+    journal_header_on_media header{};
+    std::memcpy(header.magic, journal_magic, sizeof journal_magic);
+    header.version = journal_version;
+    std::memcpy(header.uuid, superblock.uuid, sizeof header.uuid);
+    header.sequence = superblock.sequence;
+    header.entry_count = entry_count;
+    return header;
+}
+
+/// The superblock and the table as they lie in the file from page 1 on.
+std::vector<std::byte> make_table(const superblock_on_media& superblock, std::span<const page_run> runs,
+                                  std::span<const std::uint64_t> sums) {
+    std::vector<std::byte> table(page_size + table_size(sums.size()));
+    std::memcpy(table.data(), &superblock, sizeof superblock);
+    std::size_t index = 0;
+    for (const page_run& run : runs) {
+        for (std::uint64_t i = 0; i < run.count; ++i, ++index) {
+            const journal_entry_on_media entry{run.file << entry_page_bits | (run.page + i), sums[index]};
+            std::memcpy(table.data() + page_size + index * sizeof entry, &entry, sizeof entry);
+        }
+    }
+    return table;
+}
+
+/// Reserves the journal's space, so that a full disk shows before anything is written. A file that is long enough already
+/// has its space: it is never punched while the heap is open.
+base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
+    HF_TRY_ASSIGN(const std::uint64_t size, file.size());
+    if (size < bytes) {
+        HF_TRY(file.allocate(size, bytes - size, "journal.allocate"));
+    }
+    return {};
+}
+
+failure broken(const std::string& path, std::string_view field, std::string found, std::string expected) {
+    return failure{failure_code::corrupt, path, std::string(field), std::move(found), std::move(expected), {}, 0};
+}
+
+std::string hex(std::uint64_t value) { return fmt::format("{:#018x}", value); }
+
+}  // namespace
+
+base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock, std::span<const page_run> runs,
+                                 std::span<const std::uint64_t> sums, const std::function<base::result<void>()>& before_header) {
+    const std::vector<std::byte> table = make_table(superblock, runs, sums);
+    const std::uint64_t content_at = superblock_at + table.size();
+    HF_TRY(reserve(file, content_at + sums.size() * page_size));
+
+    std::vector<std::span<const std::byte>> parts;
+    parts.reserve(1 + runs.size());
+    parts.emplace_back(table);
+    for (const page_run& run : runs) {
+        parts.push_back(run.bytes());
+    }
+    HF_TRY(file.write_gather(superblock_at, parts, "journal.write.content"));
+    if (before_header) {
+        HF_TRY(before_header());
+    }
+
+    journal_header_on_media header = make_header(superblock, sums.size());
+    header.table_checksum = base::checksum64(table, superblock.sequence);
+    header.checksum = checksum_of(header);
+    // The header comes last: a process that dies before it leaves the old, void one, and the next open has nothing to examine.
+    return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
+}
+
+base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock) {
+    journal_header_on_media header = make_header(superblock, 0);
+    header.flags = journal_flag_void;
+    header.checksum = checksum_of(header);
+    HF_TRY(file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.void.write"));
+    HF_TRY(file.resize(page_size, "journal.void.resize"));
+    return file.sync("journal.void.sync");
+}
+
+namespace {
+
+/// Everything of JRN-1 to JRN-3; a failure here means "broken", which the caller turns into a state.
+base::result<journal_content> read_content(persist::file& file, const journal_header_on_media& header, std::uint64_t file_size) {
+    journal_content content;
+    // JRN-2: superblock and table are inside the file and match the table checksum; the superblock is valid and bears the sequence.
+    const auto count_fits = header.entry_count <= file_size / page_size;
+    if (!count_fits || file_size < table_at + table_size(header.entry_count) + header.entry_count * page_size) {
+        return broken(file.path(), "file size", fmt::format("{}", file_size), fmt::format("{} pages of content", header.entry_count));
+    }
+    std::vector<std::byte> table(page_size + table_size(header.entry_count));
+    HF_TRY(file.read_at(superblock_at, table));
+    const std::uint64_t sum = base::checksum64(table, header.sequence);
+    if (!HF_MUTANT("recover.journal.table_checksum") && sum != header.table_checksum) {
+        return broken(file.path(), "table checksum", hex(sum), hex(header.table_checksum));
+    }
+    std::memcpy(&content.superblock, table.data(), sizeof content.superblock);
+    HF_TRY(validate(content.superblock, file.path(), 0));
+    if (content.superblock.sequence != header.sequence) {
+        return broken(file.path(), "sequence", fmt::format("{}", content.superblock.sequence), fmt::format("{}", header.sequence));
+    }
+    content.entries.resize(header.entry_count);
+    if (header.entry_count != 0) {
+        std::memcpy(content.entries.data(), table.data() + page_size, header.entry_count * sizeof(journal_entry_on_media));
+    }
+    content.content_at = superblock_at + table.size();
+    // JRN-3: every page of content matches its entry's checksum.
+    std::vector<std::byte> page(page_size);
+    for (std::size_t i = 0; i < content.entries.size(); ++i) {
+        HF_TRY(read_journal_page(file, content, i, page));
+    }
+    return content;
+}
+
+}  // namespace
+
+base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap) {
+    journal_state state;
+    HF_TRY_ASSIGN(const std::uint64_t size, file.size());
+    const auto give_up = [&state](failure why) {
+        state.what = journal_state::kind::broken;
+        state.why = std::move(why);
+        return state;
+    };
+    if (size < page_size) {
+        return give_up(broken(file.path(), "file size", fmt::format("{}", size), "at least 4096"));
+    }
+    journal_header_on_media header{};
+    HF_TRY(file.read_at(0, std::as_writable_bytes(std::span{&header, 1})));
+    // JRN-1: the header has magic, version, the heap's uuid, and its checksum.
+    if (std::memcmp(header.magic, journal_magic, sizeof journal_magic) != 0 || header.version != journal_version) {
+        return give_up(broken(file.path(), "magic and version", fmt::format("{:.8} {}", std::string_view(header.magic, 8), header.version),
+                              fmt::format("HFJOURNL {}", journal_version)));
+    }
+    if (!HF_MUTANT("recover.journal.header_checksum") && header.checksum != checksum_of(header)) {
+        return give_up(broken(file.path(), "header checksum", hex(header.checksum), hex(checksum_of(header))));
+    }
+    if (heap != nullptr && std::memcmp(header.uuid, heap->uuid, sizeof header.uuid) != 0) {
+        return give_up(broken(file.path(), "uuid", uuid_text(header.uuid), uuid_text(heap->uuid)));
+    }
+    state.sequence = header.sequence;
+    if ((header.flags & journal_flag_void) != 0) {
+        return state;
+    }
+    if (heap != nullptr && header.sequence <= heap->sequence) {
+        return state;  // its commit is home already
+    }
+    auto content = read_content(file, header, size);
+    if (!content) {
+        if (content.error().code == failure_code::corrupt) {
+            return give_up(std::move(content).error());
+        }
+        return std::move(content).error();
+    }
+    state.what = journal_state::kind::whole;
+    state.content = std::move(content).value();
+    return state;
+}
+
+base::result<void> read_journal_page(persist::file& file, const journal_content& journal, std::size_t index,
+                                     std::span<std::byte> page) {
+    HF_TRY(file.read_at(journal.content_at + index * page_size, page));
+    const std::uint64_t sum = base::checksum64(page);
+    if (!HF_MUTANT("recover.journal.page_checksum") && sum != journal.entries[index].checksum) {
+        return broken(file.path(), fmt::format("checksum of page {} of the content", index), hex(sum),
+                      hex(journal.entries[index].checksum));
+    }
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,75 @@
+// The journal: the pages that a commit changes in place, written here first, all at once.
+//
+// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit; before write_journal()
+// is through, a process crash leaves none of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/journal_format.hpp"
+#include "segment/superblock_format.hpp"
+
+namespace holdfast::segment {
+
+/// Neighbouring pages of one file, and their content in memory.
+struct page_run {
+    std::uint64_t file = 0;  ///< segment index or objects_file_id
+    std::uint64_t page = 0;  ///< first page within the file
+    std::uint64_t count = 0;
+    const std::byte* content = nullptr;
+
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {content, count * base::page_size}; }
+};
+
+/// The journal of one commit, ready to be applied. Entries point into the file: content is read when it is applied.
+struct journal_content {
+    superblock_on_media superblock{};
+    std::vector<journal_entry_on_media> entries;
+    std::uint64_t content_at = 0;  ///< byte in the journal file of the first page of content
+};
+
+/// What stands in the journal file.
+struct journal_state {
+    enum class kind {
+        void_journal,  ///< nothing to do, and said so on purpose
+        whole,         ///< a commit, complete and intact
+        broken,        ///< torn while it was written, or damaged later: `why` says what is wrong
+    };
+    kind what = kind::void_journal;
+    std::uint64_t sequence = 0;  ///< 0 where the header cannot be trusted
+    journal_content content;
+    base::failure why;
+};
+
+/// Writes, and leaves the sync to the caller. `before_header` runs when all but the header is written: the last moment at which the
+/// commit may still be refused. `sums` holds the XXH3-64 of each page of the runs, in order. On
+/// failure nothing of the commit is visible to recovery.
+base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock, std::span<const page_run> runs,
+                                 std::span<const std::uint64_t> sums,
+                                 const std::function<base::result<void>()>& before_header = {});
+
+/// Makes the journal void beside the superblock's sequence, gives its space back, and syncs.
+base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
+
+/// Reads and validates (JRN-1 to JRN-3), the content of every page included. `uuid`: of the heap, where it is known.
+base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap);
+
+/// Reads the content of entry `index` into `page` (4096 bytes) and compares it with the entry's checksum.
+base::result<void> read_journal_page(persist::file& file, const journal_content& journal, std::size_t index,
+                                     std::span<std::byte> page);
+
+[[nodiscard]] constexpr std::uint64_t entry_file(const journal_entry_on_media& entry) noexcept {
+    return entry.place >> entry_page_bits;
+}
+[[nodiscard]] constexpr std::uint64_t entry_page(const journal_entry_on_media& entry) noexcept {
+    return entry.place & ((std::uint64_t{1} << entry_page_bits) - 1);
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,42 @@
+// Reading, validating and writing the superblock's two copies.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/geometry.hpp"
+#include "segment/superblock_format.hpp"
+
+namespace holdfast::segment {
+
+/// A superblock of zeros but for magic, version and size.
+[[nodiscard]] superblock_on_media blank_superblock() noexcept;
+
+/// Stores the checksum that the other fields ask for.
+void seal(superblock_on_media& block) noexcept;
+
+[[nodiscard]] geometry geometry_of(const superblock_on_media& block) noexcept;
+[[nodiscard]] std::string uuid_text(const std::uint8_t (&uuid)[16]);
+
+/// Checks one copy by itself: SB-1 to SB-4. `path` and `copy` name it in the failure.
+base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy);
+
+/// Both copies as they are on media; a copy that is bad or absent holds the failure that says why.
+struct superblock_copies_read {
+    std::array<std::optional<superblock_on_media>, superblock_copies> good;
+    std::array<base::failure, superblock_copies> bad;
+
+    /// The good copy with the highest sequence; null where both are bad.
+    [[nodiscard]] const superblock_on_media* newest() const noexcept;
+};
+base::result<superblock_copies_read> read_superblocks(persist::file& file);
+
+/// Writes both copies and syncs. Precondition: the journal that holds the same superblock is durable, so a crash that tears both
+/// copies at once loses nothing (JRN-4).
+base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block);
+
+}  // namespace holdfast::segment

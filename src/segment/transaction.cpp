@@ -1,0 +1,120 @@
+#include "segment/transaction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "persist/mutant.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+class stopwatch {
+public:
+    explicit stopwatch(std::uint64_t& total) noexcept : total_(total), start_(std::chrono::steady_clock::now()) {}
+    stopwatch(const stopwatch&) = delete;
+    stopwatch& operator=(const stopwatch&) = delete;
+    ~stopwatch() {
+        total_ += static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_).count());
+    }
+
+private:
+    std::uint64_t& total_;
+    std::chrono::steady_clock::time_point start_;
+};
+
+/// Writes the runs of one file.
+base::result<void> write_file(persist::file& file, std::span<const page_run> runs, persist::site where, transaction_report& report) {
+    const stopwatch watch(report.write_ns);
+    for (const page_run& run : runs) {
+        HF_TRY(file.write_at(run.page * base::page_size, run.bytes(), where));
+        report.written_bytes += run.count * base::page_size;
+    }
+    return {};
+}
+
+base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
+    const stopwatch watch(report.sync_ns);
+    return file.sync(where);
+}
+
+base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
+                               transaction_report& report) {
+    // Writes may fail for lack of space and be tried again; a sync that failed may not (fsync reports an error once).
+    HF_TRY(write_home(storage, paths, plan.fresh, "commit.fresh.write", "commit.fresh.sync", report));
+    if (plan.names_changed) {
+        report.stage = commit_stage::uncertain;
+        HF_TRY(storage.sync_directory(paths.directory(), "commit.directory.sync"));
+        report.stage = commit_stage::unchanged;
+    }
+    return {};
+}
+
+base::result<void> write_commit_point(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
+                                      transaction_report& report) {
+    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
+    {
+        const stopwatch watch(report.write_ns);
+        HF_TRY(write_journal(*journal, plan.superblock, plan.changed, plan.changed_sums, plan.before_commit_point));
+    }
+    report.written_bytes += plan.changed_sums.size() * base::page_size;
+    report.stage = commit_stage::uncertain;
+    return sync_file(*journal, "journal.sync", report);
+}
+
+}  // namespace
+
+std::string heap_paths::segment(std::uint64_t index) const { return fmt::format("{}/segment.{:06}", directory_, index); }
+
+bool heap_paths::is_heap_file(const std::string& name) {
+    if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock") {
+        return true;
+    }
+    constexpr std::string_view prefix = "segment.";
+    return name.size() >= prefix.size() + 6 && name.starts_with(prefix) &&
+           std::all_of(name.begin() + prefix.size(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
+                              persist::site write_site, persist::site sync_site, transaction_report& report) {
+    while (!runs.empty()) {
+        const std::uint64_t id = runs.front().file;
+        const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
+        const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
+        HF_TRY_ASSIGN(auto file, storage.open(paths.file(id), persist::access_mode::read_write));
+        HF_TRY(write_file(*file, of_file, write_site, report));
+        const commit_stage before = report.stage;
+        report.stage = std::max(before, commit_stage::uncertain);
+        HF_TRY(sync_file(*file, sync_site, report));
+        report.stage = before;
+        runs = runs.subspan(of_file.size());
+    }
+    return {};
+}
+
+base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
+                                   transaction_report& report) {
+    report.stage = commit_stage::unchanged;
+    HF_TRY(write_fresh(storage, paths, plan, report));
+    const auto home = [&]() -> base::result<void> {
+        return write_home(storage, paths, plan.changed, "commit.home.write", "commit.home.sync", report);
+    };
+    if (HF_MUTANT("commit.home_before_journal")) {
+        HF_TRY(home());
+    }
+    HF_TRY(write_commit_point(storage, paths, plan, report));
+    report.stage = commit_stage::durable;
+    HF_TRY(home());
+    HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
+    {
+        const stopwatch watch(report.sync_ns);
+        HF_TRY(write_superblocks(*superblock, plan.superblock));
+    }
+    report.stage = commit_stage::complete;
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,78 @@
+// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic.
+//
+//     1  fresh pages home, sync           nothing of the old state is there, so they need no journal
+//     2  journal: superblock + changed pages, sync      <- the commit point
+//     3  changed pages home, sync
+//     4  superblock, both copies, sync    from here the journal is void
+//
+// This file knows storage and formats, no mappings: the crash simulator runs it whole.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/journal.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+/// Paths of the files of a heap.
+class heap_paths {
+public:
+    explicit heap_paths(std::string directory) : directory_(std::move(directory)) {}
+    [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+    [[nodiscard]] std::string superblock() const { return directory_ + "/superblock"; }
+    /// Where a superblock is made before it gets its name: a directory without `superblock` is no heap.
+    [[nodiscard]] std::string unfinished_superblock() const { return directory_ + "/superblock.new"; }
+    [[nodiscard]] std::string journal() const { return directory_ + "/journal"; }
+    [[nodiscard]] std::string objects() const { return directory_ + "/objects"; }
+    [[nodiscard]] std::string lock() const { return directory_ + "/lock"; }
+    [[nodiscard]] std::string segment(std::uint64_t index) const;
+    /// By the id that journal entries use.
+    [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
+    /// True for names that this format gives to files of a heap.
+    [[nodiscard]] static bool is_heap_file(const std::string& name);
+
+private:
+    std::string directory_;
+};
+
+struct commit_plan {
+    superblock_on_media superblock{};   ///< of the new state, sealed
+    std::vector<page_run> fresh;        ///< sorted by file, page
+    std::vector<page_run> changed;      ///< sorted by file, page
+    std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page of `changed`
+    /// Runs before the commit point, where set: a failure refuses the commit. Checked builds look for writers here.
+    std::function<base::result<void>()> before_commit_point;
+    bool names_changed = false;         ///< files were created since the last commit
+};
+
+/// How far a commit that failed has come.
+enum class commit_stage {
+    unchanged,  ///< the old state stands; the commit may be tried again
+    uncertain,  ///< a sync before the commit point failed: old or new state
+    durable,    ///< the commit point was passed, what failed came after: the next open finishes it
+    complete,
+};
+
+struct transaction_report {
+    commit_stage stage = commit_stage::unchanged;
+    std::uint64_t write_ns = 0;
+    std::uint64_t sync_ns = 0;
+    std::uint64_t written_bytes = 0;
+};
+
+/// Runs the four steps. Not thread-safe.
+base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
+                                   transaction_report& report);
+
+/// Writes runs (sorted by file and page) to the files they belong to and syncs each. Shared by transaction and recovery.
+base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
+                              persist::site write_site, persist::site sync_site, transaction_report& report);
+
+}  // namespace holdfast::segment
