@@ -77,7 +77,10 @@ function(hf_add_test name)
     endif()
     add_executable(${name} ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE hf_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+    set_target_properties(
+        ${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin CXX_CLANG_TIDY
+                                                                                   "${HOLDFAST_CLANG_TIDY_TESTS}"
+    )
     set(serial "")
     if(arg_SERIAL)
         set(serial SERIAL)
