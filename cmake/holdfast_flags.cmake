@@ -24,8 +24,8 @@ if(HOLDFAST_WARNINGS_AS_ERRORS)
 endif()
 target_compile_options(hf_flags INTERFACE ${common_warnings} "$<$<COMPILE_LANGUAGE:CXX>:${cxx_warnings}>")
 if(HOLDFAST_CLANG_TIDY)
-    # .clang-tidy says what; a finding fails the compilation. Tests, whose headers are the largest, are spared the checks
-    # that cost most and find least there.
+    # .clang-tidy says what; a finding fails the compilation. Tests, whose headers are the largest, are spared the
+    # checks that cost most and find least there.
     set(CMAKE_CXX_CLANG_TIDY clang-tidy-16 --quiet)
     set(HOLDFAST_CLANG_TIDY_TESTS
         clang-tidy-16 --quiet
