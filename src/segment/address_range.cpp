@@ -1,0 +1,127 @@
+#include "segment/address_range.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "base/checked.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+/// The first mapping of this process that overlaps the range, as /proc/self/maps names it.
+std::string occupant(std::uintptr_t begin, std::uintptr_t end) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        std::uintptr_t from = 0;
+        std::uintptr_t to = 0;
+        char dash = 0;
+        std::istringstream words(line);
+        words >> std::hex >> from >> dash >> to;
+        if (from < end && to > begin) {
+            std::string rest;
+            std::getline(words, rest);
+            const auto name = rest.find_last_of(' ');
+            const std::string what = name == std::string::npos || name + 1 == rest.size() ? "anonymous memory" : rest.substr(name + 1);
+            return fmt::format("{:#x}-{:#x} {}", from, to, what);
+        }
+    }
+    return "a mapping of this process, or outside the user's address space";
+}
+
+failure mapping_failure(std::string_view operation, std::string_view path) {
+    const int os_error = errno;
+    failure what = base::os_failure(os_error, operation, path);
+    if (os_error == ENOMEM) {
+        what.code = failure_code::limit;
+        what.hint = "the process may be out of mappings (vm.max_map_count) or of address space (ulimit -v)";
+    }
+    return what;
+}
+
+}  // namespace
+
+address_range::address_range(address_range&& other) noexcept
+    : begin_(std::exchange(other.begin_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+address_range& address_range::operator=(address_range&& other) noexcept {
+    std::swap(begin_, other.begin_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+address_range::~address_range() {
+    if (begin_ != nullptr) {
+        ::munmap(begin_, size_);
+    }
+}
+
+base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::uint64_t aligned_at, std::uint64_t alignment) {
+    void* const raw = ::mmap(nullptr, bytes + alignment, PROT_NONE, reserve_flags, -1, 0);
+    if (raw == MAP_FAILED) {
+        failure what = mapping_failure("reserve addresses", {});
+        what.found = fmt::format("{} bytes asked for", bytes);
+        return what;
+    }
+    auto* const start = static_cast<std::byte*>(raw);
+    const auto key = reinterpret_cast<std::uintptr_t>(start) + aligned_at;
+    const std::uint64_t before = base::align_up(key, alignment) - key;
+    if (before != 0) {
+        ::munmap(start, before);
+    }
+    if (alignment - before != 0) {
+        ::munmap(start + before + bytes, alignment - before);
+    }
+    return address_range(start + before, bytes);
+}
+
+base::result<address_range> address_range::exactly(std::byte* begin, std::uint64_t bytes) {
+    void* const raw = ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw == begin) {
+        return address_range(begin, bytes);
+    }
+    const int os_error = raw == MAP_FAILED ? errno : EEXIST;
+    if (raw != MAP_FAILED) {
+        ::munmap(raw, bytes);  // a kernel that does not know MAP_FIXED_NOREPLACE took the address for a hint
+    }
+    const auto from = reinterpret_cast<std::uintptr_t>(begin);
+    return failure{failure_code::address_taken, {}, "address range", occupant(from, from + bytes),
+                   fmt::format("{:#x}-{:#x} free", from, from + bytes), "open it at another address or free the range", os_error == EEXIST ? 0 : os_error};
+}
+
+base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset, const std::string& path) {
+    void* const mapped = ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+                                static_cast<off_t>(offset));
+    return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", path)) : base::result<void>();
+}
+
+base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages) {
+    void* const mapped =
+        ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return mapping_failure("mmap", {});
+    }
+    if (huge_pages) {
+        ::madvise(address, bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages is as right, only slower
+    }
+    return {};
+}
+
+base::result<void> unmap(std::byte* address, std::uint64_t bytes) {
+    void* const mapped = ::mmap(address, bytes, PROT_NONE, reserve_flags | MAP_FIXED, -1, 0);
+    return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", {})) : base::result<void>();
+}
+
+void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_DONTNEED); }
+
+}  // namespace holdfast::segment

@@ -1,0 +1,45 @@
+// A range of addresses that belongs to one heap: reserved at open, mapped piece by piece, given back at close.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace holdfast::segment {
+
+/// Owns [begin, begin + size), reserved PROT_NONE. Movable.
+class address_range {
+public:
+    address_range() = default;
+    address_range(address_range&& other) noexcept;
+    address_range& operator=(address_range&& other) noexcept;
+    address_range(const address_range&) = delete;
+    address_range& operator=(const address_range&) = delete;
+    ~address_range();
+
+    /// Reserves `bytes` anywhere, such that begin + `aligned_at` is a multiple of `alignment` (a power of two).
+    static base::result<address_range> anywhere(std::uint64_t bytes, std::uint64_t aligned_at, std::uint64_t alignment);
+    /// Reserves exactly [begin, begin + bytes) or fails with address_taken, naming who occupies it.
+    static base::result<address_range> exactly(std::byte* begin, std::uint64_t bytes);
+
+    [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
+    [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+private:
+    address_range(std::byte* begin, std::uint64_t size) noexcept : begin_(begin), size_(size) {}
+    std::byte* begin_ = nullptr;
+    std::uint64_t size_ = 0;
+};
+
+/// Maps part of a reserved range, readable and writable, copy on write: stores never reach the file by themselves.
+base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset, const std::string& path);
+/// Maps zeroed memory; asks for huge pages where that helps.
+base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);
+/// Takes the memory away; the addresses stay reserved.
+base::result<void> unmap(std::byte* address, std::uint64_t bytes);
+/// Forgets private pages: the range shows the file again.
+void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept;
+
+}  // namespace holdfast::segment

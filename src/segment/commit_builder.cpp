@@ -1,0 +1,233 @@
+#include "segment/commit_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "segment/page_sums.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::page_size;
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+}  // namespace
+
+base::result<void> commit_builder::scan() {
+    const space_view& view = files_.view_;
+    const geometry& shape = view.shape();
+    std::vector<memory_run> dirty;
+    HF_TRY(files_.scanner_->scan(view.base(), base::to_bytes(files_.frontier_), dirty));
+    scan_user_runs(dirty);
+
+    const std::uint64_t segments = files_.segment_count(files_.frontier_);
+    const std::uint64_t committed = files_.segment_count(files_.committed_frontier_);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+        dirty.clear();
+        std::byte* const metadata = view.metadata_of(i);
+        HF_TRY(files_.scanner_->scan(metadata, shape.metadata_size(), dirty));
+        for (const memory_run& run : dirty) {
+            for (std::uint64_t k = 0; k < run.pages; ++k) {
+                std::byte* const page = run.address + k * page_size;
+                const auto offset = static_cast<std::uint64_t>(page - metadata);
+                if (offset >= shape.checksums_at()) {
+                    checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
+                } else {
+                    add({i, shape.pages() + offset / page_size, 1, page}, i >= committed);
+                }
+            }
+        }
+    }
+    dirty.clear();
+    HF_TRY(files_.scanner_->scan(files_.objects_, files_.objects_size_, dirty));
+    const std::uint64_t committed_objects = files_.committed_objects_size_ / page_size;
+    for (const memory_run& run : dirty) {
+        for (std::uint64_t k = 0; k < run.pages; ++k) {
+            std::byte* const content = run.address + k * page_size;
+            const auto page = static_cast<std::uint64_t>(content - files_.objects_) / page_size;
+            if (page % objects_group_pages == 0) {
+                object_groups_.push_back(page / objects_group_pages);
+            } else {
+                add({objects_file_id, page, 1, content}, page >= committed_objects);
+            }
+        }
+    }
+    return {};
+}
+
+/// Takes free space out of the dirty runs; both are sorted.
+void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
+    auto free = free_.begin();
+    for (const memory_run& run : dirty) {
+        const base::pages first = base::page_of(files_.view_.offset(run.address));
+        std::uint64_t position = first.value;
+        const std::uint64_t end = position + run.pages;
+        while (position < end) {
+            while (free != free_.end() && free->first.value + free->second.value <= position) {
+                ++free;
+            }
+            const std::uint64_t free_from = free == free_.end() ? end : std::clamp(free->first.value, position, end);
+            if (free_from > position) {
+                add_user({position}, free_from - position);
+            }
+            const std::uint64_t free_to = free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
+            if (free_to > free_from) {
+                dropped_.push_back({files_.view_.address(base::offset_of(base::pages{free_from})), free_to - free_from});
+            }
+            position = std::max(free_to, free_from);
+        }
+    }
+}
+
+/// Splits at segment borders and at the committed frontier.
+void commit_builder::add_user(base::pages first, std::uint64_t count) {
+    const std::uint64_t per_segment = files_.view_.shape().pages();
+    while (count > 0) {
+        const std::uint64_t index = first.value / per_segment;
+        const std::uint64_t committed = files_.committed_frontier_.value;
+        const bool fresh = first.value >= committed;
+        std::uint64_t now = std::min(count, (index + 1) * per_segment - first.value);
+        if (!fresh) {
+            now = std::min(now, committed - first.value);
+        }
+        add({index, first.value % per_segment, now, files_.view_.address(base::offset_of(first))}, fresh);
+        first.value += now;
+        count -= now;
+    }
+}
+
+void commit_builder::add(const page_run& run, bool fresh) {
+    if (!runs_.empty()) {
+        summed_run& last = runs_.back();
+        if (last.fresh == fresh && last.run.file == run.file && last.run.page + last.run.count == run.page &&
+            last.run.content + last.run.count * page_size == run.content) {
+            last.run.count += run.count;
+            return;
+        }
+    }
+    runs_.push_back({run, 0, fresh});
+}
+
+bool commit_builder::empty() const noexcept { return runs_.empty() && checksum_pages_.empty() && object_groups_.empty(); }
+
+std::uint32_t* commit_builder::checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept {
+    return reinterpret_cast<std::uint32_t*>(files_.view_.metadata_of(segment) + files_.view_.shape().checksums_at() + index * page_size);
+}
+
+void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum) {
+    for (std::uint64_t i = 0; i < run.count; ++i) {
+        const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
+        const sum_place place = place_of_sum(run.page + i);
+        checksum_page(run.file, place.checksum_page)[place.entry] = narrow_sum(sum);
+        if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{run.file, place.checksum_page}) {
+            checksum_pages_.emplace_back(run.file, place.checksum_page);
+        }
+        sums_[first_sum + i] = sum;
+    }
+}
+
+void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum) {
+    for (std::uint64_t i = 0; i < run.count; ++i) {
+        const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
+        const std::uint64_t page = run.page + i;
+        auto* const group = reinterpret_cast<std::uint64_t*>(files_.objects_ + base::align_down(page, objects_group_pages) * page_size);
+        group[page % objects_group_pages] = nonzero_sum(sum);
+        object_groups_.push_back(page / objects_group_pages);
+        sums_[first_sum + i] = sum;
+    }
+}
+
+/// Checksum pages come last: by then all of their entries are there.
+void commit_builder::close_checksum_pages() {
+    sort_unique(checksum_pages_);
+    const std::uint64_t committed = files_.segment_count(files_.committed_frontier_);
+    const geometry& shape = files_.view_.shape();
+    for (const auto& [segment, index] : checksum_pages_) {
+        std::uint32_t* const page = checksum_page(segment, index);
+        page[checksums_per_page] = own_sum({page, checksums_per_page + 1});
+        const auto* const content = reinterpret_cast<const std::byte*>(page);
+        const std::uint64_t file_page = shape.pages() + shape.checksums_at() / page_size + index;
+        runs_.push_back({{segment, file_page, 1, content}, sums_.size(), segment >= committed});
+        sums_.push_back(base::checksum64({content, page_size}));
+    }
+}
+
+void commit_builder::close_object_groups() {
+    sort_unique(object_groups_);
+    for (const std::uint64_t group : object_groups_) {
+        const std::uint64_t page = group * objects_group_pages;
+        auto* const content = files_.objects_ + page * page_size;
+        auto* const entries = reinterpret_cast<std::uint64_t*>(content);
+        entries[0] = own_group_sum({entries, objects_group_pages});
+        runs_.push_back({{objects_file_id, page, 1, content}, sums_.size(), page >= files_.committed_objects_size_ / page_size});
+        sums_.push_back(base::checksum64({content, page_size}));
+    }
+}
+
+void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
+    std::size_t pages = 0;
+    for (summed_run& run : runs_) {
+        run.first_sum = pages;
+        pages += run.run.count;
+    }
+    sums_.resize(pages);
+    for (const summed_run& run : runs_) {
+        if (run.run.file == objects_file_id) {
+            sum_objects_run(run.run, run.first_sum);
+        } else {
+            sum_segment_run(run.run, run.first_sum);
+        }
+    }
+    statistics.dirty_pages = pages;
+    close_checksum_pages();
+    close_object_groups();
+    std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
+        return std::tie(a.run.file, a.run.page) < std::tie(b.run.file, b.run.page);
+    });
+    for (const summed_run& run : runs_) {
+        if (run.fresh) {
+            plan.fresh.push_back(run.run);
+            statistics.fresh_pages += run.run.count;
+        } else {
+            plan.changed.push_back(run.run);
+            const auto first = sums_.begin() + static_cast<std::ptrdiff_t>(run.first_sum);
+            plan.changed_sums.insert(plan.changed_sums.end(), first, first + static_cast<std::ptrdiff_t>(run.run.count));
+        }
+    }
+    statistics.journaled_pages = plan.changed_sums.size();
+}
+
+base::result<void> commit_builder::check_unmodified() const {
+    for (const summed_run& run : runs_) {
+        for (std::uint64_t i = 0; i < run.run.count; ++i) {
+            if (base::checksum64({run.run.content + i * page_size, page_size}) != sums_[run.first_sum + i]) {
+                return base::failure{base::failure_code::concurrent_modification, files_.paths_.file(run.run.file),
+                                     fmt::format("page {}", run.run.page + i), "a store during commit()", "all other threads standing still",
+                                     "the commit was refused, the last one stands", 0};
+            }
+        }
+    }
+    return {};
+}
+
+void commit_builder::release() noexcept {
+    // Fresh runs are not dropped: their mappings are replaced by the files' (heap_files::adopt).
+    for (const summed_run& run : runs_) {
+        if (!run.fresh) {
+            drop_private_pages(const_cast<std::byte*>(run.run.content), run.run.count * page_size);
+        }
+    }
+    for (const memory_run& run : dropped_) {
+        drop_private_pages(run.address, run.pages * page_size);
+    }
+}
+
+}  // namespace holdfast::segment

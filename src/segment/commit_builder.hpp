@@ -1,0 +1,53 @@
+// Turns the dirty pages of a mapped heap into a commit_plan: finds them, drops what is free, stores their checksums, sorts them
+// into fresh and changed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "segment/heap_files.hpp"
+
+namespace holdfast::segment {
+
+class commit_builder {
+public:
+    commit_builder(heap_files& files, const free_runs& free) : files_(files), free_(free) {}
+
+    /// Finds the dirty pages. Changes nothing.
+    base::result<void> scan();
+    /// Stores checksums into the mapped checksum pages and fills the plan's runs and sums. After scan().
+    void build(commit_plan& plan, commit_statistics& statistics);
+    /// True where scan() found nothing.
+    [[nodiscard]] bool empty() const noexcept;
+    /// Compares every page of the plan with the sum that build() took: `concurrent_modification` where one was written meanwhile.
+    base::result<void> check_unmodified() const;
+    /// After the commit: private pages of changed runs and of free space are dropped, so that the next scan starts clean.
+    void release() noexcept;
+
+private:
+    struct summed_run {
+        page_run run;
+        std::size_t first_sum = 0;
+        bool fresh = false;
+    };
+
+    void scan_user_runs(const std::vector<memory_run>& dirty);
+    void add_user(base::pages first, std::uint64_t count);
+    void add(const page_run& run, bool fresh);
+    void sum_segment_run(const page_run& run, std::size_t first_sum);
+    void sum_objects_run(const page_run& run, std::size_t first_sum);
+    void close_checksum_pages();
+    void close_object_groups();
+    [[nodiscard]] std::uint32_t* checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept;
+
+    heap_files& files_;
+    const free_runs& free_;
+    std::vector<summed_run> runs_;
+    std::vector<std::uint64_t> sums_;
+    std::vector<memory_run> dropped_;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index: written by this commit
+    std::vector<std::uint64_t> object_groups_;
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,44 @@
+// Which pages of a private mapping hold stores that the file has not seen.
+//
+// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table; one that was only
+// read is the file's (or the zero page). So the page table itself is the record of what is dirty, without a fault handler and
+// without a write barrier in the program. Read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from the bits of /proc/self/pagemap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/descriptor.hpp"
+
+namespace holdfast::segment {
+
+struct memory_run {
+    std::byte* address = nullptr;
+    std::uint64_t pages = 0;
+};
+
+/// Not thread-safe.
+class dirty_scanner {
+public:
+    enum class method { pagemap_scan, pagemap_bits };
+
+    /// `unsupported` where /proc/self/pagemap cannot be read. Tries PAGEMAP_SCAN unless told which method to use.
+    static base::result<dirty_scanner> open();
+    static base::result<dirty_scanner> open(method how);
+
+    /// Appends the dirty runs of [begin, begin + bytes), in order of address, neighbours merged. Page aligned.
+    base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
+    [[nodiscard]] method used() const noexcept { return method_; }
+
+private:
+    dirty_scanner(persist::descriptor pagemap, method how) noexcept : pagemap_(std::move(pagemap)), method_(how) {}
+    base::result<void> scan_ioctl(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
+    base::result<void> scan_bits(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
+
+    persist::descriptor pagemap_;
+    method method_;
+};
+
+}  // namespace holdfast::segment

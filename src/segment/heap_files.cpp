@@ -1,0 +1,357 @@
+#include "segment/heap_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "segment/page_sums.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using base::pages;
+using persist::access_mode;
+
+/// Unmapped addresses between the metadata and the base, so that an underrun of the first block meets nothing.
+constexpr std::uint64_t guard_size = region_size;
+#if defined(__has_feature)
+#define HF_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define HF_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || HF_HAS_FEATURE(thread_sanitizer)
+constexpr std::uint64_t default_reservation = 64 * base::gibibyte;  // its shadow leaves little room
+#else
+constexpr std::uint64_t default_reservation = base::tebibyte;
+#endif
+
+std::int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+base::result<void> fill_random(std::span<std::byte> bytes) {
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+        return base::os_failure(errno, "getrandom", {});
+    }
+    return {};
+}
+
+base::result<void> check_page_size() {
+    const auto found = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    if (found != page_size) {
+        return failure{failure_code::unsupported, {}, "page size of the kernel", fmt::format("{}", found), fmt::format("{}", page_size), {}, 0};
+    }
+    return {};
+}
+
+/// Metadata bytes of a whole reservation, so that the objects area begins at a round address.
+std::uint64_t metadata_span(const geometry& shape, std::uint64_t reservation) noexcept {
+    return base::align_up(shape.segments_in(reservation) * shape.metadata_size(), region_size);
+}
+
+failure not_a_heap(const std::string& directory, std::string found) {
+    return failure{failure_code::not_a_heap, directory, "directory", std::move(found), "the files of a heap", {}, 0};
+}
+
+/// Says why a path without a superblock cannot be opened.
+base::result<void> examine_directory(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const bool there, storage.exists(paths.directory()));
+    if (!there) {
+        return failure{failure_code::not_found, paths.directory(), "directory", "nothing", "a heap", {}, 0};
+    }
+    struct stat status {};
+    if (::stat(paths.directory().c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) {
+        return not_a_heap(paths.directory(), "a file");
+    }
+    HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
+    if (std::find(names.begin(), names.end(), "superblock") != names.end()) {
+        return {};
+    }
+    if (std::find(names.begin(), names.end(), "segment.000000") != names.end() &&
+        std::find(names.begin(), names.end(), "superblock.new") == names.end()) {
+        return failure{failure_code::missing, paths.superblock(), "file", "nothing", "the heap's superblock",
+                       "the directory has segments: a heap that lost its superblock, or whose creation or removal did not finish", 0};
+    }
+    return not_a_heap(paths.directory(), names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
+}
+
+}  // namespace
+
+heap_files::heap_files(persist::storage& storage, std::string directory, access_mode mode)
+    : storage_(storage), paths_(std::move(directory)), mode_(mode) {}
+
+heap_files::~heap_files() {
+    if (!born_ && lock_ != nullptr) {
+        abandon();
+    }
+}
+
+std::uint64_t heap_files::segment_count(pages frontier) const noexcept {
+    return base::divide_up(frontier.value, view_.shape().pages());
+}
+
+failure heap_files::poisoned() const {
+    failure what = poison_;
+    what.code = failure_code::poisoned;
+    what.hint = "an earlier commit failed at a point after which nothing can be promised; close the heap without commit and open it again. " + poison_.hint;
+    return what;
+}
+
+base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& storage, const std::string& directory,
+                                                             const creation_options& options) {
+    HF_TRY(check_page_size());
+    if (!geometry{options.segment_size}.valid()) {
+        return failure{failure_code::invalid_argument, directory, "segment size", fmt::format("{}", options.segment_size),
+                       "a power of two from 2 MiB to 64 GiB", {}, 0};
+    }
+    std::unique_ptr<heap_files> files(new heap_files(storage, directory, access_mode::read_write));
+    HF_TRY(files->prepare_directory());
+    HF_TRY(files->initialise_superblock(options));
+    HF_TRY(files->reserve(options.mapping));
+    files->superblock_.base_address = reinterpret_cast<std::uint64_t>(files->view_.base());
+    HF_TRY(files->create_files());
+    HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
+    files->scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
+    files->marked_running_ = true;
+    return files;
+}
+
+base::result<void> heap_files::prepare_directory() {
+    HF_TRY_ASSIGN(const bool there, storage_.exists(paths_.directory()));
+    if (!there) {
+        HF_TRY(storage_.make_directory(paths_.directory(), "create.directory"));
+    }
+    auto listed = storage_.list(paths_.directory());
+    if (!listed) {
+        if (listed.error().os_error != ENOTDIR) {
+            return std::move(listed).error();
+        }
+        return failure{failure_code::already_exists, paths_.directory(), "path", "a file", "nothing, or an empty directory", {}, 0};
+    }
+    // An empty directory, or the remains of a creation or removal that was cut off, may be used; anything else is somebody's.
+    for (const std::string& name : listed.value()) {
+        if (name == "superblock" || !heap_paths::is_heap_file(name)) {
+            return failure{failure_code::already_exists, paths_.directory(), "directory",
+                           name == "superblock" ? "a heap" : fmt::format("a file {}", name), "nothing, or an empty directory", {}, 0};
+        }
+    }
+    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(paths_.lock(), access_mode::read_write));
+    lock_ = std::make_unique<heap_lock>(std::move(lock));
+    // Under the lock look again: another process may have finished creating meanwhile.
+    HF_TRY_ASSIGN(const bool born, storage_.exists(paths_.superblock()));
+    if (born) {
+        born_ = true;
+        return failure{failure_code::already_exists, paths_.directory(), "directory", "a heap", "nothing, or an empty directory", {}, 0};
+    }
+    for (const std::string& name : listed.value()) {
+        if (name != "lock") {
+            HF_TRY(storage_.remove(paths_.directory() + "/" + name, "create.remove_remains"));
+        }
+    }
+    return {};
+}
+
+base::result<void> heap_files::initialise_superblock(const creation_options& options) {
+    superblock_ = blank_superblock();
+    HF_TRY(fill_random(std::as_writable_bytes(std::span{superblock_.uuid})));
+    superblock_.uuid[6] = static_cast<std::uint8_t>((superblock_.uuid[6] & 0x0fU) | 0x40U);  // RFC 4122, random
+    superblock_.uuid[8] = static_cast<std::uint8_t>((superblock_.uuid[8] & 0x3fU) | 0x80U);
+    while (superblock_.heap_key == 0) {
+        HF_TRY(fill_random(std::as_writable_bytes(std::span{&superblock_.heap_key, 1})));
+    }
+    superblock_.segment_size = options.segment_size;
+    superblock_.reservation = options.mapping.reservation;
+    superblock_.capacity = options.mapping.capacity;
+    superblock_.state = heap_state::running;
+    superblock_.flags = options.same_address ? flag_same_address : 0;
+    superblock_.created_ns = now_ns();
+    return {};
+}
+
+base::result<void> heap_files::create_files() {
+    HF_TRY_ASSIGN(auto journal, storage_.create(paths_.journal(), "create.journal"));
+    superblock_on_media first = superblock_;
+    first.sequence = 1;
+    HF_TRY(write_void_journal(*journal, first));
+    HF_TRY_ASSIGN(auto objects, storage_.create(paths_.objects(), "create.objects"));
+    HF_TRY_ASSIGN(domain_, persist::detect_domain(objects->native_handle(), paths_.objects()));
+    names_changed_ = true;
+    return {};
+}
+
+base::result<void> heap_files::reserve(const mapping_options& options) {
+    const geometry shape = geometry_of(superblock_);
+    const std::uint64_t asked = options.reservation != 0 ? options.reservation : superblock_.reservation;
+    const std::uint64_t needed = std::max(std::bit_ceil(superblock_.frontier), shape.segment_size);
+    if (asked != 0 && (!base::is_power_of_two(asked) || asked > maximum_reservation || asked < needed)) {
+        return failure{failure_code::invalid_argument, paths_.directory(), "reservation", fmt::format("{}", asked),
+                       fmt::format("a power of two from {} to {}", needed, maximum_reservation), {}, 0};
+    }
+    std::uint64_t user = asked != 0 ? asked : std::max(default_reservation, std::min(maximum_reservation, 4 * needed));
+    const bool fixed = options.base_address != nullptr || (superblock_.flags & flag_same_address) != 0;
+    std::byte* wanted = options.base_address;
+    if ((superblock_.flags & flag_same_address) != 0 && superblock_.base_address != 0) {
+        wanted = reinterpret_cast<std::byte*>(superblock_.base_address);
+    }
+    if (reinterpret_cast<std::uintptr_t>(wanted) % region_size != 0) {
+        return failure{failure_code::invalid_argument, paths_.directory(), "base address", fmt::format("{}", static_cast<void*>(wanted)),
+                       "a multiple of 2 MiB", {}, 0};
+    }
+    for (;; user /= 2) {
+        const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
+        auto range = fixed && wanted != nullptr ? address_range::exactly(wanted - before, before + user)
+                                                : address_range::anywhere(before + user, before, region_size);
+        if (range) {
+            range_ = std::move(range).value();
+            view_ = space_view(range_.begin() + before, range_.begin(), shape, user);
+            objects_ = range_.begin() + metadata_span(shape, user);
+            break;
+        }
+        if (asked != 0 || range.error().code != failure_code::limit || user / 2 < 2 * needed) {
+            failure what = std::move(range).error();
+            what.path = paths_.directory();
+            return what;
+        }
+    }
+    capacity_ = std::min(view_.reservation(), std::min(options.capacity != 0 ? options.capacity : maximum_reservation,
+                                                       superblock_.capacity != 0 ? superblock_.capacity : maximum_reservation));
+    return {};
+}
+
+base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& storage, const std::string& directory,
+                                                           access_mode mode, const mapping_options& options) {
+    HF_TRY(check_page_size());
+    std::unique_ptr<heap_files> files(new heap_files(storage, directory, mode));
+    files->born_ = true;
+    HF_TRY(examine_directory(storage, files->paths_));
+    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(files->paths_.lock(), mode));
+    files->lock_ = std::make_unique<heap_lock>(std::move(lock));
+    HF_TRY_ASSIGN(recovered_state state, recover(storage, files->paths_, mode));
+    files->superblock_ = state.superblock;
+    files->recovered_ = state.crashed;
+    files->rolled_forward_ = state.rolled_forward;
+    files->warnings_ = std::move(state.warnings);
+    files->marked_running_ = state.superblock.state == heap_state::running;
+    if (options.verify) {
+        std::vector<failure> problems;
+        HF_TRY(verify_pages(storage, files->paths_, state.superblock, problems, 1));
+        if (!problems.empty()) {
+            return problems.front();
+        }
+    }
+    HF_TRY(files->reserve(options));
+    HF_TRY(files->map_committed());
+    if (state.overlay) {
+        HF_TRY(files->apply_overlay(*state.overlay));
+    }
+    HF_TRY(files->verify_metadata());
+    if (mode == access_mode::read_write) {
+        HF_TRY(files->remove_leftovers());
+        HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
+        files->scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
+    }
+    return files;
+}
+
+base::result<void> heap_files::map_committed() {
+    frontier_ = committed_frontier_ = base::pages_for(superblock_.frontier);
+    objects_size_ = committed_objects_size_ = superblock_.objects_size;
+    const std::uint64_t segments = segment_count(frontier_);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+        HF_TRY(map_committed_segment(i, 0));
+    }
+    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_only));
+    HF_TRY_ASSIGN(domain_, persist::detect_domain(objects->native_handle(), paths_.objects()));
+    return map_committed_objects(0);
+}
+
+/// Maps the user pages [from_page, committed frontier) of one segment, and its metadata where from_page is 0.
+base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::uint64_t from_page) {
+    const geometry& shape = view_.shape();
+    const std::string path = paths_.segment(index);
+    HF_TRY_ASSIGN(auto file, storage_.open(path, access_mode::read_only));
+    const std::uint64_t end_page = std::min(shape.pages(), committed_frontier_.value - index * shape.pages());
+    if (from_page < end_page) {
+        HF_TRY(map_file(view_.base() + index * shape.segment_size + from_page * page_size, (end_page - from_page) * page_size,
+                        file->native_handle(), from_page * page_size, path));
+    }
+    if (from_page == 0) {
+        HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size, path));
+    }
+    return {};
+}
+
+base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
+    if (committed_objects_size_ == from) {
+        return {};
+    }
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_only));
+    return map_file(objects_ + from, committed_objects_size_ - from, file->native_handle(), from, paths_.objects());
+}
+
+base::result<void> heap_files::apply_overlay(const journal_content& journal) {
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.journal(), access_mode::read_only));
+    const geometry& shape = view_.shape();
+    for (std::size_t i = 0; i < journal.entries.size(); ++i) {
+        const std::uint64_t id = entry_file(journal.entries[i]);
+        const std::uint64_t page = entry_page(journal.entries[i]);
+        std::byte* target = objects_ + page * page_size;
+        if (id != objects_file_id) {
+            const bool user = page < shape.pages();
+            if (user && id * shape.pages() + page >= frontier_.value) {
+                continue;  // beyond the frontier: not mapped, and nobody's
+            }
+            target = user ? view_.base() + id * shape.segment_size + page * page_size
+                          : view_.metadata_of(id) + (page - shape.pages()) * page_size;
+        }
+        HF_TRY(read_journal_page(*file, journal, i, {target, page_size}));
+    }
+    return {};
+}
+
+base::result<file_statistics> heap_files::statistics() const {
+    file_statistics sizes;
+    HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(paths_.directory()));
+    for (const std::string& name : names) {
+        if (!heap_paths::is_heap_file(name)) {
+            continue;
+        }
+        HF_TRY_ASSIGN(auto file, storage_.open(paths_.directory() + "/" + name, access_mode::read_only));
+        HF_TRY_ASSIGN(const std::uint64_t apparent, file->size());
+        HF_TRY_ASSIGN(const std::uint64_t charged, file->charged());
+        sizes.apparent_bytes += apparent;
+        sizes.charged_bytes += charged;
+    }
+    sizes.segments = segment_count(frontier_);
+    return sizes;
+}
+
+base::result<void> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
+    return verify_pages(storage_, paths_, superblock_, problems, limit);
+}
+
+void heap_files::abandon() noexcept {
+    // Best effort: what is left says by its lack of a superblock that it is no heap, and the next create removes it.
+    if (auto listed = storage_.list(paths_.directory()); listed) {
+        for (const std::string& name : listed.value()) {
+            if (heap_paths::is_heap_file(name)) {
+                static_cast<void>(storage_.remove(paths_.directory() + "/" + name, "create.abandon").ok());
+            }
+        }
+    }
+    static_cast<void>(storage_.remove(paths_.directory(), "create.abandon_directory").ok());
+    born_ = true;
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,157 @@
+// The files of one open heap, mapped: reservation, growth, commit. The face of this layer to the heap layer.
+//
+// Invariants (checked by check_mapping):
+//   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk; beyond it nothing is accessible.
+//   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until the commit
+//          that writes them home. So "fresh" needs no list: it is an address comparison.
+//
+// Thread safety: grow() and grow_objects() are serialised by their callers; commit() and close() run alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/domain.hpp"
+#include "segment/address_range.hpp"
+#include "segment/dirty_pages.hpp"
+#include "segment/lock.hpp"
+#include "segment/recovery.hpp"
+#include "segment/space.hpp"
+#include "segment/transaction.hpp"
+
+namespace holdfast::segment {
+
+struct mapping_options {
+    std::uint64_t reservation = 0;         ///< bytes of user addresses; 0: the default
+    std::byte* base_address = nullptr;     ///< exactly there, or anywhere
+    std::uint64_t capacity = 0;            ///< limit of the frontier; 0: none
+    bool verify = false;                   ///< SEG-2 before the open returns
+};
+
+struct creation_options {
+    mapping_options mapping;
+    std::uint64_t segment_size = default_segment_size;
+    bool same_address = false;
+};
+
+/// Free space that a commit need not write: sorted, disjoint.
+using free_runs = std::vector<std::pair<base::pages, base::pages>>;
+
+struct commit_statistics {
+    std::uint64_t dirty_pages = 0;
+    std::uint64_t fresh_pages = 0;
+    std::uint64_t journaled_pages = 0;
+    std::uint64_t written_bytes = 0;
+    std::uint64_t scan_ns = 0;
+    std::uint64_t write_ns = 0;
+    std::uint64_t sync_ns = 0;
+    std::uint64_t total_ns = 0;
+};
+
+struct file_statistics {
+    std::uint64_t apparent_bytes = 0;
+    std::uint64_t charged_bytes = 0;
+    std::uint64_t segments = 0;
+};
+
+class heap_files final : public space_growth {
+public:
+    /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the first commit() on;
+    /// abandon() (or the destructor before it) removes what was made.
+    static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
+                                                            const creation_options& options);
+    /// Locks, recovers, maps. Nothing on media is changed in access_mode::read_only.
+    static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
+                                                          persist::access_mode mode, const mapping_options& options);
+    ~heap_files() override;
+
+    [[nodiscard]] const space_view& view() const noexcept { return view_; }
+    [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_; }
+    [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
+    [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
+    [[nodiscard]] persist::domain_kind domain() const noexcept { return domain_; }
+    [[nodiscard]] bool recovered() const noexcept { return recovered_; }
+    [[nodiscard]] bool rolled_forward() const noexcept { return rolled_forward_; }
+    [[nodiscard]] const std::vector<base::failure>& warnings() const noexcept { return warnings_; }
+
+    // space_growth
+    [[nodiscard]] base::pages frontier() const noexcept override { return frontier_; }
+    base::result<base::pages> grow(base::pages wanted) override;
+
+    /// The objects file as mapped: [begin, begin + objects_size()).
+    [[nodiscard]] std::byte* objects() const noexcept { return objects_; }
+    [[nodiscard]] std::uint64_t objects_size() const noexcept { return objects_size_; }
+    /// Extends the objects file by at least `bytes`; new bytes read as zero.
+    base::result<void> grow_objects(std::uint64_t bytes);
+
+    /// Makes the mapped state durable. `state` is what the superblock will say. All other threads stand still. A second call after
+    /// a failed sync answers `poisoned`.
+    base::result<commit_statistics> commit(const free_runs& free, heap_state state);
+    /// True where a commit would write nothing.
+    base::result<bool> unchanged(const free_runs& free);
+    /// Writes the void journal that a clean heap has. Only after commit(..., clean).
+    base::result<void> void_journal();
+    /// Removes all files of a heap whose creation did not succeed.
+    void abandon() noexcept;
+
+    base::result<file_statistics> statistics() const;
+    /// SEG-2 over the committed files.
+    base::result<void> verify(std::vector<base::failure>& problems, std::size_t limit) const;
+
+private:
+    friend class commit_builder;
+    heap_files(persist::storage& storage, std::string directory, persist::access_mode mode);
+
+    base::result<void> prepare_directory();
+    base::result<void> initialise_superblock(const creation_options& options);
+    base::result<void> create_files();
+    base::result<void> reserve(const mapping_options& options);
+    base::result<void> map_committed();
+    base::result<void> map_committed_segment(std::uint64_t index, std::uint64_t from_page);
+    base::result<void> map_committed_objects(std::uint64_t from);
+    base::result<void> apply_overlay(const journal_content& journal);
+    base::result<void> verify_metadata();
+    base::result<void> remove_leftovers();
+    base::result<void> mark_running();
+    base::result<void> reserve_on_disk(base::pages from, base::pages to);
+    base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
+    base::result<void> map_fresh(base::pages from, base::pages to);
+    void give_back_on_disk(base::pages from, base::pages to) noexcept;
+    base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
+    base::result<void> run(const commit_plan& plan, transaction_report& report);
+    void adopt(const commit_plan& plan) noexcept;
+    [[nodiscard]] superblock_on_media next_superblock(heap_state state) const;
+    [[nodiscard]] std::uint64_t segment_count(base::pages frontier) const noexcept;
+    [[nodiscard]] base::failure poisoned() const;
+
+    persist::storage& storage_;
+    heap_paths paths_;
+    persist::access_mode mode_;
+    persist::domain_kind domain_ = persist::domain_kind::page_cache;
+    std::unique_ptr<heap_lock> lock_;
+    address_range range_;
+    space_view view_;
+    std::byte* objects_ = nullptr;
+    superblock_on_media superblock_{};  ///< as it is on media
+    base::pages frontier_{};
+    base::pages committed_frontier_{};
+    std::uint64_t objects_size_ = 0;
+    std::uint64_t committed_objects_size_ = 0;
+    std::uint64_t capacity_ = 0;
+    std::unique_ptr<dirty_scanner> scanner_;
+    bool names_changed_ = false;
+    bool marked_running_ = false;
+    bool recovered_ = false;
+    bool rolled_forward_ = false;
+    bool born_ = false;                 ///< the heap has its superblock on media
+    bool recovery_counted_ = false;  ///< a commit has counted the recovery
+    std::vector<base::failure> warnings_;
+    base::failure poison_;
+};
+
+}  // namespace holdfast::segment

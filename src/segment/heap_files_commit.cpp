@@ -1,0 +1,176 @@
+// commit(): from the mapped state to media, and back to a mapping in which nothing is dirty.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "segment/commit_builder.hpp"
+#include "segment/heap_files.hpp"
+#include "segment/page_sums.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using persist::access_mode;
+using clock = std::chrono::steady_clock;
+
+std::uint64_t elapsed_ns(clock::time_point start) {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
+}
+
+std::int64_t wall_clock_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+superblock_on_media heap_files::next_superblock(heap_state state) const {
+    superblock_on_media next = superblock_;
+    ++next.sequence;
+    next.base_address = reinterpret_cast<std::uint64_t>(view_.base());
+    next.frontier = base::to_bytes(frontier_);
+    next.objects_size = objects_size_;
+    next.state = state;
+    next.committed_ns = wall_clock_ns();
+    next.recoveries += recovered_ && !recovery_counted_ ? 1 : 0;
+    seal(next);
+    return next;
+}
+
+base::result<bool> heap_files::unchanged(const free_runs& free) {
+    if (frontier_ != committed_frontier_ || objects_size_ != committed_objects_size_) {
+        return false;
+    }
+    commit_builder builder(*this, free);
+    HF_TRY(builder.scan());
+    return builder.empty();
+}
+
+base::result<commit_statistics> heap_files::commit(const free_runs& free, heap_state state) {
+    if (mode_ == access_mode::read_only) {
+        return failure{failure_code::read_only, paths_.directory(), "commit", "a heap opened read-only", "a writer", {}, 0};
+    }
+    if (poison_.code != failure_code::none) {
+        return poisoned();
+    }
+    const auto start = clock::now();
+    commit_statistics statistics;
+    commit_builder builder(*this, free);
+    HF_TRY(builder.scan());
+    statistics.scan_ns = elapsed_ns(start);
+    HF_TRY(mark_running());
+    commit_plan plan;
+    builder.build(plan, statistics);
+    plan.superblock = next_superblock(state);
+    plan.names_changed = names_changed_;
+#if HOLDFAST_CHECKED
+    plan.before_commit_point = [&builder] { return builder.check_unmodified(); };
+#endif
+    transaction_report report;
+    if (auto done = run(plan, report); !done) {
+        failure what = std::move(done).error();
+        if (report.stage == commit_stage::durable) {
+            what.hint = "the commit itself is durable; opening the heap again finishes it";
+        }
+        if (report.stage != commit_stage::unchanged) {
+            poison_ = what;
+        }
+        return what;
+    }
+    builder.release();
+    adopt(plan);
+    statistics.write_ns = report.write_ns;
+    statistics.sync_ns = report.sync_ns;
+    statistics.written_bytes = report.written_bytes;
+    statistics.total_ns = elapsed_ns(start);
+    return statistics;
+}
+
+base::result<void> heap_files::run(const commit_plan& plan, transaction_report& report) {
+    return born_ ? run_transaction(storage_, paths_, plan, report) : finish_creation(plan, report);
+}
+
+/// The first commit of a new heap: everything is fresh, and the superblock's name makes the directory a heap.
+base::result<void> heap_files::finish_creation(const commit_plan& plan, transaction_report& report) {
+    report.stage = commit_stage::unchanged;
+    HF_ASSERT(plan.changed.empty());
+    HF_TRY(write_home(storage_, paths_, plan.fresh, "create.fresh.write", "create.fresh.sync", report));
+    HF_TRY(storage_.remove(paths_.unfinished_superblock(), "create.remove_remains"));
+    HF_TRY_ASSIGN(auto file, storage_.create(paths_.unfinished_superblock(), "create.superblock"));
+    HF_TRY(write_superblocks(*file, plan.superblock));
+    HF_TRY(storage_.sync_directory(paths_.directory(), "create.directory.sync"));
+    HF_TRY(storage_.rename(paths_.unfinished_superblock(), paths_.superblock(), "create.superblock.rename"));
+    report.stage = commit_stage::uncertain;
+    HF_TRY(storage_.sync_directory(paths_.directory(), "create.directory.sync_name"));
+    const std::string parent = std::filesystem::path(paths_.directory()).parent_path().string();
+    HF_TRY(storage_.sync_directory(parent.empty() ? "." : parent, "create.parent.sync"));
+    report.stage = commit_stage::complete;
+    born_ = true;
+    return {};
+}
+
+/// The state of `plan` is on media: what was fresh becomes a mapping of its file.
+void heap_files::adopt(const commit_plan& plan) noexcept {
+    const base::pages old_frontier = committed_frontier_;
+    const std::uint64_t old_objects = committed_objects_size_;
+    superblock_ = plan.superblock;
+    names_changed_ = false;
+    recovery_counted_ = true;
+    marked_running_ = superblock_.state == heap_state::running;
+    committed_frontier_ = frontier_;
+    committed_objects_size_ = objects_size_;
+    // Where a mapping cannot be replaced the zeroed memory stays: its pages count as changed from now on, which is right, if slower.
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (std::uint64_t page = old_frontier.value; page < frontier_.value;) {
+        const std::uint64_t index = page / per_segment;
+        static_cast<void>(map_committed_segment(index, page % per_segment).ok());
+        page = (index + 1) * per_segment;
+    }
+    static_cast<void>(map_committed_objects(old_objects).ok());
+}
+
+base::result<void> heap_files::void_journal() {
+    HF_TRY_ASSIGN(auto journal, storage_.open(paths_.journal(), access_mode::read_write));
+    return write_void_journal(*journal, superblock_);
+}
+
+/// SEG-3: the metadata tables below the frontier match their checksums. At every open: the layers above trust them.
+base::result<void> heap_files::verify_metadata() {
+    const geometry& shape = view_.shape();
+    const std::uint64_t metadata_pages = shape.checksums_at() / page_size;
+    for (std::uint64_t segment = 0; segment < segment_count(frontier_); ++segment) {
+        const std::byte* const metadata = view_.metadata_of(segment);
+        const auto page_of_sums = [&](std::uint64_t index) {
+            return std::span(reinterpret_cast<const std::uint32_t*>(metadata + shape.checksums_at() + index * page_size), checksums_per_page + 1);
+        };
+        std::uint64_t checked_page = shape.checksum_pages();
+        for (std::uint64_t i = 0; i < metadata_pages; ++i) {
+            const sum_place place = place_of_sum(shape.pages() + i);
+            const auto sums = page_of_sums(place.checksum_page);
+            if (place.checksum_page != checked_page && sums.back() != 0 && sums.back() != own_sum(sums)) {
+                return failure{failure_code::corrupt, paths_.segment(segment), fmt::format("checksum of checksum page {}", place.checksum_page),
+                               fmt::format("{:#x}", own_sum(sums)), fmt::format("{:#x}", sums.back()), "SEG-3: metadata was damaged", 0};
+            }
+            checked_page = place.checksum_page;
+            const std::uint32_t expected = sums[place.entry];
+            if (expected == 0) {
+                continue;
+            }
+            const std::uint32_t found = base::page_checksum({metadata + i * page_size, page_size});
+            if (found != expected) {
+                return failure{failure_code::corrupt, paths_.segment(segment), fmt::format("checksum of page {}", shape.pages() + i),
+                               fmt::format("{:#x}", found), fmt::format("{:#x}", expected), "SEG-3: metadata was damaged", 0};
+            }
+        }
+    }
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,207 @@
+// How the files of an open heap grow: space is reserved on disk before it is handed out, so a full disk is an error here and
+// never a SIGBUS later.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "segment/heap_files.hpp"
+#include "segment/page_sums.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using base::pages;
+using persist::access_mode;
+
+constexpr std::uint64_t region_pages = region_size / page_size;
+constexpr std::uint64_t largest_step_pages = 64 * base::mebibyte / page_size;
+constexpr std::uint64_t objects_step = 64 * base::kibibyte;
+
+/// Space grows by an eighth, so that the number of growths is logarithmic, but by no more than 64 MiB ahead of need.
+std::uint64_t step_pages(std::uint64_t frontier, std::uint64_t wanted) noexcept {
+    const std::uint64_t ahead = std::clamp(frontier / 8, region_pages, largest_step_pages);
+    return base::align_up(std::max(wanted, ahead), region_pages);
+}
+
+struct table_range {
+    std::uint64_t offset;
+    std::uint64_t length;
+};
+
+/// Where the metadata of user pages [first, last) lies in the segment file, page aligned.
+std::array<table_range, 4> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
+    const auto table = [&](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
+        const std::uint64_t begin = base::align_down(shape.segment_size + at + from, page_size);
+        return table_range{begin, base::align_up(shape.segment_size + at + to, page_size) - begin};
+    };
+    const std::uint64_t first_granule = first / base::pages_per_granule;
+    const std::uint64_t last_granule = base::divide_up(last, base::pages_per_granule);
+    // The checksum pages of the metadata itself stand at the end: reserved with the first growth of the segment.
+    const bool whole = first == 0;
+    const std::uint64_t sums_from = whole ? 0 : place_of_sum(first).checksum_page * page_size;
+    const std::uint64_t sums_to = whole ? shape.checksum_pages() * page_size : (place_of_sum(last - 1).checksum_page + 1) * page_size;
+    return {table(shape.slab_headers_at(), first_granule * slab_header_size, last_granule * slab_header_size),
+            table(shape.page_entries_at(), first * page_entry_size, last * page_entry_size),
+            table(shape.bitmaps_at(), first_granule * bitmap_size, last_granule * bitmap_size),
+            table(shape.checksums_at(), sums_from, sums_to)};
+}
+
+}  // namespace
+
+base::result<pages> heap_files::grow(pages wanted) {
+    if (mode_ == access_mode::read_only) {
+        return failure{failure_code::read_only, paths_.directory(), "growth", "a heap opened read-only", "a writer", {}, 0};
+    }
+    const std::uint64_t limit = base::align_down(capacity_, region_size) / page_size;
+    const std::uint64_t least = base::align_up(wanted.value, region_pages);
+    if (least > limit || frontier_.value > limit - least) {
+        return failure{failure_code::no_space, paths_.directory(), "capacity",
+                       fmt::format("{} bytes in use, {} more asked for", base::to_bytes(frontier_), base::to_bytes(wanted)),
+                       fmt::format("at most {} in all", capacity_), "open the heap with a larger capacity or reservation", 0};
+    }
+    HF_TRY(mark_running());
+    const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
+    for (const std::uint64_t step : {generous, least}) {
+        const pages to{frontier_.value + step};
+        auto reserved = reserve_on_disk(frontier_, to);
+        if (reserved) {
+            auto mapped = map_fresh(frontier_, to);
+            if (!mapped) {
+                give_back_on_disk(frontier_, to);
+                return std::move(mapped).error();
+            }
+            frontier_ = to;
+            return pages{step};
+        }
+        give_back_on_disk(frontier_, to);
+        if (step == least) {
+            failure what = std::move(reserved).error();
+            what.hint = "the heap is as it was; free space and try again";
+            return what;
+        }
+    }
+    return pages{};
+}
+
+base::result<void> heap_files::reserve_on_disk(pages from, pages to) {
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (std::uint64_t page = from.value; page < to.value;) {
+        const std::uint64_t index = page / per_segment;
+        const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
+        HF_TRY(reserve_in_segment(index, page % per_segment, end - index * per_segment));
+        page = end;
+    }
+    return {};
+}
+
+base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page) {
+    const std::string path = paths_.segment(index);
+    std::unique_ptr<persist::file> file;
+    if (first_page == 0) {
+        // Not committed, so whatever bears the name is the remains of a growth that failed.
+        HF_TRY(storage_.remove(path, "grow.remove_remains"));
+        HF_TRY_ASSIGN(file, storage_.create(path, "grow.create"));
+        names_changed_ = true;
+        HF_TRY(file->resize(view_.shape().file_size(), "grow.resize"));
+    } else {
+        HF_TRY_ASSIGN(file, storage_.open(path, access_mode::read_write));
+    }
+    HF_TRY(file->allocate(first_page * page_size, (last_page - first_page) * page_size, "grow.allocate"));
+    for (const table_range& range : metadata_ranges(view_.shape(), first_page, last_page)) {
+        HF_TRY(file->allocate(range.offset, range.length, "grow.allocate_metadata"));
+    }
+    return {};
+}
+
+base::result<void> heap_files::map_fresh(pages from, pages to) {
+    HF_TRY(map_zeroed(view_.base() + base::to_bytes(from), base::to_bytes(to - from), true));
+    for (std::uint64_t index = segment_count(from); index < segment_count(to); ++index) {
+        HF_TRY(map_zeroed(view_.metadata_of(index), view_.shape().metadata_size(), false));
+    }
+    return {};
+}
+
+/// Undoes reserve_on_disk as far as it came. Best effort: what stays behind is void and is reused or removed by the next open.
+void heap_files::give_back_on_disk(pages from, pages to) noexcept {
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (std::uint64_t page = from.value; page < to.value;) {
+        const std::uint64_t index = page / per_segment;
+        const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
+        if (page % per_segment == 0) {
+            static_cast<void>(storage_.remove(paths_.segment(index), "grow.undo_create").ok());
+        } else if (auto file = storage_.open(paths_.segment(index), access_mode::read_write); file) {
+            static_cast<void>(file.value()->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate").ok());
+        }
+        page = end;
+    }
+    static_cast<void>(unmap(view_.base() + base::to_bytes(from), base::to_bytes(to - from)).ok());
+}
+
+base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
+    if (mode_ == access_mode::read_only) {
+        return failure{failure_code::read_only, paths_.objects(), "growth", "a heap opened read-only", "a writer", {}, 0};
+    }
+    const std::uint64_t step = base::align_up(std::max(bytes, std::max(objects_step, objects_size_ / 8)), page_size);
+    if (step > objects_area_size - objects_size_) {
+        return failure{failure_code::limit, paths_.objects(), "size", fmt::format("{}", objects_size_),
+                       fmt::format("at most {} in all", objects_area_size), {}, 0};
+    }
+    HF_TRY(mark_running());
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_write));
+    HF_TRY(file->allocate(objects_size_, step, "grow.allocate_objects"));
+    HF_TRY(map_zeroed(objects_ + objects_size_, step, false));
+    objects_size_ += step;
+    return {};
+}
+
+/// The first change of a session: from here a crash is a crash. Two syncs, so that never both copies are torn.
+base::result<void> heap_files::mark_running() {
+    if (marked_running_) {
+        return {};
+    }
+    superblock_on_media running = superblock_;
+    running.state = heap_state::running;
+    seal(running);
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.superblock(), access_mode::read_write));
+    const auto bytes = std::as_bytes(std::span{&running, 1});
+    HF_TRY(file->write_at(0, bytes, "running.write.first"));
+    HF_TRY(file->sync("running.sync.first"));
+    HF_TRY(file->write_at(superblock_size, bytes, "running.write.second"));
+    HF_TRY(file->sync("running.sync.second"));
+    superblock_ = running;
+    marked_running_ = true;
+    return {};
+}
+
+/// What a crashed writer left beyond the last commit: segment files and content past the frontier. The content must go, for fresh
+/// space that a commit does not write has to read as zero afterwards, as it did before.
+base::result<void> heap_files::remove_leftovers() {
+    const std::uint64_t segments = segment_count(frontier_);
+    HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(paths_.directory()));
+    for (const std::string& name : names) {
+        const bool later_segment = name.starts_with("segment.") && heap_paths::is_heap_file(name) &&
+                                   std::stoull(name.substr(sizeof "segment." - 1)) >= segments;
+        if (later_segment || name == "superblock.new") {
+            HF_TRY(storage_.remove(paths_.directory() + "/" + name, "open.remove_leftover"));
+        }
+    }
+    if (!recovered_) {
+        return {};
+    }
+    const std::uint64_t last = frontier_.value % view_.shape().pages();
+    if (last != 0) {
+        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segments - 1), access_mode::read_write));
+        HF_TRY(file->punch_hole(last * page_size, (view_.shape().pages() - last) * page_size, "open.punch_leftover"));
+    }
+    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
+    return objects->resize(objects_size_, "open.resize_objects");
+}
+
+}  // namespace holdfast::segment
