@@ -1,0 +1,36 @@
+// function_ref: a callable passed down, for the time of the call; neither owns nor allocates.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast::base {
+
+template <class Signature>
+class function_ref;
+
+/// Refers to any callable of the given signature. Valid as long as that callable is; as a parameter: for the whole
+/// call.
+template <class Result, class... Arguments>
+class function_ref<Result(Arguments...)> {
+public:
+    template <class Callable>
+        requires(!std::same_as<std::remove_cvref_t<Callable>, function_ref> &&
+                 std::is_invocable_r_v<Result, Callable&, Arguments...>)
+    function_ref(
+        Callable&& callable) noexcept  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+        : object_(const_cast<void*>(static_cast<const volatile void*>(std::addressof(callable)))),
+          call_([](void* object, Arguments... arguments) -> Result {
+              return (*static_cast<std::remove_reference_t<Callable>*>(object))(std::forward<Arguments>(arguments)...);
+          }) {}
+
+    Result operator()(Arguments... arguments) const { return call_(object_, std::forward<Arguments>(arguments)...); }
+
+private:
+    void* object_;
+    Result (*call_)(void*, Arguments...);
+};
+
+}  // namespace holdfast::base

@@ -1,0 +1,65 @@
+// The invariants of extents: each one function, shared by open(), check() and the tests.
+//
+// EXT-1 to EXT-5 can be asked of one page entry and what stands before it, so that open() asks them while it walks, in
+// time proportional to the number of extents. EXT-6 looks at every page entry and EXT-7 at the index in DRAM: check()
+// asks them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/failure.hpp"
+#include "base/units.hpp"
+#include "segment/segment_format.hpp"
+
+namespace holdfast::extent {
+
+/// One extent: `length` pages from page `start` on.
+struct extent {
+    base::pages start{};
+    base::pages length{};
+    segment::extent_kind kind = segment::extent_kind::none;
+    constexpr bool operator==(const extent&) const = default;
+};
+
+/// What stands at one place of the walk over all extents.
+struct entry_in_place {
+    std::uint64_t word = 0;
+    base::pages position{};
+    base::pages frontier{};
+    segment::extent_kind previous = segment::extent_kind::none;
+
+    [[nodiscard]] constexpr segment::page_entry entry() const noexcept { return segment::decode_page_entry(word); }
+};
+
+// EXT-1: the extents tile the user space from page 0 to the frontier, without gap or overlap.
+[[nodiscard]] constexpr bool is_tile(const entry_in_place& it) noexcept {
+    return it.entry().kind != segment::extent_kind::none && it.entry().length <= it.frontier - it.position;
+}
+
+// EXT-2: the entry of an extent is of valid form: a known kind, a length above zero, unused bits zero.
+[[nodiscard]] constexpr bool is_well_formed(const entry_in_place& it) noexcept {
+    return segment::is_valid_page_entry(it.word) && it.entry().length.value > 0;
+}
+
+// EXT-3: no two free extents are neighbours.
+[[nodiscard]] constexpr bool is_coalesced(const entry_in_place& it) noexcept {
+    return it.entry().kind != segment::extent_kind::free || it.previous != segment::extent_kind::free;
+}
+
+// EXT-4: a slab fills one granule: 16 pages, at a multiple of 16.
+[[nodiscard]] constexpr bool is_granule_if_slab(const entry_in_place& it) noexcept {
+    return it.entry().kind != segment::extent_kind::slab ||
+           (it.entry().length.value == base::pages_per_granule && it.position.value % base::pages_per_granule == 0);
+}
+
+// EXT-5: the first extent, and no other, holds the roots, in 16 pages.
+[[nodiscard]] constexpr bool is_roots_iff_first(const entry_in_place& it) noexcept {
+    const bool roots = it.entry().kind == segment::extent_kind::roots;
+    return it.position.value == 0 ? roots && it.entry().length.value == base::pages_per_granule : !roots;
+}
+
+/// The failure that names what is wrong with the entry, or nothing where EXT-1 to EXT-5 hold.
+[[nodiscard]] std::optional<base::failure> first_fault(const entry_in_place& it);
+
+}  // namespace holdfast::extent
