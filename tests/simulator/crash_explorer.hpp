@@ -1,0 +1,239 @@
+// Runs a scenario, cuts the power at every operation, and has every image recovered and checked; and cuts the power
+// during the recovery too, as deep as asked.
+//
+// A device is a simulated_storage or a simulated_memory. The scenario counts its own states: state n is what stands
+// after its n-th change. It says when a change begins and when it has returned, and so the explorer knows which states
+// an image may hold: none older than the last that returned, none newer than the last that began.
+//
+// Images that are equal, and allow the same states, are checked once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simulator/choices.hpp"
+#include "simulator/sparse_content.hpp"
+
+namespace holdfast::simulator {
+
+/// The states that an image may hold.
+struct expectation {
+    std::uint64_t oldest = 0;
+    std::uint64_t newest = 0;
+    [[nodiscard]] bool allows(std::uint64_t state) const noexcept { return oldest <= state && state <= newest; }
+};
+
+struct explore_options {
+    choice_limits cuts;                              ///< at the operations of the scenario
+    choice_limits cuts_in_recovery{64, 16, 16, 16};  ///< at the operations of a recovery
+    unsigned recovery_depth = 2;                     ///< how many recoveries in a row are cut off
+    std::uint64_t seed = 1;
+    std::size_t violations_wanted = 1;                ///< stop after so many
+    std::uint64_t images_wanted = ~std::uint64_t{0};  ///< stop after so many
+};
+
+struct explore_report {
+    std::uint64_t images = 0;      ///< recovered and checked
+    std::uint64_t duplicates = 0;  ///< equal to one checked before
+    std::uint64_t cuts = 0;        ///< moments at which the power was cut
+    std::vector<std::string> violations;
+
+    explore_report& operator+=(const explore_report& other) {
+        images += other.images;
+        duplicates += other.duplicates;
+        cuts += other.cuts;
+        violations.insert(violations.end(), other.violations.begin(), other.violations.end());
+        return *this;
+    }
+};
+
+/// A set of hashes, open addressing: 8 bytes each.
+class hash_set {
+public:
+    /// False where it was there.
+    bool insert(std::uint64_t hash) {
+        if (2 * (used_ + 1) > slots_.size()) {
+            grow();
+        }
+        return put(hash | 1U);
+    }
+    [[nodiscard]] bool contains(std::uint64_t hash) const {
+        if (slots_.empty()) {
+            return false;
+        }
+        hash |= 1U;
+        for (std::size_t at = mix(hash) & (slots_.size() - 1); slots_[at] != 0; at = (at + 1) & (slots_.size() - 1)) {
+            if (slots_[at] == hash) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+private:
+    bool put(std::uint64_t hash) {
+        std::size_t at = mix(hash) & (slots_.size() - 1);
+        for (; slots_[at] != 0; at = (at + 1) & (slots_.size() - 1)) {
+            if (slots_[at] == hash) {
+                return false;
+            }
+        }
+        slots_[at] = hash;
+        ++used_;
+        return true;
+    }
+    void grow() {
+        std::vector<std::uint64_t> old(slots_.empty() ? 1024 : 2 * slots_.size());
+        old.swap(slots_);
+        used_ = 0;
+        for (const std::uint64_t hash : old) {
+            if (hash != 0) {
+                put(hash);
+            }
+        }
+    }
+
+    std::vector<std::uint64_t> slots_;
+    std::size_t used_ = 0;
+};
+
+template <class Device>
+class crash_explorer {
+public:
+    using image = typename Device::image;
+
+    /// What a scenario tells while it runs.
+    class timeline {
+    public:
+        /// The change that leads to `state` begins.
+        void begins(std::uint64_t state) {
+            explorer_.expected_.newest = state;
+            explorer_.cut(device_, explorer_.expected_, 0);
+        }
+        /// It has returned: from now on nothing older may be found.
+        void returned(std::uint64_t state) {
+            explorer_.expected_ = {state, state};
+            explorer_.cut(device_, explorer_.expected_, 0);
+        }
+
+    private:
+        friend class crash_explorer;
+        timeline(crash_explorer& explorer, Device& device) : explorer_(explorer), device_(device) {}
+        crash_explorer& explorer_;
+        Device& device_;
+    };
+
+    /// One image being recovered.
+    class trial {
+    public:
+        [[nodiscard]] Device& device() noexcept { return device_; }
+        [[nodiscard]] const expectation& expected() const noexcept { return expected_; }
+        /// Recovery has returned and shows this state. From now on the checker's operations are not cut any more, and a
+        /// crash right after it must find the same state: recovery is idempotent.
+        void recovered(std::uint64_t state) {
+            device_.set_observer({});
+            if (depth_ < explorer_.options_.recovery_depth) {
+                explorer_.cut(device_, {state, state}, depth_ + 1);
+            }
+        }
+
+    private:
+        friend class crash_explorer;
+        trial(crash_explorer& explorer, Device& device, expectation expected, unsigned depth)
+            : explorer_(explorer), device_(device), expected_(expected), depth_(depth) {}
+        crash_explorer& explorer_;
+        Device& device_;
+        expectation expected_;
+        unsigned depth_;
+    };
+
+    /// Runs on a device; answers what went wrong by itself, or nothing.
+    using scenario = std::function<std::string(Device&, timeline&)>;
+    /// Recovers, calls trial::recovered(), then checks and uses the result. Answers what is wrong, or nothing.
+    using checker = std::function<std::string(trial&)>;
+
+    explicit crash_explorer(explore_options options) : options_(options), visited_(options.recovery_depth + 1) {}
+
+    /// Starts in state 0, which what `device` holds durably is.
+    explore_report run(Device& device, const scenario& program, const checker& check) {
+        report_ = {};
+        check_ = &check;
+        expected_ = {};
+        stopped_ = false;
+        timeline marks{*this, device};
+        device.set_observer([&] { cut(device, expected_, 0); });
+        if (std::string wrong = program(device, marks); !wrong.empty()) {
+            report_.violations.push_back("the scenario itself: " + wrong);
+        }
+        cut(device, expected_, 0);
+        device.set_observer({});
+        return report_;
+    }
+
+private:
+    void cut(Device& device, expectation expected, unsigned depth) {
+        if (stopped_) {
+            return;
+        }
+        ++report_.cuts;
+        const auto& limits = depth == 0 ? options_.cuts : options_.cuts_in_recovery;
+        path_.push_back(&device);
+        device.for_each_crash_image(limits, mix(options_.seed, report_.cuts), [&](const image& left) {
+            visit(device, left, expected, depth);
+            return !stopped_;
+        });
+        path_.pop_back();
+    }
+
+    void visit(Device& before, const image& left, expectation expected, unsigned depth) {
+        const std::uint64_t key = mix(mix(left.hash(), expected.oldest), expected.newest);
+        const unsigned deeper = options_.recovery_depth - depth;
+        for (unsigned level = deeper; level < visited_.size(); ++level) {
+            if (level != deeper && visited_[level].contains(key)) {
+                ++report_.duplicates;
+                return;
+            }
+        }
+        if (!visited_[deeper].insert(key)) {
+            ++report_.duplicates;
+            return;
+        }
+        ++report_.images;
+        auto device = before.restarted(left);
+        trial one{*this, *device, expected, depth};
+        if (deeper > 0) {
+            device->set_observer([&] { cut(*device, expected, depth + 1); });
+        }
+        std::string wrong = (*check_)(one);
+        device->set_observer({});
+        if (!wrong.empty()) {
+            fail(std::move(wrong), expected);
+        }
+        stopped_ = stopped_ || report_.images >= options_.images_wanted;
+    }
+
+    void fail(std::string wrong, expectation expected) {
+        for (std::size_t i = path_.size(); i-- > 0;) {
+            wrong += i == 0 ? "\n  in the scenario, cut at " : "\n  in a recovery, cut at ";
+            wrong += path_[i]->position();
+        }
+        wrong += "\n  states allowed: " + std::to_string(expected.oldest) + " to " + std::to_string(expected.newest);
+        report_.violations.push_back(std::move(wrong));
+        stopped_ = report_.violations.size() >= options_.violations_wanted;
+    }
+
+    explore_options options_;
+    std::vector<hash_set> visited_;  ///< by how many recoveries in a row were still to be cut off
+    explore_report report_;
+    const checker* check_ = nullptr;
+    expectation expected_;
+    std::vector<const Device*> path_;
+    bool stopped_ = false;
+};
+
+}  // namespace holdfast::simulator

@@ -1,0 +1,58 @@
+// A storage whose n-th call fails, once or from then on, with an errno of the test's choice.
+//
+// Run a scenario once with no fault to learn how many calls it makes, then once for each of them. Calls are counted
+// over all files. A write that is to fail writes the first half of its bytes before, as a full disk does. A failed sync
+// leaves the decision about the data to the storage below: it is not synced. Thread-safe where the storage below is.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "persist/storage.hpp"
+
+namespace holdfast::simulator {
+
+struct fault_plan {
+    enum class repeat { once, from_then_on };
+    std::uint64_t call = 0;  ///< which call fails, counted from 1; 0: none
+    int os_error = EIO;
+    repeat how = repeat::once;
+};
+
+class fault_injecting_storage final : public persist::storage {
+public:
+    explicit fault_injecting_storage(persist::storage& inner) : inner_(inner) {}
+
+    /// Starts to count again. Not while another thread is in a call.
+    void plan(const fault_plan& faults);
+    /// Calls since plan().
+    [[nodiscard]] std::uint64_t calls() const noexcept { return calls_.load(); }
+    /// Faults since plan().
+    [[nodiscard]] std::uint64_t faults() const noexcept { return faults_.load(); }
+
+    base::result<std::unique_ptr<persist::file>> open(const std::string& path, persist::access_mode mode) override;
+    base::result<std::unique_ptr<persist::file>> create(const std::string& path, persist::site where) override;
+    base::result<bool> exists(const std::string& path) override;
+    base::result<void> make_directory(const std::string& path, persist::site where) override;
+    base::result<std::vector<std::string>> list(const std::string& directory) override;
+    base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
+    base::result<void> remove(const std::string& path, persist::site where) override;
+    base::result<void> sync_directory(const std::string& path, persist::site where) override;
+    base::result<void> copy_content(persist::file& source, persist::file& target, persist::site where) override;
+
+private:
+    friend class fault_injecting_file;
+    /// Counts a call; a failure where this is the one.
+    base::result<void> next(const char* operation, const std::string& path);
+
+    persist::storage& inner_;
+    fault_plan plan_;
+    std::atomic<std::uint64_t> calls_{0};
+    std::atomic<std::uint64_t> faults_{0};
+};
+
+}  // namespace holdfast::simulator

@@ -1,0 +1,166 @@
+// A file system in memory that can be cut off from power at any operation, and then shows every image that storage.hpp
+// allows.
+//
+// Fault model, the contract of persist/storage.hpp taken at its word:
+//   - What is written to a file is split into atoms of `atom_size` bytes, aligned: 512 for disks, 8 for
+//   byte-addressable
+//     media. Until sync() of that file returned, any subset of its atoms may be on media, whatever the order of the
+//     writes.
+//   - A change of size is one atom, and so is the growth that a write beyond the end brings with it. New bytes are
+//   zero.
+//     A punched hole is split as a write of zeros is, but into blocks of 4096 bytes.
+//   - Each creation, rename and removal of a name is one atom, until sync_directory() of its directory returned; a
+//   rename
+//     between two directories is one atom that either of the two makes durable. sync() of a file says nothing of its
+//     name.
+//   - A process crash (all atoms there) is among the images.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "persist/mutant.hpp"
+#include "persist/storage.hpp"
+#include "simulator/choices.hpp"
+#include "simulator/sparse_content.hpp"
+
+namespace holdfast::simulator {
+
+/// The form of a path in which images list it: no slash at either end, none twice.
+[[nodiscard]] std::string normal_path(const std::string& path);
+
+/// What a power cut leaves, or a whole file system at rest. Copies share everything until written.
+struct storage_image {
+    using node_id = std::uint32_t;
+    struct node {
+        bool directory = false;
+        std::shared_ptr<const sparse_content> content;
+    };
+    /// By normal_path(); the root is not listed.
+    std::shared_ptr<const std::map<std::string, node_id>> names;
+    std::vector<node> nodes;
+
+    [[nodiscard]] std::uint64_t hash() const;
+    /// The content of a file, for tests; it must exist.
+    [[nodiscard]] std::vector<std::byte> bytes_of(const std::string& path) const;
+    /// Writes all files and directories below `directory` of the image into an existing, empty directory of the real
+    /// machine.
+    [[nodiscard]] base::result<void> materialise(const std::string& directory, const std::string& target) const;
+    /// The opposite: a directory of the real machine, under the name `directory`.
+    [[nodiscard]] static base::result<storage_image> load(const std::string& source, const std::string& directory);
+};
+
+class simulated_storage final : public persist::storage {
+public:
+    using image = storage_image;
+
+    /// atom_size: a power of two from 8 to 4096.
+    explicit simulated_storage(std::uint64_t atom_size);
+    /// A machine that starts with what the image holds; all of it is durable.
+    simulated_storage(const image& start, std::uint64_t atom_size);
+    ~simulated_storage() override;
+    /// The machine after the power is back: the same atom size, and what the image holds.
+    [[nodiscard]] std::unique_ptr<simulated_storage> restarted(const image& start) const {
+        return std::make_unique<simulated_storage>(start, atom_size_);
+    }
+
+    base::result<std::unique_ptr<persist::file>> open(const std::string& path, persist::access_mode mode) override;
+    base::result<std::unique_ptr<persist::file>> create(const std::string& path, persist::site where) override;
+    base::result<bool> exists(const std::string& path) override;
+    base::result<void> make_directory(const std::string& path, persist::site where) override;
+    base::result<std::vector<std::string>> list(const std::string& directory) override;
+    base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
+    base::result<void> remove(const std::string& path, persist::site where) override;
+    base::result<void> sync_directory(const std::string& path, persist::site where) override;
+    base::result<void> copy_content(persist::file& source, persist::file& target, persist::site where) override;
+
+    /// Called after each operation that changes what a crash may leave. May call for_each_crash_image(), and no more.
+    using observer = std::function<void()>;
+    void set_observer(observer after_operation) { after_operation_ = std::move(after_operation); }
+
+    /// Visits images that a crash now may leave, until a visit answers false; returns false then.
+    bool for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
+                              const std::function<bool(const image&)>& visit) const;
+    /// What a reader sees now: the image of a process crash.
+    [[nodiscard]] image current() const;
+    /// Atoms that are not durable yet.
+    [[nodiscard]] std::size_t pending_atoms() const;
+    /// Operations so far that change something, and the site of the last one.
+    [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+    [[nodiscard]] persist::site last_site() const noexcept { return last_site_; }
+    /// "operation 17 (commit.journal.sync), 12 atoms pending"
+    [[nodiscard]] std::string position() const;
+
+private:
+    friend class simulated_file;
+    using node_id = image::node_id;
+
+    struct atom {
+        std::uint64_t offset;
+        std::uint64_t length;
+    };
+    /// A change of a file that is not durable yet.
+    struct change {
+        enum class kind { data, zero, grow, set_size };
+        kind what = kind::data;
+        std::uint64_t offset = 0;      ///< data, zero: begin; grow, set_size: the size
+        std::vector<std::byte> bytes;  ///< data
+        std::vector<atom> atoms;       ///< grow and set_size have one, of no length
+    };
+    struct node {
+        bool directory = false;
+        std::shared_ptr<const sparse_content> durable;
+        std::shared_ptr<const sparse_content> now;
+        std::vector<change> pending;
+    };
+    /// A change of names that is not durable yet. Later ones build on earlier ones only by their text.
+    struct name_change {
+        enum class kind { add, remove, move };
+        kind what = kind::add;
+        std::string path;
+        std::string target;  ///< move
+        node_id id = 0;
+    };
+    using name_map = std::map<std::string, node_id>;
+
+    static std::string parent_of(const std::string& path);
+    static void apply(name_map& names, const name_change& one);
+    static void prune(name_map& names);
+    static void apply(sparse_content& content, const change& one, std::span<const outcome> chosen);
+
+    [[nodiscard]] const node_id* find(const std::string& path) const;
+    [[nodiscard]] base::result<void> check_parent(const std::string& path, const char* operation) const;
+    [[nodiscard]] bool is_empty(const std::string& directory) const;
+    void add_name_change(name_change one);
+    node_id add_node(bool directory);
+    void done(persist::site where);
+
+    void write(node_id id, std::uint64_t offset, std::span<const std::byte> data);
+    void zero(node_id id, std::uint64_t offset, std::uint64_t length);
+    void set_size(node_id id, std::uint64_t bytes, change::kind what);
+    void sync(node_id id);
+    static sparse_content& writable(std::shared_ptr<const sparse_content>& content);
+    static std::vector<atom> atoms_of(const node& of, std::uint64_t offset, std::span<const std::byte> data,
+                                      std::uint64_t atom_size);
+    [[nodiscard]] choice_space choices() const;
+    [[nodiscard]] image build(std::span<const outcome> chosen) const;
+
+    std::uint64_t atom_size_;
+    std::shared_ptr<const name_map> durable_names_;
+    std::shared_ptr<const name_map> names_;
+    std::vector<name_change> pending_names_;
+    std::vector<node> nodes_;
+    std::uint64_t operations_ = 0;
+    persist::site last_site_ = "start";
+    observer after_operation_;
+};
+
+}  // namespace holdfast::simulator
