@@ -1,8 +1,8 @@
 // holdfast::allocator<T>: an allocator over an open heap, for containers that store fancy pointers.
 //
-// What it holds is the heap's key, a number that stays the same across processes and copies of the heap, so an allocator
-// inside a container inside the heap is still right after the heap was mapped elsewhere, and it is trivially copyable. The
-// key leads to the open heap through a cache of the calling thread.
+// What it holds is the heap's key, a number that stays the same across processes and copies of the heap, so an
+// allocator inside a container inside the heap is still right after the heap was mapped elsewhere, and it is trivially
+// copyable. The key leads to the open heap through a cache of the calling thread.
 //
 // Thread safety: any number of threads allocate and free through any allocators at once.
 // Durability: what was allocated is part of the heap's next commit().
@@ -15,8 +15,10 @@
 #include <type_traits>
 
 #include <boost/container/scoped_allocator.hpp>
-
+#include <boost/move/traits.hpp>
+#include <holdfast/detail/refused.hpp>
 #include <holdfast/detail/runtime.hpp>
+#include <holdfast/persistable.hpp>
 #include <holdfast/ptr.hpp>
 
 namespace holdfast {
@@ -31,9 +33,9 @@ private:
     std::uint64_t key_;
 };
 
-/// Two allocators are equal iff they serve the same heap. Containers never take over memory of another heap: a move or a
-/// swap between heaps copies elements (so no propagation), for a pointer across heaps would not survive.
-template <class T, class SegmentManager = segment_manager>
+/// Two allocators are equal iff they serve the same heap. Containers never take over memory of another heap: a move or
+/// a swap between heaps copies elements (so no propagation), for a pointer across heaps would not survive.
+template <class T, class SegmentManager>
 class allocator {
 public:
     using value_type = T;
@@ -51,6 +53,7 @@ public:
     struct rebind {
         using other = allocator<U, SegmentManager>;
     };
+    static_assert(detail::refuse_raw_nodes<T>::passed);
 
     /// From manager::get_segment_manager(), as Boost.Interprocess spells it.
     allocator(const SegmentManager* heap) noexcept : key_(heap->key()) {}  // NOLINT(google-explicit-constructor)
@@ -59,14 +62,18 @@ public:
     allocator(const allocator<U, SegmentManager>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc (the reason in what()), std::bad_array_new_length.
+    /// Memory for n objects, aligned for T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc
+    /// (the reason in what()), std::bad_array_new_length.
     [[nodiscard]] pointer allocate(size_type n) {
+        static_assert(detail::require_persistable<T>());
         if (n > max_size()) {
             detail::throw_bad_array_length();
         }
         return pointer{static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)))};
     }
-    void deallocate(const pointer& target, size_type /*n*/) noexcept { detail::deallocate(key_, erase_type(target.get())); }
+    void deallocate(const pointer& target, size_type /*n*/) noexcept {
+        detail::deallocate(key_, erase_type(target.get()));
+    }
     [[nodiscard]] size_type max_size() const noexcept {
         return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
@@ -85,8 +92,8 @@ private:
 
 static_assert(std::is_trivially_copyable_v<allocator<int>>);
 
-/// As allocator, and default-constructible: without a heap it takes memory from operator new. So one container type works
-/// inside heaps and on the stack (Metall's fallback_allocator).
+/// As allocator, and default-constructible: without a heap it takes memory from operator new. So one container type
+/// works inside heaps and on the stack (Metall's fallback_allocator).
 template <class T>
 class fallback_allocator {
 public:
@@ -105,6 +112,7 @@ public:
     struct rebind {
         using other = fallback_allocator<U>;
     };
+    static_assert(detail::refuse_raw_nodes<T>::passed);
 
     fallback_allocator() noexcept = default;
     template <class U>
@@ -144,3 +152,11 @@ template <class T>
 using scoped_allocator = scoped_allocator_adaptor<allocator<T>>;
 
 }  // namespace holdfast
+
+/// Boost.Container skips the destructor of a moved-from string where pointer and allocator have trivial destructors;
+/// but its move assignment swaps, so the old block is still there and would leak. With this it runs the destructors of
+/// moved-from containers.
+template <class T>
+struct boost::has_trivial_destructor_after_move<holdfast::ptr<T>> {
+    static const bool value = false;
+};

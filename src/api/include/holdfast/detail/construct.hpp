@@ -13,6 +13,7 @@
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/detail/runtime.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/persistable.hpp>
 
 namespace holdfast::detail {
 
@@ -42,6 +43,7 @@ private:
 template <class T, class ConstructElement>
 T* construct_elements(manager_core& core, const instance_name& name, std::size_t count, if_exists policy,
                       ConstructElement&& construct_element) {
+    static_assert(require_persistable<T>());
     const object_lock lock(core);
     if (policy != if_exists::fail && name.kind() != instance_kind::anonymous) {
         const found_object existing = find_object(core, name, object_type::of<T>());

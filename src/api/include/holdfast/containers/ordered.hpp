@@ -1,0 +1,47 @@
+// Ordered associative containers that work in a heap: trees (map, set) and sorted vectors (flat_map, flat_set).
+//
+// With string keys they are searched with std::string_view or a literal, without building a string.
+#pragma once
+
+#include <utility>
+
+#include <boost/container/flat_map.hpp>
+#include <boost/container/flat_set.hpp>
+#include <boost/container/map.hpp>
+#include <boost/container/set.hpp>
+#include <holdfast/allocator.hpp>
+#include <holdfast/hash.hpp>
+
+namespace holdfast {
+
+template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
+using map = boost::container::map<Key, T, Compare, Allocator>;
+template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
+using multimap = boost::container::multimap<Key, T, Compare, Allocator>;
+template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
+using set = boost::container::set<Key, Compare, Allocator>;
+template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
+using multiset = boost::container::multiset<Key, Compare, Allocator>;
+
+/// A sorted vector of pairs: fast to search and small, slow to insert into the middle; insertion invalidates iterators.
+template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>
+using flat_map = boost::container::flat_map<Key, T, Compare, Allocator>;
+template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>
+using flat_multimap = boost::container::flat_multimap<Key, T, Compare, Allocator>;
+template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
+using flat_set = boost::container::flat_set<Key, Compare, Allocator>;
+template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
+using flat_multiset = boost::container::flat_multiset<Key, Compare, Allocator>;
+
+namespace container {
+using holdfast::flat_map;
+using holdfast::flat_multimap;
+using holdfast::flat_multiset;
+using holdfast::flat_set;
+using holdfast::map;
+using holdfast::multimap;
+using holdfast::multiset;
+using holdfast::set;
+}  // namespace container
+
+}  // namespace holdfast

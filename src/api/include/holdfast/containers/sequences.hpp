@@ -1,0 +1,47 @@
+// Sequences: the Boost containers that work in a heap, with our allocator, under the names of the standard library.
+//
+//     auto* numbers = heap.construct<holdfast::vector<int>>("numbers")(heap.get_allocator<int>());
+//
+// Thread safety and complexity are those of Boost.Container. A move between two heaps copies the elements.
+#pragma once
+
+#include <cstddef>
+
+#include <boost/container/deque.hpp>
+#include <boost/container/list.hpp>
+#include <boost/container/slist.hpp>
+#include <boost/container/small_vector.hpp>
+#include <boost/container/stable_vector.hpp>
+#include <boost/container/vector.hpp>
+#include <holdfast/allocator.hpp>
+
+namespace holdfast {
+
+/// vector<bool> holds bools, one byte each.
+template <class T, class Allocator = allocator<T>>
+using vector = boost::container::vector<T, Allocator>;
+template <class T, class Allocator = allocator<T>>
+using deque = boost::container::deque<T, Allocator>;
+template <class T, class Allocator = allocator<T>>
+using list = boost::container::list<T, Allocator>;
+/// Singly linked, and knows its size.
+template <class T, class Allocator = allocator<T>>
+using forward_list = boost::container::slist<T, Allocator>;
+/// A vector whose elements never move.
+template <class T, class Allocator = allocator<T>>
+using stable_vector = boost::container::stable_vector<T, Allocator>;
+/// A vector that keeps up to N elements inside itself. Its allocator is a type of its own, made from ours explicitly:
+/// small_vector<int, 8> v(small_vector<int, 8>::allocator_type(heap.get_allocator<int>())).
+template <class T, std::size_t N, class Allocator = allocator<T>>
+using small_vector = boost::container::small_vector<T, N, Allocator>;
+
+namespace container {
+using holdfast::deque;
+using holdfast::forward_list;
+using holdfast::list;
+using holdfast::small_vector;
+using holdfast::stable_vector;
+using holdfast::vector;
+}  // namespace container
+
+}  // namespace holdfast

@@ -1,0 +1,206 @@
+// holdfast::hash, equal_to, less: what our associative containers use unless told otherwise.
+//
+// A hash table in a heap lies where the hash function put it, so the function is part of the data: for integers,
+// enumerations, floating point, strings, pairs, tuples and std::optional it is defined here and never changes. For
+// other types it is boost::hash, which finds hash_value(const T&) next to T: write that function, and never change it
+// while a heap lives. Strings of all kinds with one character type hash and compare alike, so a table with string keys
+// is searched with a std::string_view or a literal without building a string.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <boost/container/string.hpp>
+#include <boost/container_hash/hash.hpp>
+#include <holdfast/detail/refused.hpp>
+#include <holdfast/ptr.hpp>
+
+namespace holdfast {
+
+namespace detail {
+
+inline constexpr std::uint64_t hash_first = 0x9E3779B97F4A7C15U;
+inline constexpr std::uint64_t hash_second = 0xC2B2AE3D27D4EB4FU;
+
+/// Both halves of the product, folded (the multiplication of wyhash).
+[[nodiscard]] inline std::uint64_t hash_mix(std::uint64_t a, std::uint64_t b) noexcept {
+    __extension__ using wide = unsigned __int128;
+    const wide product = static_cast<wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+template <class Word>
+[[nodiscard]] std::uint64_t hash_load(const unsigned char* bytes) noexcept {
+    Word word;
+    std::memcpy(&word, bytes, sizeof(word));
+    return word;
+}
+
+/// 1 to 7 bytes as a word; the parts overlap, and the size, which is hashed, too, tells them apart.
+[[nodiscard]] inline std::uint64_t hash_load_short(const unsigned char* bytes, std::size_t count) noexcept {
+    if (count >= 4) {
+        return hash_load<std::uint32_t>(bytes) | hash_load<std::uint32_t>(bytes + count - 4) << 32;
+    }
+    return std::uint64_t{bytes[0]} | std::uint64_t{bytes[count / 2]} << 8 | std::uint64_t{bytes[count - 1]} << 16;
+}
+
+/// Of bytes in memory order; the order is little endian on every architecture that we support.
+[[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size) noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    std::uint64_t state = size * hash_first ^ hash_second;
+    std::size_t left = size;
+    for (; left >= 16; left -= 16, bytes += 16) {
+        state = hash_mix(hash_load<std::uint64_t>(bytes) ^ hash_first, hash_load<std::uint64_t>(bytes + 8) ^ state);
+    }
+    if (left >= 8) {
+        state =
+            hash_mix(hash_load<std::uint64_t>(bytes) ^ hash_second, hash_load<std::uint64_t>(bytes + left - 8) ^ state);
+    } else if (left != 0) {
+        state = hash_mix(hash_load_short(bytes, left) ^ hash_second, state);
+    }
+    return hash_mix(state ^ hash_first, hash_second);
+}
+
+template <class T>
+struct string_traits {
+    static constexpr bool is_string = false;
+};
+template <class Char, class Traits>
+struct string_traits<std::basic_string_view<Char, Traits>> {
+    static constexpr bool is_string = true;
+    using view = std::basic_string_view<Char, Traits>;
+};
+template <class Char, class Traits, class Allocator>
+struct string_traits<std::basic_string<Char, Traits, Allocator>> : string_traits<std::basic_string_view<Char, Traits>> {
+};
+template <class Char, class Traits, class Allocator>
+struct string_traits<boost::container::basic_string<Char, Traits, Allocator>>
+    : string_traits<std::basic_string_view<Char, Traits>> {};
+
+template <class T>
+concept string_like = string_traits<T>::is_string;
+template <string_like T>
+using view_of = typename string_traits<T>::view;
+
+/// A view of any string, literal or view. Boost's strings convert to templates only, so they are taken apart.
+template <class View, class T>
+[[nodiscard]] View to_view(const T& text) noexcept {
+    if constexpr (string_like<T>) {
+        return View{text.data(), text.size()};
+    } else {
+        return View{text};
+    }
+}
+template <class T, class View>
+concept viewable = std::is_same_v<View, typename string_traits<T>::view> || std::is_convertible_v<const T&, View>;
+
+}  // namespace detail
+
+/// The hash of T; see the top of this file for which are fixed for ever. Never throws for the types that are.
+template <class T>
+struct hash : boost::hash<T> {};
+
+template <class T>
+    requires(std::is_integral_v<T> || std::is_enum_v<T>)
+struct hash<T> {
+    /// The value itself: our tables have a prime number of buckets.
+    [[nodiscard]] std::size_t operator()(T value) const noexcept { return static_cast<std::size_t>(value); }
+};
+
+template <class T>
+    requires std::is_floating_point_v<T>
+struct hash<T> {
+    /// 0.0 and -0.0 are equal and hash alike; long double is hashed by its value as double.
+    [[nodiscard]] std::size_t operator()(T value) const noexcept {
+        const auto number = static_cast<double>(value);
+        return detail::hash_mix(std::bit_cast<std::uint64_t>(number == 0 ? 0.0 : number) ^ detail::hash_first,
+                                detail::hash_second);
+    }
+};
+
+/// Transparent: any string, view or literal of the same character type.
+template <detail::string_like T>
+struct hash<T> {
+    using is_transparent = void;
+    template <class Text>
+        requires detail::viewable<Text, detail::view_of<T>>
+    [[nodiscard]] std::size_t operator()(const Text& text) const noexcept {
+        const auto view = detail::to_view<detail::view_of<T>>(text);
+        return detail::hash_bytes(view.data(), view.size() * sizeof(typename detail::view_of<T>::value_type));
+    }
+};
+
+template <class... Parts>
+struct hash<std::tuple<Parts...>> {
+    [[nodiscard]] std::size_t operator()(const std::tuple<Parts...>& value) const {
+        std::uint64_t state = detail::hash_second;
+        std::apply([&](const Parts&... part) { ((state = combine(state, hash<Parts>{}(part))), ...); }, value);
+        return state;
+    }
+
+private:
+    [[nodiscard]] static std::uint64_t combine(std::uint64_t state, std::uint64_t next) noexcept {
+        return detail::hash_mix(state ^ detail::hash_first, next ^ detail::hash_second) + state;
+    }
+};
+
+template <class A, class B>
+struct hash<std::pair<A, B>> {
+    [[nodiscard]] std::size_t operator()(const std::pair<A, B>& value) const {
+        return hash<std::tuple<A, B>>{}(std::tuple<const A&, const B&>{value.first, value.second});
+    }
+};
+
+template <class T>
+struct hash<std::optional<T>> {
+    [[nodiscard]] std::size_t operator()(const std::optional<T>& value) const {
+        return value.has_value() ? detail::hash_mix(hash<T>{}(*value) ^ detail::hash_first, detail::hash_second) : 0;
+    }
+};
+
+/// An address is another one after remapping, so it cannot be a key of a hash table in a heap.
+template <class T>
+struct hash<ptr<T>> {
+    static_assert(
+        detail::always_false<T>,
+        "holdfast: a pointer hashes to another value after remapping: use holdfast::map, or what it points to, as key");
+};
+
+/// As std::equal_to; transparent for strings.
+template <class T>
+struct equal_to : std::equal_to<T> {};
+template <detail::string_like T>
+struct equal_to<T> {
+    using is_transparent = void;
+    template <class A, class B>
+        requires(detail::viewable<A, detail::view_of<T>> && detail::viewable<B, detail::view_of<T>>)
+    [[nodiscard]] bool operator()(const A& a, const B& b) const noexcept {
+        return detail::to_view<detail::view_of<T>>(a) == detail::to_view<detail::view_of<T>>(b);
+    }
+};
+
+/// As std::less; transparent for strings. holdfast::ptr compares by address, and that order survives remapping within
+/// one heap.
+template <class T>
+struct less : std::less<T> {};
+template <detail::string_like T>
+struct less<T> {
+    using is_transparent = void;
+    template <class A, class B>
+        requires(detail::viewable<A, detail::view_of<T>> && detail::viewable<B, detail::view_of<T>>)
+    [[nodiscard]] bool operator()(const A& a, const B& b) const noexcept {
+        return detail::to_view<detail::view_of<T>>(a) < detail::to_view<detail::view_of<T>>(b);
+    }
+};
+
+}  // namespace holdfast
