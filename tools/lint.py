@@ -288,11 +288,16 @@ HAND_MEMORY = re.compile(
 )
 
 
+# Where a constructor is private, make_unique cannot call it: std::unique_ptr<T> owner(new T(...)).
+OWNED_AT_ONCE = re.compile(r"\bunique_ptr<[^;{}()]*>[ ]*(?:\w+[ ]*)?\([ ]*new\b")
+
+
 def check_hand_memory(source: Source) -> Iterator[Finding]:
     """Memory has an owner: containers, unique_ptr, the heap itself."""
     if not source.path.startswith("src/") or not source.is_cpp or source.is_test:
         return
-    for match in HAND_MEMORY.finditer(INCLUDE.sub(lambda m: " " * len(m.group()), source.code)):
+    code = OWNED_AT_ONCE.sub(lambda m: " " * len(m.group()), source.code)
+    for match in HAND_MEMORY.finditer(INCLUDE.sub(lambda m: " " * len(m.group()), code)):
         message = f"{match.group().strip()!r}: let an owner do it (RAII)"
         yield Finding(source.path, source.line_of(match.start()), "hand-memory", message)
 
