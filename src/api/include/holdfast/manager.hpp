@@ -11,7 +11,8 @@
 // and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its memory
 // (debug builds of the library detect writes during a commit and refuse it). Different managers are independent.
 //
-// After fork() the child must not touch the heap: its calls fail with errc::wrong_process.
+// After fork() the heap is the parent's: commit, close and snapshot of the child fail with errc::wrong_process, and what the child
+// stores stays its own.
 #pragma once
 
 #include <cstddef>
@@ -88,6 +89,10 @@ struct heap_statistics {
     std::uint64_t anonymous_objects = 0;
     std::uint64_t commit_sequence = 0;
     std::int64_t last_commit_ns = 0;     ///< nanoseconds since 1970, UTC; 0 where there was none
+    std::int64_t created_ns = 0;
+    std::uint64_t recoveries = 0;        ///< how often the heap was opened after a crash and committed again
+    bool recovered = false;              ///< this open found a heap that was not closed
+    bool rolled_forward = false;         ///< and finished a commit from the journal
 };
 
 /// What the last commit() of this process did.

@@ -1,0 +1,105 @@
+#include <holdfast/error.hpp>
+#include <holdfast/manager.hpp>
+
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+#include "api/manager_core.hpp"
+#include "base/failure.hpp"
+
+namespace holdfast {
+
+namespace {
+
+using base::failure_code;
+
+constexpr bool same(errc code, failure_code inner) {
+    return static_cast<std::uint32_t>(code) == static_cast<std::uint32_t>(inner);
+}
+static_assert(same(errc::none, failure_code::none) && same(errc::invalid_argument, failure_code::invalid_argument));
+static_assert(same(errc::not_a_heap, failure_code::not_a_heap) && same(errc::version_unsupported, failure_code::version_unsupported));
+static_assert(same(errc::corrupt, failure_code::corrupt) && same(errc::missing, failure_code::missing));
+static_assert(same(errc::already_exists, failure_code::already_exists) && same(errc::not_found, failure_code::not_found));
+static_assert(same(errc::locked, failure_code::locked) && same(errc::read_only, failure_code::read_only));
+static_assert(same(errc::permission, failure_code::permission) && same(errc::no_space, failure_code::no_space));
+static_assert(same(errc::address_taken, failure_code::address_taken) && same(errc::io, failure_code::io));
+static_assert(same(errc::type_mismatch, failure_code::type_mismatch) && same(errc::name_exists, failure_code::name_exists));
+static_assert(same(errc::promise_unavailable, failure_code::promise_unavailable) && same(errc::wrong_process, failure_code::wrong_process));
+static_assert(same(errc::concurrent_modification, failure_code::concurrent_modification) && same(errc::poisoned, failure_code::poisoned));
+static_assert(same(errc::limit, failure_code::limit) && same(errc::out_of_memory, failure_code::out_of_memory));
+static_assert(same(errc::bad_address, failure_code::bad_address) && same(errc::unsupported, failure_code::unsupported));
+
+class category final : public std::error_category {
+public:
+    [[nodiscard]] const char* name() const noexcept override { return "holdfast"; }
+    [[nodiscard]] std::string message(int code) const override {
+        return std::string(base::to_string(static_cast<failure_code>(code)));
+    }
+};
+
+struct handler_slot {
+    std::mutex mutex;
+    error_handler handler;
+};
+
+handler_slot& slot() {
+    static handler_slot* const instance = new handler_slot;  // never destroyed: late destructors report too
+    return *instance;
+}
+
+error make_error(const base::failure& what) {
+    return {static_cast<errc>(what.code), what.message(), {what.path, what.field, what.found, what.expected, what.hint, what.os_error}};
+}
+
+}  // namespace
+
+const std::error_category& error_category() noexcept {
+    static const category instance;
+    return instance;
+}
+
+std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), error_category()}; }
+
+error::error(errc code, const std::string& message, detail::error_fields fields)
+    : std::system_error(make_error_code(code), message),
+      fields_(std::make_shared<const detail::error_fields>(std::move(fields))),
+      message_(std::make_shared<const std::string>(message)) {}
+
+errc error::reason() const noexcept { return static_cast<errc>(code().value()); }
+
+error_handler set_error_handler(error_handler handler) {
+    handler_slot& current = slot();
+    const std::lock_guard guard(current.mutex);
+    return std::exchange(current.handler, std::move(handler));
+}
+
+void throw_failure(const base::failure& what) { throw make_error(what); }
+
+void throw_allocation_failure(const base::failure& what) {
+    if (what.code == failure_code::invalid_argument || what.code == failure_code::wrong_process || what.code == failure_code::read_only) {
+        throw make_error(what);
+    }
+    throw bad_alloc(what.message());
+}
+
+void report_failure(const base::failure& what) noexcept {
+    try {
+        error_handler handler;
+        {
+            handler_slot& current = slot();
+            const std::lock_guard guard(current.mutex);
+            handler = current.handler;
+        }
+        if (handler) {
+            handler(make_error(what));
+        } else {
+            std::fprintf(stderr, "holdfast: %s\n", what.message().c_str());
+        }
+    } catch (...) {
+        // A handler that throws, or no memory for the message: there is nobody left to tell.
+        std::fputs("holdfast: an error occurred that could not be reported\n", stderr);
+    }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,364 @@
+#include <holdfast/manager.hpp>
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "api/manager_core.hpp"
+#include "base/checked.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+
+heap::engine_options engine_options_of(const open_options& options) {
+    heap::engine_options wanted;
+    wanted.durability = static_cast<heap::durability_kind>(options.durability);
+    wanted.files.mapping.reservation = options.reservation;
+    wanted.files.mapping.base_address = static_cast<std::byte*>(options.base_address);
+    wanted.files.mapping.capacity = options.capacity;
+    wanted.files.mapping.verify = options.verify;
+    wanted.files.same_address = options.same_address;
+    if (options.segment_size != 0) {
+        wanted.files.segment_size = options.segment_size;
+    }
+    return wanted;
+}
+
+std::unique_ptr<detail::manager_core> wrap(base::result<std::unique_ptr<heap::engine>> opened, const open_options& options) {
+    return std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)), options.commit_on_close);
+}
+
+std::unique_ptr<detail::manager_core> create_heap(const std::string& path, const open_options& options, std::uint64_t size = 0) {
+    heap::engine_options wanted = engine_options_of(options);
+    wanted.initial_bytes = size;
+    return wrap(heap::engine::create(path, wanted), options);
+}
+
+std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_mode mode, const open_options& options) {
+    return wrap(heap::engine::open(path, mode, engine_options_of(options)), options);
+}
+
+/// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Two processes that race: one
+/// creates, the other is told `locked` or opens.
+std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& options, std::uint64_t size = 0) {
+    auto opened = heap::engine::open(path, access_mode::read_write, engine_options_of(options));
+    if (opened) {
+        return wrap(std::move(opened), options);
+    }
+    const failure_code why = opened.error().code;
+    if (why == failure_code::not_found) {
+        return create_heap(path, options, size);
+    }
+    if (why == failure_code::not_a_heap || why == failure_code::missing) {
+        // create() decides whether the directory is empty or holds remains only; where it is neither, the first failure tells more.
+        heap::engine_options wanted = engine_options_of(options);
+        wanted.initial_bytes = size;
+        if (auto created = heap::engine::create(path, wanted); created) {
+            return wrap(std::move(created), options);
+        }
+    }
+    throw_failure(opened.error());
+}
+
+open_options with_address(void* base_address) {
+    open_options options;
+    options.base_address = base_address;
+    return options;
+}
+
+failure outside(const std::string& path, const void* address) {
+    return failure{failure_code::bad_address, path, "address", fmt::format("{}", address), "an address of the heap's user space", {}, 0};
+}
+
+}  // namespace
+
+namespace detail {
+
+manager_core::~manager_core() {
+    if (engine_ == nullptr) {
+        return;
+    }
+    if (auto closed = engine_->close(commit_on_close_); !closed) {
+        // In a child of fork there is nothing to say: the heap is its parent's.
+        if (closed.error().code != failure_code::wrong_process) {
+            report_failure(closed.error());
+        }
+    }
+}
+
+heap::engine& manager_core::engine() const {
+    if (engine_ == nullptr) {
+        throw_failure(failure{failure_code::invalid_argument, {}, "manager", "a closed heap", "an open one", {}, 0});
+    }
+    return *engine_;
+}
+
+const std::string& manager_core::path() const noexcept {
+    static const std::string closed;
+    return engine_ == nullptr ? closed : engine_->files().paths().directory();
+}
+
+void manager_core::close(bool commit_changes) {
+    if (engine_ != nullptr) {
+        value_or_throw(engine_->close(commit_changes));
+        engine_.reset();
+    }
+}
+
+void manager_core::commit() {
+    const auto done = value_or_throw(engine().commit());
+    report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,
+                            done.scan_ns,     done.write_ns,    done.sync_ns,         done.total_ns};
+}
+
+std::uint64_t manager_core::offset_of(const void* address) const {
+    const segment::heap_files& files = engine().files();
+    const std::uint64_t offset = files.view().offset(address).value;
+    if (offset >= base::to_bytes(files.frontier())) {
+        throw_failure(outside(path(), address));
+    }
+    return offset;
+}
+
+object_info manager_core::describe(const heap::object_entry& entry) const {
+    object_info info;
+    info.name_ = entry.kind == heap::object_kind::unique ? entry.type : entry.name;
+    info.kind_ = static_cast<instance_kind>(entry.kind);
+    info.address_ = engine().files().view().address({entry.offset});
+    info.offset_ = entry.offset;
+    info.length_ = entry.count;
+    info.type_name_ = entry.type;
+    info.type_size_ = entry.type_size;
+    info.description_ = entry.description;
+    return info;
+}
+
+std::vector<object_info> manager_core::list(instance_kind kind) const {
+    const std::lock_guard guard(engine().object_mutex());
+    std::vector<object_info> objects;
+    for (const heap::object_entry& entry : value_or_throw(engine().objects().list(static_cast<heap::object_kind>(kind)))) {
+        objects.push_back(describe(entry));
+    }
+    return objects;
+}
+
+}  // namespace detail
+
+std::string object_info::readable_type_name() const {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(type_name_.c_str(), nullptr, nullptr, &status), &std::free);
+    return status == 0 && text != nullptr ? std::string(text.get()) : type_name_;
+}
+
+manager::manager(create_only_t, const std::string& path, const open_options& options) : core_(create_heap(path, options)) {}
+manager::manager(open_only_t, const std::string& path, const open_options& options)
+    : core_(open_heap(path, access_mode::read_write, options)) {}
+manager::manager(open_or_create_t, const std::string& path, const open_options& options) : core_(open_or_create_heap(path, options)) {}
+manager::manager(open_read_only_t, const std::string& path, const open_options& options)
+    : core_(open_heap(path, access_mode::read_only, options)) {}
+manager::manager(create_only_t, const std::string& path, size_type size, void* base_address)
+    : core_(create_heap(path, with_address(base_address), size)) {}
+manager::manager(open_or_create_t, const std::string& path, size_type size, void* base_address)
+    : core_(open_or_create_heap(path, with_address(base_address), size)) {}
+manager::manager(open_only_t, const std::string& path, void* base_address)
+    : core_(open_heap(path, access_mode::read_write, with_address(base_address))) {}
+manager::manager(manager&& other) noexcept = default;
+manager& manager::operator=(manager&& other) noexcept = default;
+manager::~manager() = default;
+
+detail::manager_core& manager::core() const {
+    if (core_ == nullptr) {
+        throw_failure(failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
+    }
+    return *core_;
+}
+
+std::uint64_t manager::key() const noexcept { return core_ != nullptr ? core_->handle()->key() : 0; }
+bool manager::is_open() const noexcept { return core_ != nullptr && core_->is_open(); }
+void manager::commit() { core().commit(); }
+void manager::close() {
+    if (core_ != nullptr) {
+        core_->close(core_->commit_on_close());
+    }
+}
+void manager::close(bool commit_changes) {
+    if (core_ != nullptr) {
+        core_->close(commit_changes);
+    }
+}
+commit_report manager::last_commit() const { return core().last_report(); }
+
+object_info manager::object_at(const void* object) const {
+    const std::lock_guard guard(core().engine().object_mutex());
+    const auto entry = value_or_throw(core().engine().objects().find_at(core().offset_of(object)));
+    if (!entry) {
+        throw_failure(failure{failure_code::bad_address, path(), "address", fmt::format("{}", object), "an object of the directory", {}, 0});
+    }
+    return core().describe(*entry);
+}
+
+object_iterator manager::objects(instance_kind kind) const {
+    return object_iterator(std::make_shared<const std::vector<object_info>>(core().list(kind)));
+}
+
+void manager::describe(const void* object, std::string_view description) {
+    const std::lock_guard guard(core().engine().object_mutex());
+    const std::uint64_t offset = core().offset_of(object);
+    value_or_throw(core().engine().objects().describe_at(offset, description));
+}
+
+namespace {
+
+std::uint64_t count_objects(heap::engine& engine, heap::object_kind kind) {
+    const std::lock_guard guard(engine.object_mutex());
+    return value_or_throw(engine.objects().count(kind));
+}
+
+}  // namespace
+
+manager::size_type manager::get_num_named_objects() const { return count_objects(core().engine(), heap::object_kind::named); }
+manager::size_type manager::get_num_unique_objects() const { return count_objects(core().engine(), heap::object_kind::unique); }
+manager::size_type manager::get_num_anonymous_objects() const { return count_objects(core().engine(), heap::object_kind::anonymous); }
+
+ptr<void>& manager::root(size_type index) const {
+    if (index >= root_count) {
+        throw_failure(failure{failure_code::invalid_argument, path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
+    }
+    return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
+}
+
+void* manager::allocate(size_type bytes) { return allocate_aligned(bytes, bytes >= 16 ? 16 : 8); }
+
+void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
+    return is_open() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
+}
+
+void* manager::allocate_aligned(size_type bytes, size_type alignment) {
+    if (bytes == 0) {
+        throw_failure(failure{failure_code::invalid_argument, path(), "size of an allocation", "0", "at least 1", {}, 0});
+    }
+    if (!base::is_power_of_two(alignment) || alignment > segment::region_size) {
+        throw_failure(failure{failure_code::invalid_argument, path(), "alignment", fmt::format("{}", alignment),
+                              "a power of two, at most 2 MiB", {}, 0});
+    }
+    void* const block = core().engine().allocate(bytes, alignment);
+    if (block == nullptr) {
+        throw_allocation_failure(heap::engine::last_failure());
+    }
+    return block;
+}
+
+void manager::deallocate(void* address) {
+    if (address != nullptr) {
+        value_or_throw(core().engine().deallocate(address));
+    }
+}
+
+manager::size_type manager::usable_size(const void* address) const { return value_or_throw(core().engine().usable_size(address)); }
+bool manager::all_memory_deallocated() const { return core().engine().all_free(); }
+const manager::segment_manager* manager::get_segment_manager() const noexcept { return core_ != nullptr ? core_->handle() : nullptr; }
+
+bool manager::belongs_to_segment(const void* address) const noexcept {
+    if (!is_open()) {
+        return false;
+    }
+    const segment::heap_files& files = core_->engine().files();
+    return files.view().offset(address).value < base::to_bytes(files.frontier());
+}
+
+manager::handle_t manager::get_handle_from_address(const void* address) const { return core().offset_of(address); }
+
+void* manager::get_address_from_handle(handle_t handle) const {
+    const segment::heap_files& files = core().engine().files();
+    if (handle >= base::to_bytes(files.frontier())) {
+        throw_failure(failure{failure_code::bad_address, path(), "handle", fmt::format("{:#x}", handle),
+                              fmt::format("less than {:#x}", base::to_bytes(files.frontier())), {}, 0});
+    }
+    return files.view().address({handle});
+}
+
+void* manager::get_address() const noexcept { return is_open() ? core_->engine().files().view().base() : nullptr; }
+manager::size_type manager::get_size() const { return base::to_bytes(core().engine().files().frontier()); }
+manager::size_type manager::get_free_memory() const {
+    const heap_statistics numbers = statistics();
+    return numbers.free_bytes;
+}
+bool manager::read_only() const noexcept { return is_open() && core_->engine().read_only(); }
+bool manager::check_sanity() const { return check(false).empty(); }
+
+std::vector<std::string> manager::check(bool pages) const {
+    const std::lock_guard guard(core().engine().object_mutex());
+    return core().engine().check(pages);
+}
+
+heap_statistics manager::statistics() const {
+    heap::engine& engine = core().engine();
+    const heap::engine_statistics inner = value_or_throw(engine.statistics());
+    const segment::superblock_on_media& superblock = engine.files().superblock();
+    heap_statistics numbers;
+    numbers.reserved_address_space = inner.reservation;
+    numbers.user_bytes = inner.user_bytes;
+    numbers.allocated_bytes = inner.allocated_bytes;
+    numbers.allocated_blocks = inner.allocated_blocks;
+    numbers.free_bytes = inner.user_bytes - inner.allocated_bytes;
+    numbers.largest_free_block = inner.largest_free_block;
+    numbers.apparent_bytes = inner.files.apparent_bytes;
+    numbers.charged_bytes = inner.files.charged_bytes;
+    numbers.segments = inner.files.segments;
+    numbers.slabs = inner.slabs;
+    numbers.extents = inner.extents;
+    numbers.named_objects = get_num_named_objects();
+    numbers.unique_objects = get_num_unique_objects();
+    numbers.anonymous_objects = get_num_anonymous_objects();
+    numbers.commit_sequence = superblock.sequence;
+    numbers.last_commit_ns = superblock.committed_ns;
+    numbers.created_ns = superblock.created_ns;
+    numbers.recoveries = superblock.recoveries;
+    numbers.recovered = engine.files().recovered();
+    numbers.rolled_forward = engine.files().rolled_forward();
+    return numbers;
+}
+
+const std::string& manager::path() const noexcept {
+    static const std::string none;
+    return core_ != nullptr ? core_->path() : none;
+}
+
+std::string manager::get_uuid() const { return segment::uuid_text(core().engine().files().superblock().uuid); }
+std::string manager::get_version() const { return fmt::format("{}", core().engine().files().superblock().version); }
+std::string manager::get_description() const {
+    const std::lock_guard guard(core().engine().object_mutex());
+    return value_or_throw(core().engine().objects().heap_description());
+}
+void manager::set_description(std::string_view description) {
+    const std::lock_guard guard(core().engine().object_mutex());
+    value_or_throw(core().engine().objects().describe_heap(description));
+}
+std::string manager::domain() const { return std::string(persist::to_string(core().engine().files().domain())); }
+durability manager::durability() const noexcept { return holdfast::durability::commit; }
+
+void manager::snapshot(const std::string& destination) { value_or_throw(core().engine().snapshot(destination)); }
+
+void manager::copy(const std::string& source, const std::string& destination) { value_or_throw(heap::copy(source, destination)); }
+std::future<void> manager::copy_async(const std::string& source, const std::string& destination) {
+    return std::async(std::launch::async, [source, destination] { copy(source, destination); });
+}
+bool manager::remove(const std::string& path) { return value_or_throw(heap::remove(path)); }
+std::future<bool> manager::remove_async(const std::string& path) {
+    return std::async(std::launch::async, [path] { return remove(path); });
+}
+bool manager::consistent(const std::string& path) {
+    return heap::engine::open(path, access_mode::read_only, {}).ok();
+}
+std::string manager::get_uuid(const std::string& path) { return segment::uuid_text(value_or_throw(heap::read_superblock(path)).uuid); }
+std::string manager::get_version(const std::string& path) { return fmt::format("{}", value_or_throw(heap::read_superblock(path)).version); }
+std::string manager::get_description(const std::string& path) { return manager(open_read_only, path).get_description(); }
+
+}  // namespace holdfast

@@ -1,0 +1,66 @@
+// What a manager holds: an engine, and the translation of failures to exceptions.
+#pragma once
+
+#include <holdfast/manager.hpp>
+
+#include <memory>
+#include <string>
+
+#include "heap/heap.hpp"
+
+namespace holdfast {
+
+/// Throws the failure: bad_alloc for a lack of space in an allocation is the caller's choice (throw_allocation_failure), everything else
+/// is holdfast::error.
+[[noreturn]] void throw_failure(const base::failure& what);
+[[noreturn]] void throw_allocation_failure(const base::failure& what);
+/// Hands the failure to the error handler (set_error_handler).
+void report_failure(const base::failure& what) noexcept;
+
+/// The value, or the failure as an exception.
+template <class T>
+T value_or_throw(base::result<T> outcome) {
+    if (!outcome) {
+        throw_failure(outcome.error());
+    }
+    return std::move(outcome).value();
+}
+inline void value_or_throw(base::result<void> outcome) {
+    if (!outcome) {
+        throw_failure(outcome.error());
+    }
+}
+
+namespace detail {
+
+class manager_core {
+public:
+    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)
+        : engine_(std::move(opened)), handle_(engine_->key()), commit_on_close_(commit_on_close) {}
+    manager_core(const manager_core&) = delete;
+    manager_core& operator=(const manager_core&) = delete;
+    ~manager_core();
+
+    /// The open heap; throws error(invalid_argument) after close().
+    [[nodiscard]] heap::engine& engine() const;
+    [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
+    [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
+    [[nodiscard]] const holdfast::segment_manager* handle() const noexcept { return &handle_; }
+    [[nodiscard]] const std::string& path() const noexcept;
+    void close(bool commit_changes);
+    void commit();
+    [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
+
+    [[nodiscard]] std::uint64_t offset_of(const void* address) const;
+    [[nodiscard]] object_info describe(const heap::object_entry& entry) const;
+    [[nodiscard]] std::vector<object_info> list(instance_kind kind) const;
+
+private:
+    std::unique_ptr<heap::engine> engine_;
+    holdfast::segment_manager handle_;
+    bool commit_on_close_;
+    commit_report report_;
+};
+
+}  // namespace detail
+}  // namespace holdfast

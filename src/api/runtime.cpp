@@ -1,0 +1,165 @@
+// The functions behind the templates of the public headers: allocation by key, construction of objects.
+#include <fmt/format.h>
+
+#include "api/manager_core.hpp"
+#include "base/checked.hpp"
+#include "heap/registry.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+failure no_heap(std::uint64_t key) {
+    return failure{failure_code::not_found, {}, "heap key", fmt::format("{:#x}", key), "a heap open for writing in this process",
+                   "its manager was closed, or opened read-only", 0};
+}
+
+heap::object_kind kind_of(instance_kind kind) noexcept { return static_cast<heap::object_kind>(kind); }
+
+/// What find and construct look up: a unique object goes by its type.
+std::string_view lookup_name(const instance_name& name, const object_type& type) noexcept {
+    return name.kind() == instance_kind::unique ? type.name : name.name();
+}
+
+void check_type(const heap::object_entry& entry, const object_type& type, const std::string& path) {
+    if (entry.type != type.name || entry.type_size != type.size) {
+        throw_failure(failure{failure_code::type_mismatch, path,
+                              fmt::format("object \"{}\"", entry.kind == heap::object_kind::named ? entry.name : entry.type),
+                              fmt::format("type {} of {} bytes", entry.type, entry.type_size),
+                              fmt::format("type {} of {} bytes", type.name, type.size), {}, 0});
+    }
+}
+
+}  // namespace
+
+void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) {
+    heap::engine* const engine = heap::find_engine(heap_key);
+    if (engine == nullptr) [[unlikely]] {
+        throw_failure(no_heap(heap_key));
+    }
+    // Containers may ask for nothing; they get the smallest block, so that every address is one of its own.
+    void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment);
+    if (block == nullptr) [[unlikely]] {
+        throw_allocation_failure(heap::engine::last_failure());
+    }
+    return block;
+}
+
+void* try_allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) noexcept {
+    heap::engine* const engine = heap::find_engine(heap_key);
+    return engine == nullptr ? nullptr : engine->allocate(bytes == 0 ? 1 : bytes, alignment);
+}
+
+void deallocate(std::uint64_t heap_key, void* address) noexcept {
+    if (address == nullptr) {
+        return;
+    }
+    heap::engine* const engine = heap::find_engine(heap_key);
+    if (engine == nullptr) [[unlikely]] {
+        report_failure(no_heap(heap_key));
+        return;
+    }
+    if (auto freed = engine->deallocate(address); !freed) [[unlikely]] {
+        report_failure(freed.error());
+    }
+}
+
+void throw_bad_array_length() { throw std::bad_array_new_length(); }
+
+object_lock::object_lock(manager_core& core) : core_(core) { core_.engine().object_mutex().lock(); }
+
+object_lock::~object_lock() { core_.engine().object_mutex().unlock(); }
+
+construction::construction(manager_core& core, const instance_name& name, object_type type, std::size_t count)
+    : core_(core), name_(name), type_(type), count_(count) {
+    heap::engine& engine = core_.engine();
+    const auto refuse = [&](std::string_view field, std::string found, std::string expected) {
+        throw_failure(failure{failure_code::invalid_argument, core_.path(), std::string(field), std::move(found), std::move(expected), {}, 0});
+    };
+    if (name.kind() == instance_kind::named && name.name().empty()) {
+        refuse("name of an object", "\"\"", "a name");
+    }
+    if (count == 0) {
+        refuse("count of an object", "0", "at least 1");
+    }
+    if (engine.read_only()) {
+        throw_failure(failure{failure_code::read_only, core_.path(), "construct", "a heap opened read-only", "a writer", {}, 0});
+    }
+    const auto bytes = base::checked_multiply(count, type.size);
+    if (!bytes) {
+        refuse("size of an object", fmt::format("{} elements of {} bytes", count, type.size), "less than 2^64 bytes");
+    }
+    const object_lock lock(core_);
+    if (name.kind() != instance_kind::anonymous &&
+        value_or_throw(engine.objects().find(kind_of(name.kind()), lookup_name(name, type))).has_value()) {
+        throw_failure(failure{failure_code::name_exists, core_.path(), fmt::format("object \"{}\"", lookup_name(name, type)),
+                              "constructed before", "a new name", {}, 0});
+    }
+    memory_ = engine.allocate(std::max<std::uint64_t>(*bytes, 1), type.alignment);
+    if (memory_ == nullptr) {
+        throw_allocation_failure(heap::engine::last_failure());
+    }
+}
+
+construction::~construction() {
+    if (!published_ && memory_ != nullptr) {
+        release_memory(core_, memory_);
+    }
+}
+
+void construction::publish() {
+    const object_lock lock(core_);
+    heap::object_entry entry;
+    entry.kind = kind_of(name_.kind());
+    entry.name = name_.name();
+    entry.type = type_.name;
+    entry.offset = core_.offset_of(memory_);
+    entry.count = count_;
+    entry.type_size = type_.size;
+    if (auto inserted = core_.engine().objects().insert(entry); !inserted) {
+        if (inserted.error().code == failure_code::no_space) {
+            throw_allocation_failure(inserted.error());
+        }
+        throw_failure(inserted.error());
+    }
+    published_ = true;
+}
+
+found_object find_object(manager_core& core, const instance_name& name, object_type type) {
+    const object_lock lock(core);
+    const auto entry = value_or_throw(core.engine().objects().find(kind_of(name.kind()), lookup_name(name, type)));
+    if (!entry) {
+        return {};
+    }
+    check_type(*entry, type, core.path());
+    return {core.engine().files().view().address({entry->offset}), entry->count};
+}
+
+found_object find_object_at(manager_core& core, const void* address, object_type type) {
+    const object_lock lock(core);
+    const auto entry = value_or_throw(core.engine().objects().find_at(core.offset_of(address)));
+    if (!entry) {
+        throw_failure(failure{failure_code::bad_address, core.path(), "address", fmt::format("{}", address), "an object of the directory", {}, 0});
+    }
+    check_type(*entry, type, core.path());
+    return {core.engine().files().view().address({entry->offset}), entry->count};
+}
+
+void unpublish(manager_core& core, void* address) {
+    const object_lock lock(core);
+    if (core.engine().read_only()) {
+        throw_failure(failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
+    }
+    value_or_throw(core.engine().objects().erase_at(core.offset_of(address)));
+}
+
+void release_memory(manager_core& core, void* address) noexcept {
+    if (auto freed = core.engine().deallocate(address); !freed) {
+        report_failure(freed.error());
+    }
+}
+
+}  // namespace holdfast::detail

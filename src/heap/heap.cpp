@@ -1,0 +1,186 @@
+#include "heap/heap.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "heap/registry.hpp"
+#include "segment/copy.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+using segment::heap_state;
+
+base::result<void> check_durability(durability_kind asked, const std::string& path) {
+    if (asked == durability_kind::commit) {
+        return {};
+    }
+    return failure{failure_code::promise_unavailable, path, "durability", asked == durability_kind::atomic ? "atomic" : "collect", "commit",
+                   "this version keeps the promise of `commit` alone", 0};
+}
+
+}  // namespace
+
+engine::engine(std::unique_ptr<segment::heap_files> files)
+    : files_(std::move(files)),
+      extents_(files_->view(), *files_),
+      blocks_(files_->view(), extents_),
+      objects_(*files_),
+      owner_(::getpid()) {}
+
+engine::~engine() { unregister_engine(*this); }
+
+base::result<std::unique_ptr<engine>> engine::create(const std::string& path, const engine_options& options) {
+    HF_TRY(check_durability(options.durability, path));
+    HF_TRY_ASSIGN(auto files, segment::heap_files::create(persist::posix_storage(), path, options.files));
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    HF_TRY(made->format(options.initial_bytes));
+    HF_TRY(register_engine(*made));
+    return made;
+}
+
+base::result<void> engine::format(std::uint64_t initial_bytes) {
+    HF_TRY(files_->grow(base::pages_for(std::max(initial_bytes, segment::region_size))));
+    HF_TRY(extents_.format());
+    HF_TRY(blocks_.open());
+    HF_TRY(files_->commit(free_space(), heap_state::running));
+    return {};
+}
+
+base::result<std::unique_ptr<engine>> engine::open(const std::string& path, access_mode mode, const engine_options& options) {
+    HF_TRY(check_durability(options.durability, path));
+    HF_TRY_ASSIGN(auto files, segment::heap_files::open(persist::posix_storage(), path, mode, options.files.mapping));
+    std::unique_ptr<engine> opened(new engine(std::move(files)));
+    auto rebuilt = opened->blocks_.open();
+    if (!rebuilt) {
+        failure what = std::move(rebuilt).error();
+        if (what.path.empty()) {
+            what.path = path;
+        }
+        return what;
+    }
+    if (mode == access_mode::read_write) {
+        HF_TRY(register_engine(*opened));
+    }
+    return opened;
+}
+
+const failure& engine::last_failure() noexcept { return slab::block_allocator::last_failure(); }
+
+base::result<void> engine::check_process() const {
+    if (::getpid() == owner_) {
+        return {};
+    }
+    return failure{failure_code::wrong_process, files_->paths().directory(), "process", fmt::format("{}", ::getpid()),
+                   fmt::format("{}, which opened the heap", owner_), "a child of fork must not touch its parent's heap", 0};
+}
+
+segment::free_runs engine::free_space() const {
+    segment::free_runs free;
+    extents_.for_each_free([&free](const extent::extent& run) { free.emplace_back(run.start, run.length); });
+    return free;
+}
+
+base::result<segment::commit_statistics> engine::commit() {
+    HF_TRY(check_process());
+    return files_->commit(free_space(), heap_state::running);
+}
+
+base::result<void> engine::close(bool commit_changes) {
+    HF_TRY(check_process());
+    if (read_only() || !commit_changes) {
+        return {};
+    }
+    const segment::free_runs free = free_space();
+    if (files_->superblock().state == heap_state::clean) {
+        HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
+        if (unchanged) {
+            return {};
+        }
+    }
+    HF_TRY(files_->commit(free, heap_state::clean));
+    return files_->void_journal();
+}
+
+base::result<void> engine::snapshot(const std::string& destination) {
+    segment::recovered_state state;
+    if (!read_only()) {
+        HF_TRY(commit());
+    }
+    HF_TRY_ASSIGN(state, segment::recover(persist::posix_storage(), files_->paths(), access_mode::read_only));
+    return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination);
+}
+
+base::result<std::uint64_t> engine::usable_size(const void* address) { return blocks_.usable_size(address); }
+
+bool engine::all_free() { return blocks_.all_free(); }
+
+base::result<engine_statistics> engine::statistics() {
+    engine_statistics numbers;
+    HF_TRY_ASSIGN(numbers.files, files_->statistics());
+    numbers.reservation = files_->view().reservation();
+    numbers.user_bytes = base::to_bytes(files_->frontier());
+    blocks_.for_each_block([&numbers](base::heap_offset /*offset*/, std::uint64_t size) {
+        ++numbers.allocated_blocks;
+        numbers.allocated_bytes += size;
+    });
+    numbers.largest_free_block = base::to_bytes(extents_.largest_free());
+    numbers.slabs = extents_.count(segment::extent_kind::slab);
+    numbers.extents = extents_.count(segment::extent_kind::used);
+    return numbers;
+}
+
+std::vector<std::string> engine::check(bool pages) {
+    std::vector<std::string> problems;
+    extents_.check(problems);
+    blocks_.check(problems);
+    objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {
+        if (offset >= base::to_bytes(files_->frontier())) {
+            return 0;
+        }
+        const auto size = blocks_.usable_size(files_->view().address({offset}));
+        return size ? size.value() : 0;
+    });
+    for (const failure& warning : files_->warnings()) {
+        problems.push_back("SB-1: " + warning.message());
+    }
+    if (pages) {
+        constexpr std::size_t most = 100;
+        std::vector<failure> broken;
+        if (auto verified = files_->verify(broken, most); !verified) {
+            problems.push_back("SEG-2: " + verified.error().message());
+        }
+        for (const failure& problem : broken) {
+            problems.push_back("SEG-2: " + problem.message());
+        }
+    }
+    return problems;
+}
+
+base::result<segment::superblock_on_media> read_superblock(const std::string& path) {
+    const segment::heap_paths paths(path);
+    HF_TRY_ASSIGN(auto file, persist::posix_storage().open(paths.superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const auto copies, segment::read_superblocks(*file));
+    if (const auto* newest = copies.newest(); newest != nullptr) {
+        return *newest;
+    }
+    return copies.bad[0];
+}
+
+base::result<void> copy(const std::string& source, const std::string& destination) {
+    const segment::heap_paths paths(source);
+    HF_TRY(read_superblock(source));
+    HF_TRY_ASSIGN(const auto lock, segment::heap_lock::acquire(paths.lock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const auto state, segment::recover(persist::posix_storage(), paths, access_mode::read_only));
+    return segment::copy_heap(persist::posix_storage(), paths, state, destination);
+}
+
+base::result<bool> remove(const std::string& path) { return segment::remove_heap(persist::posix_storage(), path); }
+
+}  // namespace holdfast::heap

@@ -1,0 +1,99 @@
+// One open heap: files, extents, slabs, objects and roots put together. The face of this layer to api/.
+//
+// Thread safety: allocate, deallocate and usable_size by any number of threads; objects() under object_mutex(); commit, close,
+// check and statistics while nothing else runs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "extent/extent.hpp"
+#include "heap/object_directory.hpp"
+#include "segment/heap_files.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::heap {
+
+enum class durability_kind : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
+
+struct engine_options {
+    durability_kind durability = durability_kind::commit;
+    segment::creation_options files;  ///< for open: files.mapping alone
+    std::uint64_t initial_bytes = 0;  ///< create: user space reserved at once
+};
+
+inline constexpr std::uint64_t root_count = 512;
+
+struct engine_statistics {
+    segment::file_statistics files;
+    std::uint64_t reservation = 0;
+    std::uint64_t user_bytes = 0;
+    std::uint64_t allocated_bytes = 0;
+    std::uint64_t allocated_blocks = 0;
+    std::uint64_t largest_free_block = 0;
+    std::uint64_t slabs = 0;
+    std::uint64_t extents = 0;
+};
+
+class engine {
+public:
+    /// Durable and empty when it returns; nothing is left behind on failure.
+    static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
+    static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode, const engine_options& options);
+    engine(const engine&) = delete;
+    engine& operator=(const engine&) = delete;
+    ~engine();
+
+    base::result<segment::commit_statistics> commit();
+    /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap stays usable.
+    base::result<void> close(bool commit_changes);
+    /// Commits, then copies the heap.
+    base::result<void> snapshot(const std::string& destination);
+
+    /// Null on failure; last_failure() of this thread says why.
+    [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment) noexcept { return blocks_.allocate(bytes, alignment); }
+    [[nodiscard]] static const base::failure& last_failure() noexcept;
+    base::result<void> deallocate(void* address) { return blocks_.free(address); }
+    base::result<std::uint64_t> usable_size(const void* address);
+    [[nodiscard]] bool all_free();
+
+    [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
+    [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
+    [[nodiscard]] object_directory& objects() noexcept { return objects_; }
+    [[nodiscard]] std::recursive_mutex& object_mutex() noexcept { return object_mutex_; }
+    /// The first of root_count ptr words.
+    [[nodiscard]] std::byte* roots() const noexcept { return files_->view().base(); }
+    [[nodiscard]] std::uint64_t key() const noexcept { return files_->superblock().heap_key; }
+    [[nodiscard]] bool read_only() const noexcept { return files_->mode() == persist::access_mode::read_only; }
+    /// `wrong_process` in a child of fork.
+    base::result<void> check_process() const;
+
+    base::result<engine_statistics> statistics();
+    /// Every broken invariant, a line each. `pages`: SEG-2 too.
+    std::vector<std::string> check(bool pages);
+
+private:
+    explicit engine(std::unique_ptr<segment::heap_files> files);
+    base::result<void> format(std::uint64_t initial_bytes);
+    [[nodiscard]] segment::free_runs free_space() const;
+
+    std::unique_ptr<segment::heap_files> files_;
+    extent::extent_allocator extents_;
+    slab::block_allocator blocks_;
+    object_directory objects_;
+    std::recursive_mutex object_mutex_;
+    pid_t owner_;
+};
+
+/// Without opening: the superblock of the newest good copy.
+base::result<segment::superblock_on_media> read_superblock(const std::string& path);
+base::result<void> copy(const std::string& source, const std::string& destination);
+base::result<bool> remove(const std::string& path);
+
+}  // namespace holdfast::heap

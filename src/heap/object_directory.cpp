@@ -1,0 +1,390 @@
+#include "heap/object_directory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/checksum.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+std::uint64_t string_bytes(const object_entry& entry) noexcept {
+    return entry.name.size() + entry.type.size() + entry.description.size();
+}
+
+/// The checksum of a record in memory, its field taken as 0.
+std::uint64_t checksum_of(const std::byte* record, std::uint64_t cells) {
+    object_record_on_media header{};
+    std::memcpy(&header, record, sizeof header);
+    header.checksum = 0;
+    base::running_checksum sum;
+    sum.add(std::as_bytes(std::span{&header, 1}));
+    sum.add({record + sizeof header, (cells - 1) * cell_size});
+    return sum.value();
+}
+
+std::string_view index_name(const object_entry& entry) noexcept {
+    return entry.kind == object_kind::unique ? std::string_view(entry.type) : std::string_view(entry.name);
+}
+
+bool is_zero(const std::byte* bytes, std::size_t count) noexcept {
+    return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
+}
+
+}  // namespace
+
+failure object_directory::corrupt(cell position, std::string_view field, std::string found, std::string expected) const {
+    return failure{failure_code::corrupt, files_.paths().objects(), fmt::format("record at byte {}: {}", position * cell_size, field),
+                   std::move(found), std::move(expected), {}, 0};
+}
+
+/// OBJ-1, one record.
+base::result<object_entry> object_directory::read(cell position) const {
+    object_record_on_media header{};
+    std::memcpy(&header, address(position), sizeof header);
+    if (header.magic != object_magic) {
+        return corrupt(position, "magic", fmt::format("{:#x}", header.magic), fmt::format("{:#x}", object_magic));
+    }
+    const std::uint64_t group_end = base::align_down(position, cells_per_group) + cells_per_group;
+    const std::uint64_t strings = std::uint64_t{header.name_length} + header.type_length + header.description_length;
+    if (header.cells != cells_for(strings) || position + header.cells > std::min(group_end, end_cell())) {
+        return corrupt(position, "cells", fmt::format("{}", header.cells), fmt::format("{}, within the group", cells_for(strings)));
+    }
+    const std::uint64_t sum = checksum_of(address(position), header.cells);
+    if (sum != header.checksum) {
+        return corrupt(position, "checksum", fmt::format("{:#x}", sum), fmt::format("{:#x}", header.checksum));
+    }
+    if (header.kind < 1 || header.kind > 4) {
+        return corrupt(position, "kind", fmt::format("{}", header.kind), "1 to 4");
+    }
+    object_entry entry;
+    entry.kind = static_cast<object_kind>(header.kind);
+    const auto* text = reinterpret_cast<const char*>(address(position) + sizeof header);
+    entry.name.assign(text, header.name_length);
+    entry.type.assign(text + header.name_length, header.type_length);
+    entry.description.assign(text + header.name_length + header.type_length, header.description_length);
+    entry.offset = header.offset;
+    entry.count = header.count;
+    entry.type_size = header.type_size;
+    return entry;
+}
+
+base::result<void> object_directory::load() {
+    if (loaded_) {
+        return {};
+    }
+    named_.clear();
+    unique_.clear();
+    by_offset_.clear();
+    free_.clear();
+    free_by_length_.clear();
+    anonymous_ = 0;
+    heap_record_.reset();
+    for (cell group = 0; group < end_cell(); group += cells_per_group) {
+        HF_TRY(load_page_range(std::min(group + cells_per_page, end_cell()), std::min(group + cells_per_group, end_cell())));
+    }
+    loaded_ = true;
+    return {};
+}
+
+base::result<void> object_directory::load_page_range(cell begin, cell end) {
+    cell free_from = begin;
+    for (cell position = begin; position < end;) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, address(position), sizeof word);
+        if (word == 0) {
+            ++position;
+            continue;
+        }
+        add_free(free_from, position - free_from);
+        HF_TRY_ASSIGN(const object_entry entry, read(position));
+        HF_TRY(index_record(position, entry));
+        position += cells_for(string_bytes(entry));
+        free_from = position;
+    }
+    add_free(free_from, end - free_from);
+    return {};
+}
+
+/// OBJ-2 while the index is built.
+base::result<void> object_directory::index_record(cell position, const object_entry& entry) {
+    if (entry.kind == object_kind::heap) {
+        heap_record_ = position;
+        return {};
+    }
+    if (!by_offset_.emplace(entry.offset, position).second) {
+        return corrupt(position, "offset", fmt::format("a second object at {:#x}", entry.offset), "one object at an offset");
+    }
+    if (entry.kind == object_kind::anonymous) {
+        ++anonymous_;
+        return {};
+    }
+    auto& names = entry.kind == object_kind::named ? named_ : unique_;
+    if (!names.emplace(index_name(entry), position).second) {
+        return corrupt(position, "name", fmt::format("a second \"{}\"", index_name(entry)), "names that are unique");
+    }
+    return {};
+}
+
+void object_directory::add_free(cell position, std::uint64_t cells) {
+    if (cells == 0) {
+        return;
+    }
+    // Coalesce within the group: groups are separated by their checksum pages, so neighbours never belong to two.
+    const auto next = free_.lower_bound(position);
+    if (next != free_.end() && position + cells == next->first) {
+        cells += next->second;
+        remove_free(next->first);
+    }
+    const auto after = free_.lower_bound(position);
+    if (after != free_.begin()) {
+        const auto before = std::prev(after);
+        if (before->first + before->second == position) {
+            position = before->first;
+            cells += before->second;
+            remove_free(position);
+        }
+    }
+    free_.emplace(position, cells);
+    free_by_length_.emplace(cells, position);
+}
+
+void object_directory::remove_free(cell position) {
+    const auto found = free_.find(position);
+    free_by_length_.erase({found->second, position});
+    free_.erase(found);
+}
+
+void object_directory::add_grown_space(std::uint64_t from_bytes, std::uint64_t to_bytes) {
+    for (cell position = from_bytes / cell_size; position < to_bytes / cell_size;) {
+        const cell group = base::align_down(position, cells_per_group);
+        const cell first = std::max(position, group + cells_per_page);
+        const cell end = std::min(group + cells_per_group, to_bytes / cell_size);
+        if (first < end) {
+            add_free(first, end - first);
+        }
+        position = end;
+    }
+}
+
+base::result<object_directory::cell> object_directory::allocate_cells(std::uint64_t cells) {
+    if (cells > longest_record_cells) {
+        return failure{failure_code::invalid_argument, files_.paths().objects(), "name, type name and description",
+                       fmt::format("{} bytes", (cells - 1) * cell_size), fmt::format("at most {}", (longest_record_cells - 1) * cell_size), {}, 0};
+    }
+    while (true) {
+        const auto best = free_by_length_.lower_bound({cells, 0});
+        if (best != free_by_length_.end()) {
+            const auto [length, position] = *best;
+            remove_free(position);
+            add_free(position + cells, length - cells);
+            return position;
+        }
+        // A record must fit one group: in the worst case the rest of this one is too short, and the next is needed whole.
+        const std::uint64_t before = files_.objects_size();
+        HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
+        add_grown_space(before, files_.objects_size());
+    }
+}
+
+void object_directory::write(cell position, const object_entry& entry, std::uint64_t cells) {
+    std::byte* const record = address(position);
+    std::memset(record, 0, cells * cell_size);
+    object_record_on_media header{};
+    header.magic = object_magic;
+    header.cells = static_cast<std::uint32_t>(cells);
+    header.kind = static_cast<std::uint32_t>(entry.kind);
+    header.name_length = static_cast<std::uint32_t>(entry.name.size());
+    header.type_length = static_cast<std::uint32_t>(entry.type.size());
+    header.description_length = static_cast<std::uint32_t>(entry.description.size());
+    header.offset = entry.offset;
+    header.count = entry.count;
+    header.type_size = entry.type_size;
+    std::byte* text = record + sizeof header;
+    for (const std::string* part : {&entry.name, &entry.type, &entry.description}) {
+        if (!part->empty()) {
+            std::memcpy(text, part->data(), part->size());
+        }
+        text += part->size();
+    }
+    std::memcpy(record, &header, sizeof header);
+    header.checksum = checksum_of(record, cells);
+    std::memcpy(record, &header, sizeof header);
+}
+
+void object_directory::erase_record(cell position, const object_entry& entry) {
+    const std::uint64_t cells = cells_for(string_bytes(entry));
+    std::memset(address(position), 0, cells * cell_size);
+    add_free(position, cells);
+}
+
+base::result<void> object_directory::insert(const object_entry& entry) {
+    HF_TRY(load());
+    HF_TRY_ASSIGN(const auto existing, find(entry.kind, index_name(entry)));
+    if (existing && entry.kind != object_kind::anonymous) {
+        return failure{failure_code::name_exists, files_.paths().directory(), fmt::format("object \"{}\"", index_name(entry)),
+                       "constructed before", "a new name", {}, 0};
+    }
+    const std::uint64_t cells = cells_for(string_bytes(entry));
+    HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
+    write(position, entry, cells);
+    return index_record(position, entry);
+}
+
+base::result<std::optional<object_entry>> object_directory::find(object_kind kind, std::string_view name) {
+    HF_TRY(load());
+    if (kind == object_kind::anonymous) {
+        return std::optional<object_entry>{};
+    }
+    const auto& names = kind == object_kind::named ? named_ : unique_;
+    const auto found = names.find(name);
+    if (found == names.end()) {
+        return std::optional<object_entry>{};
+    }
+    HF_TRY_ASSIGN(object_entry entry, read(found->second));
+    return std::optional<object_entry>{std::move(entry)};
+}
+
+base::result<std::optional<object_entry>> object_directory::find_at(std::uint64_t offset) {
+    HF_TRY(load());
+    const auto found = by_offset_.find(offset);
+    if (found == by_offset_.end()) {
+        return std::optional<object_entry>{};
+    }
+    HF_TRY_ASSIGN(object_entry entry, read(found->second));
+    return std::optional<object_entry>{std::move(entry)};
+}
+
+base::result<object_directory::cell> object_directory::position_of(std::uint64_t offset) {
+    HF_TRY(load());
+    const auto found = by_offset_.find(offset);
+    if (found == by_offset_.end()) {
+        return failure{failure_code::not_found, files_.paths().directory(), "object", fmt::format("none at offset {:#x}", offset),
+                       "an object of the directory", {}, 0};
+    }
+    return found->second;
+}
+
+base::result<void> object_directory::erase_at(std::uint64_t offset) {
+    HF_TRY_ASSIGN(const cell position, position_of(offset));
+    HF_TRY_ASSIGN(const object_entry entry, read(position));
+    by_offset_.erase(offset);
+    if (entry.kind == object_kind::anonymous) {
+        --anonymous_;
+    } else {
+        auto& names = entry.kind == object_kind::named ? named_ : unique_;
+        names.erase(names.find(index_name(entry)));
+    }
+    erase_record(position, entry);
+    return {};
+}
+
+/// Writes the new record before the old one goes, so that a failure to grow leaves the old one.
+base::result<void> object_directory::replace(cell position, const object_entry& entry) {
+    HF_TRY_ASSIGN(const object_entry old, read(position));
+    const std::uint64_t cells = cells_for(string_bytes(entry));
+    HF_TRY_ASSIGN(const cell fresh, allocate_cells(cells));
+    write(fresh, entry, cells);
+    erase_record(position, old);
+    if (entry.kind == object_kind::heap) {
+        heap_record_ = fresh;
+        return {};
+    }
+    by_offset_[entry.offset] = fresh;
+    if (entry.kind != object_kind::anonymous) {
+        auto& names = entry.kind == object_kind::named ? named_ : unique_;
+        names.find(index_name(entry))->second = fresh;
+    }
+    return {};
+}
+
+base::result<void> object_directory::describe_at(std::uint64_t offset, std::string_view description) {
+    HF_TRY_ASSIGN(const cell position, position_of(offset));
+    HF_TRY_ASSIGN(object_entry entry, read(position));
+    entry.description = description;
+    return replace(position, entry);
+}
+
+base::result<std::string> object_directory::heap_description() {
+    HF_TRY(load());
+    if (!heap_record_) {
+        return std::string{};
+    }
+    HF_TRY_ASSIGN(object_entry entry, read(*heap_record_));
+    return std::move(entry.description);
+}
+
+base::result<void> object_directory::describe_heap(std::string_view description) {
+    HF_TRY(load());
+    object_entry entry;
+    entry.kind = object_kind::heap;
+    entry.description = description;
+    if (heap_record_) {
+        return replace(*heap_record_, entry);
+    }
+    const std::uint64_t cells = cells_for(string_bytes(entry));
+    HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
+    write(position, entry, cells);
+    heap_record_ = position;
+    return {};
+}
+
+base::result<std::uint64_t> object_directory::count(object_kind kind) {
+    HF_TRY(load());
+    switch (kind) {
+        case object_kind::named: return std::uint64_t{named_.size()};
+        case object_kind::unique: return std::uint64_t{unique_.size()};
+        case object_kind::anonymous: return anonymous_;
+        case object_kind::heap: return std::uint64_t{heap_record_ ? 1U : 0U};
+    }
+    return std::uint64_t{0};
+}
+
+base::result<std::vector<object_entry>> object_directory::list(object_kind kind) {
+    HF_TRY(load());
+    std::vector<object_entry> entries;
+    for (const auto& [offset, position] : by_offset_) {
+        HF_TRY_ASSIGN(object_entry entry, read(position));
+        if (entry.kind == kind) {
+            entries.push_back(std::move(entry));
+        }
+    }
+    std::sort(entries.begin(), entries.end(), [](const object_entry& a, const object_entry& b) {
+        return std::tie(a.name, a.type, a.offset) < std::tie(b.name, b.type, b.offset);
+    });
+    return entries;
+}
+
+void object_directory::check(std::vector<std::string>& problems,
+                             const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes) {
+    if (auto done = load(); !done) {
+        problems.push_back("OBJ-1: " + done.error().message());
+        return;
+    }
+    for (const auto& [offset, position] : by_offset_) {
+        const auto entry = read(position);
+        if (!entry) {
+            problems.push_back("OBJ-1: " + entry.error().message());
+            continue;
+        }
+        const auto wanted = base::checked_multiply(entry->count, entry->type_size);
+        if (const std::uint64_t bytes = block_bytes(offset); bytes == 0 || !wanted || bytes < *wanted) {
+            problems.push_back(fmt::format("OBJ-3: object \"{}\" at offset {:#x} holds {} elements of {} bytes, its block has {} bytes",
+                                           index_name(entry.value()), offset, entry->count, entry->type_size, bytes));
+        }
+    }
+    for (const auto& [position, cells] : free_) {
+        if (!is_zero(address(position), cells * cell_size)) {
+            problems.push_back(fmt::format("OBJ-4: free cells at byte {} are not zero", position * cell_size));
+        }
+    }
+}
+
+}  // namespace holdfast::heap

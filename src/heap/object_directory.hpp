@@ -1,0 +1,94 @@
+// The directory of named, unique and anonymous objects. Its truth lies in the mapped objects file, so it is committed with the rest;
+// the index over it lives in DRAM and is built at the first use.
+//
+// Invariants (check()):
+//   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, and its checksum.
+//   OBJ-2: names are unique among the named objects and among the unique ones.
+//   OBJ-3: an object's offset is the start of an allocated block that holds count * type_size bytes.
+//   OBJ-4: cells outside records are zero.
+//
+// Thread safety: none; the caller holds the object lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "heap/object_format.hpp"
+#include "segment/heap_files.hpp"
+
+namespace holdfast::heap {
+
+/// An object, copied out of its record.
+struct object_entry {
+    object_kind kind = object_kind::named;
+    std::string name;
+    std::string type;
+    std::string description;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+    std::uint64_t type_size = 0;
+};
+
+class object_directory {
+public:
+    explicit object_directory(segment::heap_files& files) : files_(files) {}
+
+    /// `name_exists`, or what growing the file fails with. The name is looked up among objects of the same kind.
+    base::result<void> insert(const object_entry& entry);
+    /// The object of that kind and name. Unique objects are found by their type's name.
+    base::result<std::optional<object_entry>> find(object_kind kind, std::string_view name);
+    base::result<std::optional<object_entry>> find_at(std::uint64_t offset);
+    /// `not_found` where no object lies there.
+    base::result<void> erase_at(std::uint64_t offset);
+    base::result<void> describe_at(std::uint64_t offset, std::string_view description);
+    base::result<std::string> heap_description();
+    base::result<void> describe_heap(std::string_view description);
+
+    base::result<std::uint64_t> count(object_kind kind);
+    /// All objects of a kind, ordered by name, then by offset.
+    base::result<std::vector<object_entry>> list(object_kind kind);
+
+    /// Appends a line for each broken OBJ-1, OBJ-2, OBJ-4. `block_bytes`: usable bytes of the block that starts at an offset, 0 where none
+    /// does (OBJ-3).
+    void check(std::vector<std::string>& problems, const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
+
+private:
+    /// Position of a record: index of its first cell in the file.
+    using cell = std::uint64_t;
+
+    base::result<void> load();
+    base::result<void> load_page_range(cell begin, cell end);
+    base::result<void> index_record(cell position, const object_entry& entry);
+    base::result<object_entry> read(cell position) const;
+    base::result<cell> allocate_cells(std::uint64_t cells);
+    void add_free(cell position, std::uint64_t cells);
+    void remove_free(cell position);
+    void add_grown_space(std::uint64_t from_bytes, std::uint64_t to_bytes);
+    void write(cell position, const object_entry& entry, std::uint64_t cells);
+    void erase_record(cell position, const object_entry& entry);
+    base::result<void> replace(cell position, const object_entry& entry);
+    base::result<cell> position_of(std::uint64_t offset);
+    [[nodiscard]] std::byte* address(cell position) const noexcept { return files_.objects() + position * cell_size; }
+    [[nodiscard]] cell end_cell() const noexcept { return files_.objects_size() / cell_size; }
+    [[nodiscard]] base::failure corrupt(cell position, std::string_view field, std::string found, std::string expected) const;
+
+    segment::heap_files& files_;
+    bool loaded_ = false;
+    std::map<std::string, cell, std::less<>> named_;
+    std::map<std::string, cell, std::less<>> unique_;
+    std::unordered_map<std::uint64_t, cell> by_offset_;
+    std::uint64_t anonymous_ = 0;
+    std::optional<cell> heap_record_;
+    std::map<cell, std::uint64_t> free_;                       ///< position -> cells
+    std::set<std::pair<std::uint64_t, cell>> free_by_length_;  ///< cells, position: best fit
+};
+
+}  // namespace holdfast::heap

@@ -1,0 +1,154 @@
+#include "segment/copy.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "segment/lock.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using persist::access_mode;
+
+class heap_copier {
+public:
+    heap_copier(persist::storage& storage, const heap_paths& source, const recovered_state& state, const std::string& destination)
+        : storage_(storage), source_(source), state_(state), target_(destination) {}
+
+    base::result<void> run() {
+        HF_TRY_ASSIGN(const bool there, storage_.exists(target_.directory()));
+        if (there) {
+            HF_TRY_ASSIGN(const auto names, storage_.list(target_.directory()));
+            if (!names.empty()) {
+                return failure{failure_code::already_exists, target_.directory(), "directory", names.front(), "nothing, or an empty directory", {}, 0};
+            }
+        } else {
+            HF_TRY(storage_.make_directory(target_.directory(), "copy.directory"));
+        }
+        auto done = copy_all();
+        if (!done) {
+            remove_remains();
+        }
+        return done;
+    }
+
+private:
+    base::result<void> copy_all() {
+        const std::uint64_t segments = base::divide_up(state_.superblock.frontier, state_.superblock.segment_size);
+        for (std::uint64_t i = 0; i < segments; ++i) {
+            HF_TRY(copy_file(i));
+        }
+        HF_TRY(copy_file(objects_file_id));
+        superblock_on_media superblock = state_.superblock;
+        if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
+            return base::os_failure(errno, "getrandom", {});
+        }
+        superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
+        superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
+        superblock.state = heap_state::clean;
+        seal(superblock);
+        HF_TRY_ASSIGN(auto journal, storage_.create(target_.journal(), "copy.journal"));
+        HF_TRY(write_void_journal(*journal, superblock));
+        HF_TRY_ASSIGN(auto lock, storage_.create(target_.lock(), "copy.lock"));
+        HF_TRY_ASSIGN(auto file, storage_.create(target_.unfinished_superblock(), "copy.superblock"));
+        HF_TRY(write_superblocks(*file, superblock));
+        HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync"));
+        HF_TRY(storage_.rename(target_.unfinished_superblock(), target_.superblock(), "copy.superblock.rename"));
+        HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync_name"));
+        const std::string parent = std::filesystem::path(target_.directory()).parent_path().string();
+        return storage_.sync_directory(parent.empty() ? "." : parent, "copy.parent.sync");
+    }
+
+    base::result<void> copy_file(std::uint64_t id) {
+        HF_TRY_ASSIGN(auto from, storage_.open(source_.file(id), access_mode::read_only));
+        HF_TRY_ASSIGN(auto to, storage_.create(target_.file(id), "copy.create"));
+        HF_TRY(storage_.copy_content(*from, *to, "copy.content"));
+        if (id == objects_file_id) {
+            HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
+        } else {
+            // What a crashed writer left beyond the frontier is no part of the heap.
+            const std::uint64_t used = std::min(state_.superblock.segment_size, state_.superblock.frontier - id * state_.superblock.segment_size);
+            if (used < state_.superblock.segment_size) {
+                HF_TRY(to->punch_hole(used, state_.superblock.segment_size - used, "copy.punch"));
+            }
+        }
+        HF_TRY(apply_overlay(*to, id));
+        return to->sync("copy.sync");
+    }
+
+    base::result<void> apply_overlay(persist::file& to, std::uint64_t id) {
+        if (!state_.overlay) {
+            return {};
+        }
+        HF_TRY_ASSIGN(auto journal, storage_.open(source_.journal(), access_mode::read_only));
+        std::vector<std::byte> page(page_size);
+        for (std::size_t i = 0; i < state_.overlay->entries.size(); ++i) {
+            if (entry_file(state_.overlay->entries[i]) == id) {
+                HF_TRY(read_journal_page(*journal, *state_.overlay, i, page));
+                HF_TRY(to.write_at(entry_page(state_.overlay->entries[i]) * page_size, page, "copy.overlay"));
+            }
+        }
+        return {};
+    }
+
+    void remove_remains() noexcept {
+        if (auto names = storage_.list(target_.directory()); names) {
+            for (const std::string& name : names.value()) {
+                static_cast<void>(storage_.remove(target_.directory() + "/" + name, "copy.undo").ok());
+            }
+        }
+        static_cast<void>(storage_.remove(target_.directory(), "copy.undo_directory").ok());
+    }
+
+    persist::storage& storage_;
+    const heap_paths& source_;
+    const recovered_state& state_;
+    heap_paths target_;
+};
+
+}  // namespace
+
+base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state, const std::string& destination) {
+    return heap_copier(storage, source, state, destination).run();
+}
+
+base::result<bool> remove_heap(persist::storage& storage, const std::string& directory) {
+    const heap_paths paths(directory);
+    HF_TRY_ASSIGN(const bool there, storage.exists(directory));
+    if (!there) {
+        return false;
+    }
+    HF_TRY_ASSIGN(const auto names, storage.list(directory));
+    bool ours = false;
+    for (const std::string& name : names) {
+        if (!heap_paths::is_heap_file(name)) {
+            return failure{failure_code::invalid_argument, directory, "directory", fmt::format("a file {}", name), "the files of a heap alone",
+                           "nothing was removed", 0};
+        }
+        ours = ours || name != "lock";
+    }
+    if (!ours) {
+        return failure{failure_code::not_a_heap, directory, "directory", names.empty() ? "nothing in it" : "a lock alone", "a heap", {}, 0};
+    }
+    HF_TRY_ASSIGN(const heap_lock lock, heap_lock::acquire(paths.lock(), access_mode::read_write));
+    // The name that makes it a heap goes first, durably: what a crash leaves is no heap, and create or remove take it away.
+    HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
+    HF_TRY(storage.sync_directory(directory, "remove.directory.sync"));
+    for (const std::string& name : names) {
+        HF_TRY(storage.remove(directory + "/" + name, "remove.file"));
+    }
+    HF_TRY(storage.remove(paths.lock(), "remove.lock"));
+    HF_TRY(storage.remove(directory, "remove.directory"));
+    return true;
+}
+
+}  // namespace holdfast::segment
