@@ -1,9 +1,10 @@
 #include "heap/heap.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "heap/registry.hpp"
 #include "segment/copy.hpp"
@@ -21,8 +22,13 @@ base::result<void> check_durability(durability_kind asked, const std::string& pa
     if (asked == durability_kind::commit) {
         return {};
     }
-    return failure{failure_code::promise_unavailable, path, "durability", asked == durability_kind::atomic ? "atomic" : "collect", "commit",
-                   "this version keeps the promise of `commit` alone", 0};
+    return failure{failure_code::promise_unavailable,
+                   path,
+                   "durability",
+                   asked == durability_kind::atomic ? "atomic" : "collect",
+                   "commit",
+                   "this version keeps the promise of `commit` alone",
+                   0};
 }
 
 }  // namespace
@@ -47,17 +53,17 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
 
 base::result<void> engine::format(std::uint64_t initial_bytes) {
     HF_TRY(files_->grow(base::pages_for(std::max(initial_bytes, segment::region_size))));
-    HF_TRY(extents_.format());
-    HF_TRY(blocks_.open());
+    HF_TRY(blocks_.format());
     HF_TRY(files_->commit(free_space(), heap_state::running));
     return {};
 }
 
-base::result<std::unique_ptr<engine>> engine::open(const std::string& path, access_mode mode, const engine_options& options) {
+base::result<std::unique_ptr<engine>> engine::open(const std::string& path, access_mode mode,
+                                                   const engine_options& options) {
     HF_TRY(check_durability(options.durability, path));
     HF_TRY_ASSIGN(auto files, segment::heap_files::open(persist::posix_storage(), path, mode, options.files.mapping));
     std::unique_ptr<engine> opened(new engine(std::move(files)));
-    auto rebuilt = opened->blocks_.open();
+    auto rebuilt = opened->blocks_.open(opened->files_->frontier());
     if (!rebuilt) {
         failure what = std::move(rebuilt).error();
         if (what.path.empty()) {
@@ -77,8 +83,13 @@ base::result<void> engine::check_process() const {
     if (::getpid() == owner_) {
         return {};
     }
-    return failure{failure_code::wrong_process, files_->paths().directory(), "process", fmt::format("{}", ::getpid()),
-                   fmt::format("{}, which opened the heap", owner_), "a child of fork must not touch its parent's heap", 0};
+    return failure{failure_code::wrong_process,
+                   files_->paths().directory(),
+                   "process",
+                   fmt::format("{}", ::getpid()),
+                   fmt::format("{}, which opened the heap", owner_),
+                   "a child of fork must not touch its parent's heap",
+                   0};
 }
 
 segment::free_runs engine::free_space() const {
@@ -117,6 +128,14 @@ base::result<void> engine::snapshot(const std::string& destination) {
     return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination);
 }
 
+base::result<void> engine::deallocate(void* address) {
+    auto freed = blocks_.free(address);
+    if (!freed && freed.error().path.empty()) {
+        freed.error().path = files_->paths().directory();
+    }
+    return freed;
+}
+
 base::result<std::uint64_t> engine::usable_size(const void* address) { return blocks_.usable_size(address); }
 
 bool engine::all_free() { return blocks_.all_free(); }
@@ -138,7 +157,6 @@ base::result<engine_statistics> engine::statistics() {
 
 std::vector<std::string> engine::check(bool pages) {
     std::vector<std::string> problems;
-    extents_.check(problems);
     blocks_.check(problems);
     objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {
         if (offset >= base::to_bytes(files_->frontier())) {

@@ -1,7 +1,7 @@
 // One open heap: files, extents, slabs, objects and roots put together. The face of this layer to api/.
 //
-// Thread safety: allocate, deallocate and usable_size by any number of threads; objects() under object_mutex(); commit, close,
-// check and statistics while nothing else runs.
+// Thread safety: allocate, deallocate and usable_size by any number of threads; objects() under object_mutex(); commit,
+// close, check and statistics while nothing else runs.
 #pragma once
 
 #include <sys/types.h>
@@ -45,21 +45,26 @@ class engine {
 public:
     /// Durable and empty when it returns; nothing is left behind on failure.
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
-    static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode, const engine_options& options);
+    static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
+                                                      const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();
 
     base::result<segment::commit_statistics> commit();
-    /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap stays usable.
+    /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap
+    /// stays usable.
     base::result<void> close(bool commit_changes);
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);
 
     /// Null on failure; last_failure() of this thread says why.
-    [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment) noexcept { return blocks_.allocate(bytes, alignment); }
+    [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment) noexcept {
+        return blocks_.allocate(bytes, alignment);
+    }
     [[nodiscard]] static const base::failure& last_failure() noexcept;
-    base::result<void> deallocate(void* address) { return blocks_.free(address); }
+    /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
+    base::result<void> deallocate(void* address);
     base::result<std::uint64_t> usable_size(const void* address);
     [[nodiscard]] bool all_free();
 

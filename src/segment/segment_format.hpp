@@ -18,8 +18,8 @@ enum class extent_kind : std::uint8_t {
 };
 
 /// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store:
-/// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 zero. The entries of a heap's extents tile the user space from page 0
-/// to the frontier; all other entries are zero.
+/// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 zero. The entries of a heap's extents tile the user space
+/// from page 0 to the frontier; entries inside an extent mean nothing.
 struct page_entry {
     extent_kind kind = extent_kind::none;
     base::pages length{};
@@ -30,7 +30,8 @@ inline constexpr std::uint64_t page_entry_length_bits = 40;
 inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << page_entry_length_bits) - 1;
 
 [[nodiscard]] constexpr std::uint64_t encode(page_entry entry) noexcept {
-    return (entry.length.value & page_entry_length_mask) | (static_cast<std::uint64_t>(entry.kind) << page_entry_length_bits);
+    return (entry.length.value & page_entry_length_mask) |
+           (static_cast<std::uint64_t>(entry.kind) << page_entry_length_bits);
 }
 /// Valid iff encode(decode(word)) == word and the kind is one of the enumeration's.
 [[nodiscard]] constexpr page_entry decode_page_entry(std::uint64_t word) noexcept {
