@@ -1,9 +1,9 @@
-#include <holdfast/error.hpp>
-#include <holdfast/manager.hpp>
-
 #include <cstdio>
 #include <mutex>
 #include <utility>
+
+#include <holdfast/error.hpp>
+#include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
 #include "base/failure.hpp"
@@ -18,15 +18,20 @@ constexpr bool same(errc code, failure_code inner) {
     return static_cast<std::uint32_t>(code) == static_cast<std::uint32_t>(inner);
 }
 static_assert(same(errc::none, failure_code::none) && same(errc::invalid_argument, failure_code::invalid_argument));
-static_assert(same(errc::not_a_heap, failure_code::not_a_heap) && same(errc::version_unsupported, failure_code::version_unsupported));
+static_assert(same(errc::not_a_heap, failure_code::not_a_heap) &&
+              same(errc::version_unsupported, failure_code::version_unsupported));
 static_assert(same(errc::corrupt, failure_code::corrupt) && same(errc::missing, failure_code::missing));
-static_assert(same(errc::already_exists, failure_code::already_exists) && same(errc::not_found, failure_code::not_found));
+static_assert(same(errc::already_exists, failure_code::already_exists) &&
+              same(errc::not_found, failure_code::not_found));
 static_assert(same(errc::locked, failure_code::locked) && same(errc::read_only, failure_code::read_only));
 static_assert(same(errc::permission, failure_code::permission) && same(errc::no_space, failure_code::no_space));
 static_assert(same(errc::address_taken, failure_code::address_taken) && same(errc::io, failure_code::io));
-static_assert(same(errc::type_mismatch, failure_code::type_mismatch) && same(errc::name_exists, failure_code::name_exists));
-static_assert(same(errc::promise_unavailable, failure_code::promise_unavailable) && same(errc::wrong_process, failure_code::wrong_process));
-static_assert(same(errc::concurrent_modification, failure_code::concurrent_modification) && same(errc::poisoned, failure_code::poisoned));
+static_assert(same(errc::type_mismatch, failure_code::type_mismatch) &&
+              same(errc::name_exists, failure_code::name_exists));
+static_assert(same(errc::promise_unavailable, failure_code::promise_unavailable) &&
+              same(errc::wrong_process, failure_code::wrong_process));
+static_assert(same(errc::concurrent_modification, failure_code::concurrent_modification) &&
+              same(errc::poisoned, failure_code::poisoned));
 static_assert(same(errc::limit, failure_code::limit) && same(errc::out_of_memory, failure_code::out_of_memory));
 static_assert(same(errc::bad_address, failure_code::bad_address) && same(errc::unsupported, failure_code::unsupported));
 
@@ -44,12 +49,15 @@ struct handler_slot {
 };
 
 handler_slot& slot() {
-    static handler_slot* const instance = new handler_slot;  // never destroyed: late destructors report too
+    // Never destroyed: late destructors report too.
+    static handler_slot* const instance = new handler_slot;  // lint-allow(hand-memory): never destroyed
     return *instance;
 }
 
 error make_error(const base::failure& what) {
-    return {static_cast<errc>(what.code), what.message(), {what.path, what.field, what.found, what.expected, what.hint, what.os_error}};
+    return {static_cast<errc>(what.code),
+            what.message(),
+            {what.path, what.field, what.found, what.expected, what.hint, what.os_error}};
 }
 
 }  // namespace
@@ -77,7 +85,8 @@ error_handler set_error_handler(error_handler handler) {
 void throw_failure(const base::failure& what) { throw make_error(what); }
 
 void throw_allocation_failure(const base::failure& what) {
-    if (what.code == failure_code::invalid_argument || what.code == failure_code::wrong_process || what.code == failure_code::read_only) {
+    if (what.code == failure_code::invalid_argument || what.code == failure_code::wrong_process ||
+        what.code == failure_code::read_only) {
         throw make_error(what);
     }
     throw bad_alloc(what.message());

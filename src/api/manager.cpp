@@ -1,9 +1,8 @@
-#include <holdfast/manager.hpp>
+#include <cstdlib>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
-
-#include <cstdlib>
+#include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
 #include "base/checked.hpp"
@@ -31,23 +30,27 @@ heap::engine_options engine_options_of(const open_options& options) {
     return wanted;
 }
 
-std::unique_ptr<detail::manager_core> wrap(base::result<std::unique_ptr<heap::engine>> opened, const open_options& options) {
+std::unique_ptr<detail::manager_core> wrap(base::result<std::unique_ptr<heap::engine>> opened,
+                                           const open_options& options) {
     return std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)), options.commit_on_close);
 }
 
-std::unique_ptr<detail::manager_core> create_heap(const std::string& path, const open_options& options, std::uint64_t size = 0) {
+std::unique_ptr<detail::manager_core> create_heap(const std::string& path, const open_options& options,
+                                                  std::uint64_t size = 0) {
     heap::engine_options wanted = engine_options_of(options);
     wanted.initial_bytes = size;
     return wrap(heap::engine::create(path, wanted), options);
 }
 
-std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_mode mode, const open_options& options) {
+std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_mode mode,
+                                                const open_options& options) {
     return wrap(heap::engine::open(path, mode, engine_options_of(options)), options);
 }
 
-/// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Two processes that race: one
-/// creates, the other is told `locked` or opens.
-std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& options, std::uint64_t size = 0) {
+/// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Two processes
+/// that race: one creates, the other is told `locked` or opens.
+std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& options,
+                                                          std::uint64_t size = 0) {
     auto opened = heap::engine::open(path, access_mode::read_write, engine_options_of(options));
     if (opened) {
         return wrap(std::move(opened), options);
@@ -57,7 +60,8 @@ std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& pat
         return create_heap(path, options, size);
     }
     if (why == failure_code::not_a_heap || why == failure_code::missing) {
-        // create() decides whether the directory is empty or holds remains only; where it is neither, the first failure tells more.
+        // create() decides whether the directory is empty or holds remains only; where it is neither, the first failure
+        // tells more.
         heap::engine_options wanted = engine_options_of(options);
         wanted.initial_bytes = size;
         if (auto created = heap::engine::create(path, wanted); created) {
@@ -74,7 +78,13 @@ open_options with_address(void* base_address) {
 }
 
 failure outside(const std::string& path, const void* address) {
-    return failure{failure_code::bad_address, path, "address", fmt::format("{}", address), "an address of the heap's user space", {}, 0};
+    return failure{failure_code::bad_address,
+                   path,
+                   "address",
+                   fmt::format("{}", address),
+                   "an address of the heap's user space",
+                   {},
+                   0};
 }
 
 }  // namespace
@@ -143,7 +153,8 @@ object_info manager_core::describe(const heap::object_entry& entry) const {
 std::vector<object_info> manager_core::list(instance_kind kind) const {
     const std::lock_guard guard(engine().object_mutex());
     std::vector<object_info> objects;
-    for (const heap::object_entry& entry : value_or_throw(engine().objects().list(static_cast<heap::object_kind>(kind)))) {
+    for (const heap::object_entry& entry :
+         value_or_throw(engine().objects().list(static_cast<heap::object_kind>(kind)))) {
         objects.push_back(describe(entry));
     }
     return objects;
@@ -153,14 +164,17 @@ std::vector<object_info> manager_core::list(instance_kind kind) const {
 
 std::string object_info::readable_type_name() const {
     int status = 0;
-    const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(type_name_.c_str(), nullptr, nullptr, &status), &std::free);
+    const std::unique_ptr<char, decltype(&std::free)> text(
+        abi::__cxa_demangle(type_name_.c_str(), nullptr, nullptr, &status), &std::free);
     return status == 0 && text != nullptr ? std::string(text.get()) : type_name_;
 }
 
-manager::manager(create_only_t, const std::string& path, const open_options& options) : core_(create_heap(path, options)) {}
+manager::manager(create_only_t, const std::string& path, const open_options& options)
+    : core_(create_heap(path, options)) {}
 manager::manager(open_only_t, const std::string& path, const open_options& options)
     : core_(open_heap(path, access_mode::read_write, options)) {}
-manager::manager(open_or_create_t, const std::string& path, const open_options& options) : core_(open_or_create_heap(path, options)) {}
+manager::manager(open_or_create_t, const std::string& path, const open_options& options)
+    : core_(open_or_create_heap(path, options)) {}
 manager::manager(open_read_only_t, const std::string& path, const open_options& options)
     : core_(open_heap(path, access_mode::read_only, options)) {}
 manager::manager(create_only_t, const std::string& path, size_type size, void* base_address)
@@ -175,7 +189,8 @@ manager::~manager() = default;
 
 detail::manager_core& manager::core() const {
     if (core_ == nullptr) {
-        throw_failure(failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
+        throw_failure(
+            failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
     }
     return *core_;
 }
@@ -199,7 +214,13 @@ object_info manager::object_at(const void* object) const {
     const std::lock_guard guard(core().engine().object_mutex());
     const auto entry = value_or_throw(core().engine().objects().find_at(core().offset_of(object)));
     if (!entry) {
-        throw_failure(failure{failure_code::bad_address, path(), "address", fmt::format("{}", object), "an object of the directory", {}, 0});
+        throw_failure(failure{failure_code::bad_address,
+                              path(),
+                              "address",
+                              fmt::format("{}", object),
+                              "an object of the directory",
+                              {},
+                              0});
     }
     return core().describe(*entry);
 }
@@ -223,13 +244,20 @@ std::uint64_t count_objects(heap::engine& engine, heap::object_kind kind) {
 
 }  // namespace
 
-manager::size_type manager::get_num_named_objects() const { return count_objects(core().engine(), heap::object_kind::named); }
-manager::size_type manager::get_num_unique_objects() const { return count_objects(core().engine(), heap::object_kind::unique); }
-manager::size_type manager::get_num_anonymous_objects() const { return count_objects(core().engine(), heap::object_kind::anonymous); }
+manager::size_type manager::get_num_named_objects() const {
+    return count_objects(core().engine(), heap::object_kind::named);
+}
+manager::size_type manager::get_num_unique_objects() const {
+    return count_objects(core().engine(), heap::object_kind::unique);
+}
+manager::size_type manager::get_num_anonymous_objects() const {
+    return count_objects(core().engine(), heap::object_kind::anonymous);
+}
 
 ptr<void>& manager::root(size_type index) const {
     if (index >= root_count) {
-        throw_failure(failure{failure_code::invalid_argument, path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
+        throw_failure(
+            failure{failure_code::invalid_argument, path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
     }
     return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
 }
@@ -242,11 +270,17 @@ void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
 
 void* manager::allocate_aligned(size_type bytes, size_type alignment) {
     if (bytes == 0) {
-        throw_failure(failure{failure_code::invalid_argument, path(), "size of an allocation", "0", "at least 1", {}, 0});
+        throw_failure(
+            failure{failure_code::invalid_argument, path(), "size of an allocation", "0", "at least 1", {}, 0});
     }
     if (!base::is_power_of_two(alignment) || alignment > segment::region_size) {
-        throw_failure(failure{failure_code::invalid_argument, path(), "alignment", fmt::format("{}", alignment),
-                              "a power of two, at most 2 MiB", {}, 0});
+        throw_failure(failure{failure_code::invalid_argument,
+                              path(),
+                              "alignment",
+                              fmt::format("{}", alignment),
+                              "a power of two, at most 2 MiB",
+                              {},
+                              0});
     }
     void* const block = core().engine().allocate(bytes, alignment);
     if (block == nullptr) {
@@ -261,9 +295,13 @@ void manager::deallocate(void* address) {
     }
 }
 
-manager::size_type manager::usable_size(const void* address) const { return value_or_throw(core().engine().usable_size(address)); }
+manager::size_type manager::usable_size(const void* address) const {
+    return value_or_throw(core().engine().usable_size(address));
+}
 bool manager::all_memory_deallocated() const { return core().engine().all_free(); }
-const manager::segment_manager* manager::get_segment_manager() const noexcept { return core_ != nullptr ? core_->handle() : nullptr; }
+const manager::segment_manager* manager::get_segment_manager() const noexcept {
+    return core_ != nullptr ? core_->handle() : nullptr;
+}
 
 bool manager::belongs_to_segment(const void* address) const noexcept {
     if (!is_open()) {
@@ -278,8 +316,13 @@ manager::handle_t manager::get_handle_from_address(const void* address) const { 
 void* manager::get_address_from_handle(handle_t handle) const {
     const segment::heap_files& files = core().engine().files();
     if (handle >= base::to_bytes(files.frontier())) {
-        throw_failure(failure{failure_code::bad_address, path(), "handle", fmt::format("{:#x}", handle),
-                              fmt::format("less than {:#x}", base::to_bytes(files.frontier())), {}, 0});
+        throw_failure(failure{failure_code::bad_address,
+                              path(),
+                              "handle",
+                              fmt::format("{:#x}", handle),
+                              fmt::format("less than {:#x}", base::to_bytes(files.frontier())),
+                              {},
+                              0});
     }
     return files.view().address({handle});
 }
@@ -346,7 +389,9 @@ durability manager::durability() const noexcept { return holdfast::durability::c
 
 void manager::snapshot(const std::string& destination) { value_or_throw(core().engine().snapshot(destination)); }
 
-void manager::copy(const std::string& source, const std::string& destination) { value_or_throw(heap::copy(source, destination)); }
+void manager::copy(const std::string& source, const std::string& destination) {
+    value_or_throw(heap::copy(source, destination));
+}
 std::future<void> manager::copy_async(const std::string& source, const std::string& destination) {
     return std::async(std::launch::async, [source, destination] { copy(source, destination); });
 }
@@ -354,11 +399,15 @@ bool manager::remove(const std::string& path) { return value_or_throw(heap::remo
 std::future<bool> manager::remove_async(const std::string& path) {
     return std::async(std::launch::async, [path] { return remove(path); });
 }
-bool manager::consistent(const std::string& path) {
-    return heap::engine::open(path, access_mode::read_only, {}).ok();
+bool manager::consistent(const std::string& path) { return heap::engine::open(path, access_mode::read_only, {}).ok(); }
+std::string manager::get_uuid(const std::string& path) {
+    return segment::uuid_text(value_or_throw(heap::read_superblock(path)).uuid);
 }
-std::string manager::get_uuid(const std::string& path) { return segment::uuid_text(value_or_throw(heap::read_superblock(path)).uuid); }
-std::string manager::get_version(const std::string& path) { return fmt::format("{}", value_or_throw(heap::read_superblock(path)).version); }
-std::string manager::get_description(const std::string& path) { return manager(open_read_only, path).get_description(); }
+std::string manager::get_version(const std::string& path) {
+    return fmt::format("{}", value_or_throw(heap::read_superblock(path)).version);
+}
+std::string manager::get_description(const std::string& path) {
+    return manager(open_read_only, path).get_description();
+}
 
 }  // namespace holdfast

@@ -1,17 +1,17 @@
 // What a manager holds: an engine, and the translation of failures to exceptions.
 #pragma once
 
-#include <holdfast/manager.hpp>
-
 #include <memory>
 #include <string>
+
+#include <holdfast/manager.hpp>
 
 #include "heap/heap.hpp"
 
 namespace holdfast {
 
-/// Throws the failure: bad_alloc for a lack of space in an allocation is the caller's choice (throw_allocation_failure), everything else
-/// is holdfast::error.
+/// Throws the failure: bad_alloc for a lack of space in an allocation is the caller's choice
+/// (throw_allocation_failure), everything else is holdfast::error.
 [[noreturn]] void throw_failure(const base::failure& what);
 [[noreturn]] void throw_allocation_failure(const base::failure& what);
 /// Hands the failure to the error handler (set_error_handler).

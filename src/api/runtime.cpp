@@ -13,8 +13,13 @@ using base::failure;
 using base::failure_code;
 
 failure no_heap(std::uint64_t key) {
-    return failure{failure_code::not_found, {}, "heap key", fmt::format("{:#x}", key), "a heap open for writing in this process",
-                   "its manager was closed, or opened read-only", 0};
+    return failure{failure_code::not_found,
+                   {},
+                   "heap key",
+                   fmt::format("{:#x}", key),
+                   "a heap open for writing in this process",
+                   "its manager was closed, or opened read-only",
+                   0};
 }
 
 heap::object_kind kind_of(instance_kind kind) noexcept { return static_cast<heap::object_kind>(kind); }
@@ -26,10 +31,14 @@ std::string_view lookup_name(const instance_name& name, const object_type& type)
 
 void check_type(const heap::object_entry& entry, const object_type& type, const std::string& path) {
     if (entry.type != type.name || entry.type_size != type.size) {
-        throw_failure(failure{failure_code::type_mismatch, path,
-                              fmt::format("object \"{}\"", entry.kind == heap::object_kind::named ? entry.name : entry.type),
-                              fmt::format("type {} of {} bytes", entry.type, entry.type_size),
-                              fmt::format("type {} of {} bytes", type.name, type.size), {}, 0});
+        throw_failure(
+            failure{failure_code::type_mismatch,
+                    path,
+                    fmt::format("object \"{}\"", entry.kind == heap::object_kind::named ? entry.name : entry.type),
+                    fmt::format("type {} of {} bytes", entry.type, entry.type_size),
+                    fmt::format("type {} of {} bytes", type.name, type.size),
+                    {},
+                    0});
     }
 }
 
@@ -77,7 +86,13 @@ construction::construction(manager_core& core, const instance_name& name, object
     : core_(core), name_(name), type_(type), count_(count) {
     heap::engine& engine = core_.engine();
     const auto refuse = [&](std::string_view field, std::string found, std::string expected) {
-        throw_failure(failure{failure_code::invalid_argument, core_.path(), std::string(field), std::move(found), std::move(expected), {}, 0});
+        throw_failure(failure{failure_code::invalid_argument,
+                              core_.path(),
+                              std::string(field),
+                              std::move(found),
+                              std::move(expected),
+                              {},
+                              0});
     };
     if (name.kind() == instance_kind::named && name.name().empty()) {
         refuse("name of an object", "\"\"", "a name");
@@ -86,7 +101,8 @@ construction::construction(manager_core& core, const instance_name& name, object
         refuse("count of an object", "0", "at least 1");
     }
     if (engine.read_only()) {
-        throw_failure(failure{failure_code::read_only, core_.path(), "construct", "a heap opened read-only", "a writer", {}, 0});
+        throw_failure(
+            failure{failure_code::read_only, core_.path(), "construct", "a heap opened read-only", "a writer", {}, 0});
     }
     const auto bytes = base::checked_multiply(count, type.size);
     if (!bytes) {
@@ -95,8 +111,13 @@ construction::construction(manager_core& core, const instance_name& name, object
     const object_lock lock(core_);
     if (name.kind() != instance_kind::anonymous &&
         value_or_throw(engine.objects().find(kind_of(name.kind()), lookup_name(name, type))).has_value()) {
-        throw_failure(failure{failure_code::name_exists, core_.path(), fmt::format("object \"{}\"", lookup_name(name, type)),
-                              "constructed before", "a new name", {}, 0});
+        throw_failure(failure{failure_code::name_exists,
+                              core_.path(),
+                              fmt::format("object \"{}\"", lookup_name(name, type)),
+                              "constructed before",
+                              "a new name",
+                              {},
+                              0});
     }
     memory_ = engine.allocate(std::max<std::uint64_t>(*bytes, 1), type.alignment);
     if (memory_ == nullptr) {
@@ -142,7 +163,13 @@ found_object find_object_at(manager_core& core, const void* address, object_type
     const object_lock lock(core);
     const auto entry = value_or_throw(core.engine().objects().find_at(core.offset_of(address)));
     if (!entry) {
-        throw_failure(failure{failure_code::bad_address, core.path(), "address", fmt::format("{}", address), "an object of the directory", {}, 0});
+        throw_failure(failure{failure_code::bad_address,
+                              core.path(),
+                              "address",
+                              fmt::format("{}", address),
+                              "an object of the directory",
+                              {},
+                              0});
     }
     check_type(*entry, type, core.path());
     return {core.engine().files().view().address({entry->offset}), entry->count};
@@ -151,7 +178,8 @@ found_object find_object_at(manager_core& core, const void* address, object_type
 void unpublish(manager_core& core, void* address) {
     const object_lock lock(core);
     if (core.engine().read_only()) {
-        throw_failure(failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
+        throw_failure(
+            failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
     }
     value_or_throw(core.engine().objects().erase_at(core.offset_of(address)));
 }

@@ -1,9 +1,9 @@
 #include "heap/object_directory.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
@@ -40,9 +40,15 @@ bool is_zero(const std::byte* bytes, std::size_t count) noexcept {
 
 }  // namespace
 
-failure object_directory::corrupt(cell position, std::string_view field, std::string found, std::string expected) const {
-    return failure{failure_code::corrupt, files_.paths().objects(), fmt::format("record at byte {}: {}", position * cell_size, field),
-                   std::move(found), std::move(expected), {}, 0};
+failure object_directory::corrupt(cell position, std::string_view field, std::string found,
+                                  std::string expected) const {
+    return failure{failure_code::corrupt,
+                   files_.paths().objects(),
+                   fmt::format("record at byte {}: {}", position * cell_size, field),
+                   std::move(found),
+                   std::move(expected),
+                   {},
+                   0};
 }
 
 /// OBJ-1, one record.
@@ -55,7 +61,8 @@ base::result<object_entry> object_directory::read(cell position) const {
     const std::uint64_t group_end = base::align_down(position, cells_per_group) + cells_per_group;
     const std::uint64_t strings = std::uint64_t{header.name_length} + header.type_length + header.description_length;
     if (header.cells != cells_for(strings) || position + header.cells > std::min(group_end, end_cell())) {
-        return corrupt(position, "cells", fmt::format("{}", header.cells), fmt::format("{}, within the group", cells_for(strings)));
+        return corrupt(position, "cells", fmt::format("{}", header.cells),
+                       fmt::format("{}, within the group", cells_for(strings)));
     }
     const std::uint64_t sum = checksum_of(address(position), header.cells);
     if (sum != header.checksum) {
@@ -88,7 +95,8 @@ base::result<void> object_directory::load() {
     anonymous_ = 0;
     heap_record_.reset();
     for (cell group = 0; group < end_cell(); group += cells_per_group) {
-        HF_TRY(load_page_range(std::min(group + cells_per_page, end_cell()), std::min(group + cells_per_group, end_cell())));
+        HF_TRY(load_page_range(std::min(group + cells_per_page, end_cell()),
+                               std::min(group + cells_per_group, end_cell())));
     }
     loaded_ = true;
     return {};
@@ -120,7 +128,8 @@ base::result<void> object_directory::index_record(cell position, const object_en
         return {};
     }
     if (!by_offset_.emplace(entry.offset, position).second) {
-        return corrupt(position, "offset", fmt::format("a second object at {:#x}", entry.offset), "one object at an offset");
+        return corrupt(position, "offset", fmt::format("a second object at {:#x}", entry.offset),
+                       "one object at an offset");
     }
     if (entry.kind == object_kind::anonymous) {
         ++anonymous_;
@@ -176,8 +185,13 @@ void object_directory::add_grown_space(std::uint64_t from_bytes, std::uint64_t t
 
 base::result<object_directory::cell> object_directory::allocate_cells(std::uint64_t cells) {
     if (cells > longest_record_cells) {
-        return failure{failure_code::invalid_argument, files_.paths().objects(), "name, type name and description",
-                       fmt::format("{} bytes", (cells - 1) * cell_size), fmt::format("at most {}", (longest_record_cells - 1) * cell_size), {}, 0};
+        return failure{failure_code::invalid_argument,
+                       files_.paths().objects(),
+                       "name, type name and description",
+                       fmt::format("{} bytes", (cells - 1) * cell_size),
+                       fmt::format("at most {}", (longest_record_cells - 1) * cell_size),
+                       {},
+                       0};
     }
     while (true) {
         const auto best = free_by_length_.lower_bound({cells, 0});
@@ -187,7 +201,8 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
             add_free(position + cells, length - cells);
             return position;
         }
-        // A record must fit one group: in the worst case the rest of this one is too short, and the next is needed whole.
+        // A record must fit one group: in the worst case the rest of this one is too short, and the next is needed
+        // whole.
         const std::uint64_t before = files_.objects_size();
         HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
         add_grown_space(before, files_.objects_size());
@@ -229,8 +244,13 @@ base::result<void> object_directory::insert(const object_entry& entry) {
     HF_TRY(load());
     HF_TRY_ASSIGN(const auto existing, find(entry.kind, index_name(entry)));
     if (existing && entry.kind != object_kind::anonymous) {
-        return failure{failure_code::name_exists, files_.paths().directory(), fmt::format("object \"{}\"", index_name(entry)),
-                       "constructed before", "a new name", {}, 0};
+        return failure{failure_code::name_exists,
+                       files_.paths().directory(),
+                       fmt::format("object \"{}\"", index_name(entry)),
+                       "constructed before",
+                       "a new name",
+                       {},
+                       0};
     }
     const std::uint64_t cells = cells_for(string_bytes(entry));
     HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
@@ -266,8 +286,13 @@ base::result<object_directory::cell> object_directory::position_of(std::uint64_t
     HF_TRY(load());
     const auto found = by_offset_.find(offset);
     if (found == by_offset_.end()) {
-        return failure{failure_code::not_found, files_.paths().directory(), "object", fmt::format("none at offset {:#x}", offset),
-                       "an object of the directory", {}, 0};
+        return failure{failure_code::not_found,
+                       files_.paths().directory(),
+                       "object",
+                       fmt::format("none at offset {:#x}", offset),
+                       "an object of the directory",
+                       {},
+                       0};
     }
     return found->second;
 }
@@ -376,8 +401,9 @@ void object_directory::check(std::vector<std::string>& problems,
         }
         const auto wanted = base::checked_multiply(entry->count, entry->type_size);
         if (const std::uint64_t bytes = block_bytes(offset); bytes == 0 || !wanted || bytes < *wanted) {
-            problems.push_back(fmt::format("OBJ-3: object \"{}\" at offset {:#x} holds {} elements of {} bytes, its block has {} bytes",
-                                           index_name(entry.value()), offset, entry->count, entry->type_size, bytes));
+            problems.push_back(fmt::format(
+                "OBJ-3: object \"{}\" at offset {:#x} holds {} elements of {} bytes, its block has {} bytes",
+                index_name(entry.value()), offset, entry->count, entry->type_size, bytes));
         }
     }
     for (const auto& [position, cells] : free_) {

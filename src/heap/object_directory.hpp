@@ -1,8 +1,8 @@
-// The directory of named, unique and anonymous objects. Its truth lies in the mapped objects file, so it is committed with the rest;
-// the index over it lives in DRAM and is built at the first use.
+// The directory of named, unique and anonymous objects. Its truth lies in the mapped objects file, so it is committed
+// with the rest; the index over it lives in DRAM and is built at the first use.
 //
 // Invariants (check()):
-//   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, and its checksum.
+//   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, its checksum.
 //   OBJ-2: names are unique among the named objects and among the unique ones.
 //   OBJ-3: an object's offset is the start of an allocated block that holds count * type_size bytes.
 //   OBJ-4: cells outside records are zero.
@@ -56,9 +56,10 @@ public:
     /// All objects of a kind, ordered by name, then by offset.
     base::result<std::vector<object_entry>> list(object_kind kind);
 
-    /// Appends a line for each broken OBJ-1, OBJ-2, OBJ-4. `block_bytes`: usable bytes of the block that starts at an offset, 0 where none
-    /// does (OBJ-3).
-    void check(std::vector<std::string>& problems, const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
+    /// Appends a line for each broken OBJ-1, OBJ-2, OBJ-4. `block_bytes`: usable bytes of the block that starts at an
+    /// offset, 0 where none does (OBJ-3).
+    void check(std::vector<std::string>& problems,
+               const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
 private:
     /// Position of a record: index of its first cell in the file.
@@ -78,7 +79,8 @@ private:
     base::result<cell> position_of(std::uint64_t offset);
     [[nodiscard]] std::byte* address(cell position) const noexcept { return files_.objects() + position * cell_size; }
     [[nodiscard]] cell end_cell() const noexcept { return files_.objects_size() / cell_size; }
-    [[nodiscard]] base::failure corrupt(cell position, std::string_view field, std::string found, std::string expected) const;
+    [[nodiscard]] base::failure corrupt(cell position, std::string_view field, std::string found,
+                                        std::string expected) const;
 
     segment::heap_files& files_;
     bool loaded_ = false;

@@ -1,8 +1,9 @@
 // The directory of objects on media (docs/format.md, section "objects"). Little endian.
 //
-// The objects file is a sequence of groups of 512 pages; the first page of a group holds checksums (segment/page_sums.hpp), the
-// others are cut into cells of 64 bytes. A record takes neighbouring cells of one group: its header, then the bytes of name, type
-// name and description. A cell that begins with a zero word, outside a record, is free; free cells are zero.
+// The objects file is a sequence of groups of 512 pages; the first page of a group holds checksums
+// (segment/page_sums.hpp), the others are cut into cells of 64 bytes. A record takes neighbouring cells of one group:
+// its header, then the bytes of name, type name and description. A cell that begins with a zero word, outside a record,
+// is free; free cells are zero.
 #pragma once
 
 #include <cstddef>

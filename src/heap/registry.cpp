@@ -16,7 +16,7 @@ struct registry {
 
 /// Never destroyed: threads may free memory while the process exits.
 registry& the_registry() {
-    static registry* const instance = new registry;
+    static registry* const instance = new registry;  // lint-allow(hand-memory): never destroyed
     return *instance;
 }
 
@@ -27,9 +27,14 @@ base::result<void> register_engine(engine& opened) {
     const std::lock_guard guard(all.mutex);
     const auto [place, added] = all.open.emplace(opened.key(), &opened);
     if (!added) {
-        return base::failure{base::failure_code::locked, opened.files().paths().directory(), "heap key",
-                             "open for writing in this process as " + place->second->files().paths().directory(), "no other copy of the heap",
-                             "allocators inside the heap name it by this key: open one of the two read-only, or in another process", 0};
+        return base::failure{
+            base::failure_code::locked,
+            opened.files().paths().directory(),
+            "heap key",
+            "open for writing in this process as " + place->second->files().paths().directory(),
+            "no other copy of the heap",
+            "allocators inside the heap name it by this key: open one of the two read-only, or in another process",
+            0};
     }
     detail::generation.fetch_add(1, std::memory_order_release);
     return {};

@@ -1,7 +1,8 @@
-// The heaps that this process has open for writing, by key: how an allocator that holds nothing but a key finds its heap.
+// The heaps that this process has open for writing, by key: how an allocator that holds nothing but a key finds its
+// heap.
 //
-// Lookups are a comparison with what the calling thread looked up last; a heap that comes or goes bumps a generation, so a
-// thread never uses a heap that is closed. Thread-safe.
+// Lookups are a comparison with what the calling thread looked up last; a heap that comes or goes bumps a generation,
+// so a thread never uses a heap that is closed. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,8 +14,8 @@ namespace holdfast::heap {
 
 class engine;
 
-/// Fails with `locked` where a writable heap with the same key (the heap itself or a copy) is open in this process: an allocator
-/// could not tell them apart.
+/// Fails with `locked` where a writable heap with the same key (the heap itself or a copy) is open in this process: an
+/// allocator could not tell them apart.
 base::result<void> register_engine(engine& opened);
 void unregister_engine(const engine& closed) noexcept;
 

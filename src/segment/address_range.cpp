@@ -1,12 +1,13 @@
 #include "segment/address_range.hpp"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/checked.hpp"
 
@@ -32,7 +33,8 @@ std::string occupant(std::uintptr_t begin, std::uintptr_t end) {
             std::string rest;
             std::getline(words, rest);
             const auto name = rest.find_last_of(' ');
-            const std::string what = name == std::string::npos || name + 1 == rest.size() ? "anonymous memory" : rest.substr(name + 1);
+            const std::string what =
+                name == std::string::npos || name + 1 == rest.size() ? "anonymous memory" : rest.substr(name + 1);
             return fmt::format("{:#x}-{:#x} {}", from, to, what);
         }
     }
@@ -66,7 +68,8 @@ address_range::~address_range() {
     }
 }
 
-base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::uint64_t aligned_at, std::uint64_t alignment) {
+base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::uint64_t aligned_at,
+                                                    std::uint64_t alignment) {
     void* const raw = ::mmap(nullptr, bytes + alignment, PROT_NONE, reserve_flags, -1, 0);
     if (raw == MAP_FAILED) {
         failure what = mapping_failure("reserve addresses", {});
@@ -95,11 +98,17 @@ base::result<address_range> address_range::exactly(std::byte* begin, std::uint64
         ::munmap(raw, bytes);  // a kernel that does not know MAP_FIXED_NOREPLACE took the address for a hint
     }
     const auto from = reinterpret_cast<std::uintptr_t>(begin);
-    return failure{failure_code::address_taken, {}, "address range", occupant(from, from + bytes),
-                   fmt::format("{:#x}-{:#x} free", from, from + bytes), "open it at another address or free the range", os_error == EEXIST ? 0 : os_error};
+    return failure{failure_code::address_taken,
+                   {},
+                   "address range",
+                   occupant(from, from + bytes),
+                   fmt::format("{:#x}-{:#x} free", from, from + bytes),
+                   "open it at another address or free the range",
+                   os_error == EEXIST ? 0 : os_error};
 }
 
-base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset, const std::string& path) {
+base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
+                            const std::string& path) {
     void* const mapped = ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
                                 static_cast<off_t>(offset));
     return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", path)) : base::result<void>();

@@ -34,7 +34,8 @@ private:
 };
 
 /// Maps part of a reserved range, readable and writable, copy on write: stores never reach the file by themselves.
-base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset, const std::string& path);
+base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
+                            const std::string& path);
 /// Maps zeroed memory; asks for huge pages where that helps.
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);
 /// Takes the memory away; the addresses stay reserved.

@@ -1,9 +1,9 @@
 #include "segment/commit_builder.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <tuple>
+
+#include <fmt/format.h>
 
 #include "segment/page_sums.hpp"
 
@@ -78,9 +78,11 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
             if (free_from > position) {
                 add_user({position}, free_from - position);
             }
-            const std::uint64_t free_to = free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
+            const std::uint64_t free_to =
+                free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
             if (free_to > free_from) {
-                dropped_.push_back({files_.view_.address(base::offset_of(base::pages{free_from})), free_to - free_from});
+                dropped_.push_back(
+                    {files_.view_.address(base::offset_of(base::pages{free_from})), free_to - free_from});
             }
             position = std::max(free_to, free_from);
         }
@@ -116,10 +118,13 @@ void commit_builder::add(const page_run& run, bool fresh) {
     runs_.push_back({run, 0, fresh});
 }
 
-bool commit_builder::empty() const noexcept { return runs_.empty() && checksum_pages_.empty() && object_groups_.empty(); }
+bool commit_builder::empty() const noexcept {
+    return runs_.empty() && checksum_pages_.empty() && object_groups_.empty();
+}
 
 std::uint32_t* commit_builder::checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept {
-    return reinterpret_cast<std::uint32_t*>(files_.view_.metadata_of(segment) + files_.view_.shape().checksums_at() + index * page_size);
+    return reinterpret_cast<std::uint32_t*>(files_.view_.metadata_of(segment) + files_.view_.shape().checksums_at() +
+                                            index * page_size);
 }
 
 void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum) {
@@ -138,7 +143,8 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     for (std::uint64_t i = 0; i < run.count; ++i) {
         const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
         const std::uint64_t page = run.page + i;
-        auto* const group = reinterpret_cast<std::uint64_t*>(files_.objects_ + base::align_down(page, objects_group_pages) * page_size);
+        auto* const group =
+            reinterpret_cast<std::uint64_t*>(files_.objects_ + base::align_down(page, objects_group_pages) * page_size);
         group[page % objects_group_pages] = nonzero_sum(sum);
         object_groups_.push_back(page / objects_group_pages);
         sums_[first_sum + i] = sum;
@@ -167,7 +173,8 @@ void commit_builder::close_object_groups() {
         auto* const content = files_.objects_ + page * page_size;
         auto* const entries = reinterpret_cast<std::uint64_t*>(content);
         entries[0] = own_group_sum({entries, objects_group_pages});
-        runs_.push_back({{objects_file_id, page, 1, content}, sums_.size(), page >= files_.committed_objects_size_ / page_size});
+        runs_.push_back(
+            {{objects_file_id, page, 1, content}, sums_.size(), page >= files_.committed_objects_size_ / page_size});
         sums_.push_back(base::checksum64({content, page_size}));
     }
 }
@@ -199,7 +206,8 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         } else {
             plan.changed.push_back(run.run);
             const auto first = sums_.begin() + static_cast<std::ptrdiff_t>(run.first_sum);
-            plan.changed_sums.insert(plan.changed_sums.end(), first, first + static_cast<std::ptrdiff_t>(run.run.count));
+            plan.changed_sums.insert(plan.changed_sums.end(), first,
+                                     first + static_cast<std::ptrdiff_t>(run.run.count));
         }
     }
     statistics.journaled_pages = plan.changed_sums.size();
@@ -209,9 +217,13 @@ base::result<void> commit_builder::check_unmodified() const {
     for (const summed_run& run : runs_) {
         for (std::uint64_t i = 0; i < run.run.count; ++i) {
             if (base::checksum64({run.run.content + i * page_size, page_size}) != sums_[run.first_sum + i]) {
-                return base::failure{base::failure_code::concurrent_modification, files_.paths_.file(run.run.file),
-                                     fmt::format("page {}", run.run.page + i), "a store during commit()", "all other threads standing still",
-                                     "the commit was refused, the last one stands", 0};
+                return base::failure{base::failure_code::concurrent_modification,
+                                     files_.paths_.file(run.run.file),
+                                     fmt::format("page {}", run.run.page + i),
+                                     "a store during commit()",
+                                     "all other threads standing still",
+                                     "the commit was refused, the last one stands",
+                                     0};
             }
         }
     }

@@ -1,5 +1,5 @@
-// Turns the dirty pages of a mapped heap into a commit_plan: finds them, drops what is free, stores their checksums, sorts them
-// into fresh and changed.
+// Turns the dirty pages of a mapped heap into a commit_plan: finds them, drops what is free, stores their checksums,
+// sorts them into fresh and changed.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,11 @@ public:
     void build(commit_plan& plan, commit_statistics& statistics);
     /// True where scan() found nothing.
     [[nodiscard]] bool empty() const noexcept;
-    /// Compares every page of the plan with the sum that build() took: `concurrent_modification` where one was written meanwhile.
+    /// Compares every page of the plan with the sum that build() took: `concurrent_modification` where one was written
+    /// meanwhile.
     base::result<void> check_unmodified() const;
-    /// After the commit: private pages of changed runs and of free space are dropped, so that the next scan starts clean.
+    /// After the commit: private pages of changed runs and of free space are dropped, so that the next scan starts
+    /// clean.
     void release() noexcept;
 
 private:

@@ -1,11 +1,12 @@
 #include "segment/copy.hpp"
 
-#include <fmt/format.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "segment/lock.hpp"
 #include "segment/superblock.hpp"
@@ -21,7 +22,8 @@ using persist::access_mode;
 
 class heap_copier {
 public:
-    heap_copier(persist::storage& storage, const heap_paths& source, const recovered_state& state, const std::string& destination)
+    heap_copier(persist::storage& storage, const heap_paths& source, const recovered_state& state,
+                const std::string& destination)
         : storage_(storage), source_(source), state_(state), target_(destination) {}
 
     base::result<void> run() {
@@ -29,7 +31,13 @@ public:
         if (there) {
             HF_TRY_ASSIGN(const auto names, storage_.list(target_.directory()));
             if (!names.empty()) {
-                return failure{failure_code::already_exists, target_.directory(), "directory", names.front(), "nothing, or an empty directory", {}, 0};
+                return failure{failure_code::already_exists,
+                               target_.directory(),
+                               "directory",
+                               names.front(),
+                               "nothing, or an empty directory",
+                               {},
+                               0};
             }
         } else {
             HF_TRY(storage_.make_directory(target_.directory(), "copy.directory"));
@@ -76,7 +84,8 @@ private:
             HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
         } else {
             // What a crashed writer left beyond the frontier is no part of the heap.
-            const std::uint64_t used = std::min(state_.superblock.segment_size, state_.superblock.frontier - id * state_.superblock.segment_size);
+            const std::uint64_t used = std::min(state_.superblock.segment_size,
+                                                state_.superblock.frontier - id * state_.superblock.segment_size);
             if (used < state_.superblock.segment_size) {
                 HF_TRY(to->punch_hole(used, state_.superblock.segment_size - used, "copy.punch"));
             }
@@ -117,7 +126,8 @@ private:
 
 }  // namespace
 
-base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state, const std::string& destination) {
+base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
+                             const std::string& destination) {
     return heap_copier(storage, source, state, destination).run();
 }
 
@@ -131,16 +141,28 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
     bool ours = false;
     for (const std::string& name : names) {
         if (!heap_paths::is_heap_file(name)) {
-            return failure{failure_code::invalid_argument, directory, "directory", fmt::format("a file {}", name), "the files of a heap alone",
-                           "nothing was removed", 0};
+            return failure{failure_code::invalid_argument,
+                           directory,
+                           "directory",
+                           fmt::format("a file {}", name),
+                           "the files of a heap alone",
+                           "nothing was removed",
+                           0};
         }
         ours = ours || name != "lock";
     }
     if (!ours) {
-        return failure{failure_code::not_a_heap, directory, "directory", names.empty() ? "nothing in it" : "a lock alone", "a heap", {}, 0};
+        return failure{failure_code::not_a_heap,
+                       directory,
+                       "directory",
+                       names.empty() ? "nothing in it" : "a lock alone",
+                       "a heap",
+                       {},
+                       0};
     }
     HF_TRY_ASSIGN(const heap_lock lock, heap_lock::acquire(paths.lock(), access_mode::read_write));
-    // The name that makes it a heap goes first, durably: what a crash leaves is no heap, and create or remove take it away.
+    // The name that makes it a heap goes first, durably: what a crash leaves is no heap, and create or remove take it
+    // away.
     HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
     HF_TRY(storage.sync_directory(directory, "remove.directory.sync"));
     for (const std::string& name : names) {

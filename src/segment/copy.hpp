@@ -9,13 +9,15 @@
 
 namespace holdfast::segment {
 
-/// Copies the state that recover() decided on to a new directory: a clean heap with a uuid of its own and the same heap key. Shares
-/// blocks where the file system can and stays sparse where it cannot. Durable when it returns; until then the directory is no heap,
-/// and on failure it is removed. The caller holds the source's lock, and no writer has uncommitted growth.
-base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state, const std::string& destination);
+/// Copies the state that recover() decided on to a new directory: a clean heap with a uuid of its own and the same heap
+/// key. Shares blocks where the file system can and stays sparse where it cannot. Durable when it returns; until then
+/// the directory is no heap, and on failure it is removed. The caller holds the source's lock, and no writer has
+/// uncommitted growth.
+base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
+                             const std::string& destination);
 
-/// Removes the heap's own files and its directory. `locked` where somebody has it open; `invalid_argument`, and nothing removed, where the
-/// directory holds anything else. False where nothing is there.
+/// Removes the heap's own files and its directory. `locked` where somebody has it open; `invalid_argument`, and nothing
+/// removed, where the directory holds anything else. False where nothing is there.
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory);
 
 }  // namespace holdfast::segment

@@ -4,9 +4,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -100,7 +100,8 @@ base::result<dirty_scanner> dirty_scanner::open(method how) {
 }
 
 base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) {
-    HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) && bytes % base::page_size == 0);
+    HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) &&
+              bytes % base::page_size == 0);
     return method_ == method::pagemap_scan ? scan_ioctl(begin, bytes, runs) : scan_bits(begin, bytes, runs);
 }
 
@@ -122,7 +123,8 @@ base::result<void> dirty_scanner::scan_ioctl(std::byte* begin, std::uint64_t byt
             append(runs, begin + (region.start - start), (region.end - region.start) / base::page_size);
         }
         if (request.walk_end <= next) {
-            return base::failure{base::failure_code::io, pagemap_path, "ioctl(PAGEMAP_SCAN)", "no progress", "progress", {}, 0};
+            return base::failure{
+                base::failure_code::io, pagemap_path, "ioctl(PAGEMAP_SCAN)", "no progress", "progress", {}, 0};
         }
         next = request.walk_end;
     }

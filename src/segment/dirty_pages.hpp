@@ -1,8 +1,9 @@
 // Which pages of a private mapping hold stores that the file has not seen.
 //
-// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table; one that was only
-// read is the file's (or the zero page). So the page table itself is the record of what is dirty, without a fault handler and
-// without a write barrier in the program. Read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from the bits of /proc/self/pagemap.
+// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table; one
+// that was only read is the file's (or the zero page). So the page table itself is the record of what is dirty, without
+// a fault handler and without a write barrier in the program. Read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from the
+// bits of /proc/self/pagemap.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // Where everything of a heap lies, as arithmetic over the segment size: in its files, and in its range of addresses.
 //
 // A segment file:       [ user pages | slab headers | page entries | live bitmaps | checksum pages ]
-// The address range:    [ metadata of segment 0, 1, ... | objects area | guard | base: user space of segment 0, 1, ... ]
+// The address range:    [ metadata of segments 0, 1, ... | objects area | guard | base: user space of 0, 1, ... ]
 //
-// So the user spaces of all segments are contiguous, an extent may cross from one to the next, and no metadata stands between
-// user blocks: an overrun of a user block meets another user block, the unmapped end, never a bitmap.
+// So the user spaces of all segments are contiguous, an extent may cross from one to the next, and no metadata stands
+// between user blocks: an overrun of a user block meets another user block, the unmapped end, never a bitmap.
 #pragma once
 
 #include <cstdint>

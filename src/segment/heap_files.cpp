@@ -1,7 +1,6 @@
 #include "segment/heap_files.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "segment/page_sums.hpp"
 #include "segment/superblock.hpp"
@@ -37,7 +38,8 @@ constexpr std::uint64_t default_reservation = base::tebibyte;
 #endif
 
 std::int64_t now_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
 }
 
 base::result<void> fill_random(std::span<std::byte> bytes) {
@@ -50,7 +52,13 @@ base::result<void> fill_random(std::span<std::byte> bytes) {
 base::result<void> check_page_size() {
     const auto found = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     if (found != page_size) {
-        return failure{failure_code::unsupported, {}, "page size of the kernel", fmt::format("{}", found), fmt::format("{}", page_size), {}, 0};
+        return failure{failure_code::unsupported,
+                       {},
+                       "page size of the kernel",
+                       fmt::format("{}", found),
+                       fmt::format("{}", page_size),
+                       {},
+                       0};
     }
     return {};
 }
@@ -80,10 +88,17 @@ base::result<void> examine_directory(persist::storage& storage, const heap_paths
     }
     if (std::find(names.begin(), names.end(), "segment.000000") != names.end() &&
         std::find(names.begin(), names.end(), "superblock.new") == names.end()) {
-        return failure{failure_code::missing, paths.superblock(), "file", "nothing", "the heap's superblock",
-                       "the directory has segments: a heap that lost its superblock, or whose creation or removal did not finish", 0};
+        return failure{
+            failure_code::missing,
+            paths.superblock(),
+            "file",
+            "nothing",
+            "the heap's superblock",
+            "the directory has segments: a heap that lost its superblock, or whose creation or removal did not finish",
+            0};
     }
-    return not_a_heap(paths.directory(), names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
+    return not_a_heap(paths.directory(),
+                      names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
 }
 
 }  // namespace
@@ -104,7 +119,10 @@ std::uint64_t heap_files::segment_count(pages frontier) const noexcept {
 failure heap_files::poisoned() const {
     failure what = poison_;
     what.code = failure_code::poisoned;
-    what.hint = "an earlier commit failed at a point after which nothing can be promised; close the heap without commit and open it again. " + poison_.hint;
+    what.hint =
+        "an earlier commit failed at a point after which nothing can be promised; close the heap without commit and "
+        "open it again. " +
+        poison_.hint;
     return what;
 }
 
@@ -112,8 +130,13 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
                                                              const creation_options& options) {
     HF_TRY(check_page_size());
     if (!geometry{options.segment_size}.valid()) {
-        return failure{failure_code::invalid_argument, directory, "segment size", fmt::format("{}", options.segment_size),
-                       "a power of two from 2 MiB to 64 GiB", {}, 0};
+        return failure{failure_code::invalid_argument,
+                       directory,
+                       "segment size",
+                       fmt::format("{}", options.segment_size),
+                       "a power of two from 2 MiB to 64 GiB",
+                       {},
+                       0};
     }
     std::unique_ptr<heap_files> files(new heap_files(storage, directory, access_mode::read_write));
     HF_TRY(files->prepare_directory());
@@ -137,13 +160,25 @@ base::result<void> heap_files::prepare_directory() {
         if (listed.error().os_error != ENOTDIR) {
             return std::move(listed).error();
         }
-        return failure{failure_code::already_exists, paths_.directory(), "path", "a file", "nothing, or an empty directory", {}, 0};
+        return failure{failure_code::already_exists,
+                       paths_.directory(),
+                       "path",
+                       "a file",
+                       "nothing, or an empty directory",
+                       {},
+                       0};
     }
-    // An empty directory, or the remains of a creation or removal that was cut off, may be used; anything else is somebody's.
+    // An empty directory, or the remains of a creation or removal that was cut off, may be used; anything else is
+    // somebody's.
     for (const std::string& name : listed.value()) {
         if (name == "superblock" || !heap_paths::is_heap_file(name)) {
-            return failure{failure_code::already_exists, paths_.directory(), "directory",
-                           name == "superblock" ? "a heap" : fmt::format("a file {}", name), "nothing, or an empty directory", {}, 0};
+            return failure{failure_code::already_exists,
+                           paths_.directory(),
+                           "directory",
+                           name == "superblock" ? "a heap" : fmt::format("a file {}", name),
+                           "nothing, or an empty directory",
+                           {},
+                           0};
         }
     }
     HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(paths_.lock(), access_mode::read_write));
@@ -152,7 +187,13 @@ base::result<void> heap_files::prepare_directory() {
     HF_TRY_ASSIGN(const bool born, storage_.exists(paths_.superblock()));
     if (born) {
         born_ = true;
-        return failure{failure_code::already_exists, paths_.directory(), "directory", "a heap", "nothing, or an empty directory", {}, 0};
+        return failure{failure_code::already_exists,
+                       paths_.directory(),
+                       "directory",
+                       "a heap",
+                       "nothing, or an empty directory",
+                       {},
+                       0};
     }
     for (const std::string& name : listed.value()) {
         if (name != "lock") {
@@ -195,8 +236,13 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
     const std::uint64_t asked = options.reservation != 0 ? options.reservation : superblock_.reservation;
     const std::uint64_t needed = std::max(std::bit_ceil(superblock_.frontier), shape.segment_size);
     if (asked != 0 && (!base::is_power_of_two(asked) || asked > maximum_reservation || asked < needed)) {
-        return failure{failure_code::invalid_argument, paths_.directory(), "reservation", fmt::format("{}", asked),
-                       fmt::format("a power of two from {} to {}", needed, maximum_reservation), {}, 0};
+        return failure{failure_code::invalid_argument,
+                       paths_.directory(),
+                       "reservation",
+                       fmt::format("{}", asked),
+                       fmt::format("a power of two from {} to {}", needed, maximum_reservation),
+                       {},
+                       0};
     }
     std::uint64_t user = asked != 0 ? asked : std::max(default_reservation, std::min(maximum_reservation, 4 * needed));
     const bool fixed = options.base_address != nullptr || (superblock_.flags & flag_same_address) != 0;
@@ -205,8 +251,13 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
         wanted = reinterpret_cast<std::byte*>(superblock_.base_address);
     }
     if (reinterpret_cast<std::uintptr_t>(wanted) % region_size != 0) {
-        return failure{failure_code::invalid_argument, paths_.directory(), "base address", fmt::format("{}", static_cast<void*>(wanted)),
-                       "a multiple of 2 MiB", {}, 0};
+        return failure{failure_code::invalid_argument,
+                       paths_.directory(),
+                       "base address",
+                       fmt::format("{}", static_cast<void*>(wanted)),
+                       "a multiple of 2 MiB",
+                       {},
+                       0};
     }
     for (;; user /= 2) {
         const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
@@ -224,8 +275,9 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
             return what;
         }
     }
-    capacity_ = std::min(view_.reservation(), std::min(options.capacity != 0 ? options.capacity : maximum_reservation,
-                                                       superblock_.capacity != 0 ? superblock_.capacity : maximum_reservation));
+    capacity_ =
+        std::min(view_.reservation(), std::min(options.capacity != 0 ? options.capacity : maximum_reservation,
+                                               superblock_.capacity != 0 ? superblock_.capacity : maximum_reservation));
     return {};
 }
 
@@ -283,11 +335,12 @@ base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::u
     HF_TRY_ASSIGN(auto file, storage_.open(path, access_mode::read_only));
     const std::uint64_t end_page = std::min(shape.pages(), committed_frontier_.value - index * shape.pages());
     if (from_page < end_page) {
-        HF_TRY(map_file(view_.base() + index * shape.segment_size + from_page * page_size, (end_page - from_page) * page_size,
-                        file->native_handle(), from_page * page_size, path));
+        HF_TRY(map_file(view_.base() + index * shape.segment_size + from_page * page_size,
+                        (end_page - from_page) * page_size, file->native_handle(), from_page * page_size, path));
     }
     if (from_page == 0) {
-        HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size, path));
+        HF_TRY(
+            map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size, path));
     }
     return {};
 }

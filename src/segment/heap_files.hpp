@@ -1,9 +1,10 @@
 // The files of one open heap, mapped: reservation, growth, commit. The face of this layer to the heap layer.
 //
 // Invariants (checked by check_mapping):
-//   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk; beyond it nothing is accessible.
-//   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until the commit
-//          that writes them home. So "fresh" needs no list: it is an address comparison.
+//   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk; beyond it nothing is
+//          accessible.
+//   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until
+//          the commit that writes them home. So "fresh" needs no list: it is an address comparison.
 //
 // Thread safety: grow() and grow_objects() are serialised by their callers; commit() and close() run alone.
 #pragma once
@@ -27,10 +28,10 @@
 namespace holdfast::segment {
 
 struct mapping_options {
-    std::uint64_t reservation = 0;         ///< bytes of user addresses; 0: the default
-    std::byte* base_address = nullptr;     ///< exactly there, or anywhere
-    std::uint64_t capacity = 0;            ///< limit of the frontier; 0: none
-    bool verify = false;                   ///< SEG-2 before the open returns
+    std::uint64_t reservation = 0;      ///< bytes of user addresses; 0: the default
+    std::byte* base_address = nullptr;  ///< exactly there, or anywhere
+    std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
+    bool verify = false;                ///< SEG-2 before the open returns
 };
 
 struct creation_options {
@@ -61,8 +62,8 @@ struct file_statistics {
 
 class heap_files final : public space_growth {
 public:
-    /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the first commit() on;
-    /// abandon() (or the destructor before it) removes what was made.
+    /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the
+    /// first commit() on; abandon() (or the destructor before it) removes what was made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
     /// Locks, recovers, maps. Nothing on media is changed in access_mode::read_only.
@@ -89,8 +90,8 @@ public:
     /// Extends the objects file by at least `bytes`; new bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes);
 
-    /// Makes the mapped state durable. `state` is what the superblock will say. All other threads stand still. A second call after
-    /// a failed sync answers `poisoned`.
+    /// Makes the mapped state durable. `state` is what the superblock will say. All other threads stand still. A second
+    /// call after a failed sync answers `poisoned`.
     base::result<commit_statistics> commit(const free_runs& free, heap_state state);
     /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
@@ -148,7 +149,7 @@ private:
     bool marked_running_ = false;
     bool recovered_ = false;
     bool rolled_forward_ = false;
-    bool born_ = false;                 ///< the heap has its superblock on media
+    bool born_ = false;              ///< the heap has its superblock on media
     bool recovery_counted_ = false;  ///< a commit has counted the recovery
     std::vector<base::failure> warnings_;
     base::failure poison_;

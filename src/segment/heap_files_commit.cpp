@@ -1,10 +1,10 @@
 // commit(): from the mapped state to media, and back to a mapping in which nothing is dirty.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+
+#include <fmt/format.h>
 
 #include "segment/commit_builder.hpp"
 #include "segment/heap_files.hpp"
@@ -22,11 +22,13 @@ using persist::access_mode;
 using clock = std::chrono::steady_clock;
 
 std::uint64_t elapsed_ns(clock::time_point start) {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
 }
 
 std::int64_t wall_clock_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
 }
 
 }  // namespace
@@ -55,7 +57,8 @@ base::result<bool> heap_files::unchanged(const free_runs& free) {
 
 base::result<commit_statistics> heap_files::commit(const free_runs& free, heap_state state) {
     if (mode_ == access_mode::read_only) {
-        return failure{failure_code::read_only, paths_.directory(), "commit", "a heap opened read-only", "a writer", {}, 0};
+        return failure{
+            failure_code::read_only, paths_.directory(), "commit", "a heap opened read-only", "a writer", {}, 0};
     }
     if (poison_.code != failure_code::none) {
         return poisoned();
@@ -126,7 +129,8 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
     marked_running_ = superblock_.state == heap_state::running;
     committed_frontier_ = frontier_;
     committed_objects_size_ = objects_size_;
-    // Where a mapping cannot be replaced the zeroed memory stays: its pages count as changed from now on, which is right, if slower.
+    // Where a mapping cannot be replaced the zeroed memory stays: its pages count as changed from now on, which is
+    // right, if slower.
     const std::uint64_t per_segment = view_.shape().pages();
     for (std::uint64_t page = old_frontier.value; page < frontier_.value;) {
         const std::uint64_t index = page / per_segment;
@@ -148,15 +152,22 @@ base::result<void> heap_files::verify_metadata() {
     for (std::uint64_t segment = 0; segment < segment_count(frontier_); ++segment) {
         const std::byte* const metadata = view_.metadata_of(segment);
         const auto page_of_sums = [&](std::uint64_t index) {
-            return std::span(reinterpret_cast<const std::uint32_t*>(metadata + shape.checksums_at() + index * page_size), checksums_per_page + 1);
+            return std::span(
+                reinterpret_cast<const std::uint32_t*>(metadata + shape.checksums_at() + index * page_size),
+                checksums_per_page + 1);
         };
         std::uint64_t checked_page = shape.checksum_pages();
         for (std::uint64_t i = 0; i < metadata_pages; ++i) {
             const sum_place place = place_of_sum(shape.pages() + i);
             const auto sums = page_of_sums(place.checksum_page);
             if (place.checksum_page != checked_page && sums.back() != 0 && sums.back() != own_sum(sums)) {
-                return failure{failure_code::corrupt, paths_.segment(segment), fmt::format("checksum of checksum page {}", place.checksum_page),
-                               fmt::format("{:#x}", own_sum(sums)), fmt::format("{:#x}", sums.back()), "SEG-3: metadata was damaged", 0};
+                return failure{failure_code::corrupt,
+                               paths_.segment(segment),
+                               fmt::format("checksum of checksum page {}", place.checksum_page),
+                               fmt::format("{:#x}", own_sum(sums)),
+                               fmt::format("{:#x}", sums.back()),
+                               "SEG-3: metadata was damaged",
+                               0};
             }
             checked_page = place.checksum_page;
             const std::uint32_t expected = sums[place.entry];
@@ -165,8 +176,13 @@ base::result<void> heap_files::verify_metadata() {
             }
             const std::uint32_t found = base::page_checksum({metadata + i * page_size, page_size});
             if (found != expected) {
-                return failure{failure_code::corrupt, paths_.segment(segment), fmt::format("checksum of page {}", shape.pages() + i),
-                               fmt::format("{:#x}", found), fmt::format("{:#x}", expected), "SEG-3: metadata was damaged", 0};
+                return failure{failure_code::corrupt,
+                               paths_.segment(segment),
+                               fmt::format("checksum of page {}", shape.pages() + i),
+                               fmt::format("{:#x}", found),
+                               fmt::format("{:#x}", expected),
+                               "SEG-3: metadata was damaged",
+                               0};
             }
         }
     }

@@ -1,10 +1,10 @@
-// How the files of an open heap grow: space is reserved on disk before it is handed out, so a full disk is an error here and
-// never a SIGBUS later.
-#include <fmt/format.h>
-
+// How the files of an open heap grow: space is reserved on disk before it is handed out, so a full disk is an error
+// here and never a SIGBUS later.
 #include <algorithm>
 #include <array>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "segment/heap_files.hpp"
 #include "segment/page_sums.hpp"
@@ -46,7 +46,8 @@ std::array<table_range, 4> metadata_ranges(const geometry& shape, std::uint64_t 
     // The checksum pages of the metadata itself stand at the end: reserved with the first growth of the segment.
     const bool whole = first == 0;
     const std::uint64_t sums_from = whole ? 0 : place_of_sum(first).checksum_page * page_size;
-    const std::uint64_t sums_to = whole ? shape.checksum_pages() * page_size : (place_of_sum(last - 1).checksum_page + 1) * page_size;
+    const std::uint64_t sums_to =
+        whole ? shape.checksum_pages() * page_size : (place_of_sum(last - 1).checksum_page + 1) * page_size;
     return {table(shape.slab_headers_at(), first_granule * slab_header_size, last_granule * slab_header_size),
             table(shape.page_entries_at(), first * page_entry_size, last * page_entry_size),
             table(shape.bitmaps_at(), first_granule * bitmap_size, last_granule * bitmap_size),
@@ -57,14 +58,20 @@ std::array<table_range, 4> metadata_ranges(const geometry& shape, std::uint64_t 
 
 base::result<pages> heap_files::grow(pages wanted) {
     if (mode_ == access_mode::read_only) {
-        return failure{failure_code::read_only, paths_.directory(), "growth", "a heap opened read-only", "a writer", {}, 0};
+        return failure{
+            failure_code::read_only, paths_.directory(), "growth", "a heap opened read-only", "a writer", {}, 0};
     }
     const std::uint64_t limit = base::align_down(capacity_, region_size) / page_size;
     const std::uint64_t least = base::align_up(wanted.value, region_pages);
     if (least > limit || frontier_.value > limit - least) {
-        return failure{failure_code::no_space, paths_.directory(), "capacity",
-                       fmt::format("{} bytes in use, {} more asked for", base::to_bytes(frontier_), base::to_bytes(wanted)),
-                       fmt::format("at most {} in all", capacity_), "open the heap with a larger capacity or reservation", 0};
+        return failure{
+            failure_code::no_space,
+            paths_.directory(),
+            "capacity",
+            fmt::format("{} bytes in use, {} more asked for", base::to_bytes(frontier_), base::to_bytes(wanted)),
+            fmt::format("at most {} in all", capacity_),
+            "open the heap with a larger capacity or reservation",
+            0};
     }
     HF_TRY(mark_running());
     const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
@@ -101,7 +108,8 @@ base::result<void> heap_files::reserve_on_disk(pages from, pages to) {
     return {};
 }
 
-base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page) {
+base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint64_t first_page,
+                                                  std::uint64_t last_page) {
     const std::string path = paths_.segment(index);
     std::unique_ptr<persist::file> file;
     if (first_page == 0) {
@@ -128,7 +136,8 @@ base::result<void> heap_files::map_fresh(pages from, pages to) {
     return {};
 }
 
-/// Undoes reserve_on_disk as far as it came. Best effort: what stays behind is void and is reused or removed by the next open.
+/// Undoes reserve_on_disk as far as it came. Best effort: what stays behind is void and is reused or removed by the
+/// next open.
 void heap_files::give_back_on_disk(pages from, pages to) noexcept {
     const std::uint64_t per_segment = view_.shape().pages();
     for (std::uint64_t page = from.value; page < to.value;) {
@@ -137,7 +146,10 @@ void heap_files::give_back_on_disk(pages from, pages to) noexcept {
         if (page % per_segment == 0) {
             static_cast<void>(storage_.remove(paths_.segment(index), "grow.undo_create").ok());
         } else if (auto file = storage_.open(paths_.segment(index), access_mode::read_write); file) {
-            static_cast<void>(file.value()->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate").ok());
+            static_cast<void>(
+                file.value()
+                    ->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate")
+                    .ok());
         }
         page = end;
     }
@@ -146,12 +158,18 @@ void heap_files::give_back_on_disk(pages from, pages to) noexcept {
 
 base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
     if (mode_ == access_mode::read_only) {
-        return failure{failure_code::read_only, paths_.objects(), "growth", "a heap opened read-only", "a writer", {}, 0};
+        return failure{
+            failure_code::read_only, paths_.objects(), "growth", "a heap opened read-only", "a writer", {}, 0};
     }
     const std::uint64_t step = base::align_up(std::max(bytes, std::max(objects_step, objects_size_ / 8)), page_size);
     if (step > objects_area_size - objects_size_) {
-        return failure{failure_code::limit, paths_.objects(), "size", fmt::format("{}", objects_size_),
-                       fmt::format("at most {} in all", objects_area_size), {}, 0};
+        return failure{failure_code::limit,
+                       paths_.objects(),
+                       "size",
+                       fmt::format("{}", objects_size_),
+                       fmt::format("at most {} in all", objects_area_size),
+                       {},
+                       0};
     }
     HF_TRY(mark_running());
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_write));
@@ -180,8 +198,8 @@ base::result<void> heap_files::mark_running() {
     return {};
 }
 
-/// What a crashed writer left beyond the last commit: segment files and content past the frontier. The content must go, for fresh
-/// space that a commit does not write has to read as zero afterwards, as it did before.
+/// What a crashed writer left beyond the last commit: segment files and content past the frontier. The content must go,
+/// for fresh space that a commit does not write has to read as zero afterwards, as it did before.
 base::result<void> heap_files::remove_leftovers() {
     const std::uint64_t segments = segment_count(frontier_);
     HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(paths_.directory()));

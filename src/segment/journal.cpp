@@ -1,8 +1,8 @@
 #include "segment/journal.hpp"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
@@ -53,8 +53,8 @@ std::vector<std::byte> make_table(const superblock_on_media& superblock, std::sp
     return table;
 }
 
-/// Reserves the journal's space, so that a full disk shows before anything is written. A file that is long enough already
-/// has its space: it is never punched while the heap is open.
+/// Reserves the journal's space, so that a full disk shows before anything is written. A file that is long enough
+/// already has its space: it is never punched while the heap is open.
 base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     HF_TRY_ASSIGN(const std::uint64_t size, file.size());
     if (size < bytes) {
@@ -71,8 +71,9 @@ std::string hex(std::uint64_t value) { return fmt::format("{:#018x}", value); }
 
 }  // namespace
 
-base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock, std::span<const page_run> runs,
-                                 std::span<const std::uint64_t> sums, const std::function<base::result<void>()>& before_header) {
+base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
+                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums,
+                                 const std::function<base::result<void>()>& before_header) {
     const std::vector<std::byte> table = make_table(superblock, runs, sums);
     const std::uint64_t content_at = superblock_at + table.size();
     HF_TRY(reserve(file, content_at + sums.size() * page_size));
@@ -91,7 +92,8 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     journal_header_on_media header = make_header(superblock, sums.size());
     header.table_checksum = base::checksum64(table, superblock.sequence);
     header.checksum = checksum_of(header);
-    // The header comes last: a process that dies before it leaves the old, void one, and the next open has nothing to examine.
+    // The header comes last: a process that dies before it leaves the old, void one, and the next open has nothing to
+    // examine.
     return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
 }
 
@@ -107,12 +109,15 @@ base::result<void> write_void_journal(persist::file& file, const superblock_on_m
 namespace {
 
 /// Everything of JRN-1 to JRN-3; a failure here means "broken", which the caller turns into a state.
-base::result<journal_content> read_content(persist::file& file, const journal_header_on_media& header, std::uint64_t file_size) {
+base::result<journal_content> read_content(persist::file& file, const journal_header_on_media& header,
+                                           std::uint64_t file_size) {
     journal_content content;
-    // JRN-2: superblock and table are inside the file and match the table checksum; the superblock is valid and bears the sequence.
+    // JRN-2: superblock and table are inside the file and match the table checksum; the superblock is valid and bears
+    // the sequence.
     const auto count_fits = header.entry_count <= file_size / page_size;
     if (!count_fits || file_size < table_at + table_size(header.entry_count) + header.entry_count * page_size) {
-        return broken(file.path(), "file size", fmt::format("{}", file_size), fmt::format("{} pages of content", header.entry_count));
+        return broken(file.path(), "file size", fmt::format("{}", file_size),
+                      fmt::format("{} pages of content", header.entry_count));
     }
     std::vector<std::byte> table(page_size + table_size(header.entry_count));
     HF_TRY(file.read_at(superblock_at, table));
@@ -123,11 +128,13 @@ base::result<journal_content> read_content(persist::file& file, const journal_he
     std::memcpy(&content.superblock, table.data(), sizeof content.superblock);
     HF_TRY(validate(content.superblock, file.path(), 0));
     if (content.superblock.sequence != header.sequence) {
-        return broken(file.path(), "sequence", fmt::format("{}", content.superblock.sequence), fmt::format("{}", header.sequence));
+        return broken(file.path(), "sequence", fmt::format("{}", content.superblock.sequence),
+                      fmt::format("{}", header.sequence));
     }
     content.entries.resize(header.entry_count);
     if (header.entry_count != 0) {
-        std::memcpy(content.entries.data(), table.data() + page_size, header.entry_count * sizeof(journal_entry_on_media));
+        std::memcpy(content.entries.data(), table.data() + page_size,
+                    header.entry_count * sizeof(journal_entry_on_media));
     }
     content.content_at = superblock_at + table.size();
     // JRN-3: every page of content matches its entry's checksum.
@@ -155,7 +162,8 @@ base::result<journal_state> read_journal(persist::file& file, const superblock_o
     HF_TRY(file.read_at(0, std::as_writable_bytes(std::span{&header, 1})));
     // JRN-1: the header has magic, version, the heap's uuid, and its checksum.
     if (std::memcmp(header.magic, journal_magic, sizeof journal_magic) != 0 || header.version != journal_version) {
-        return give_up(broken(file.path(), "magic and version", fmt::format("{:.8} {}", std::string_view(header.magic, 8), header.version),
+        return give_up(broken(file.path(), "magic and version",
+                              fmt::format("{:.8} {}", std::string_view(header.magic, 8), header.version),
                               fmt::format("HFJOURNL {}", journal_version)));
     }
     if (!HF_MUTANT("recover.journal.header_checksum") && header.checksum != checksum_of(header)) {

@@ -1,7 +1,7 @@
 // The journal: the pages that a commit changes in place, written here first, all at once.
 //
-// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit; before write_journal()
-// is through, a process crash leaves none of it.
+// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit; before
+// write_journal() is through, a process crash leaves none of it.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,11 @@ struct journal_state {
     base::failure why;
 };
 
-/// Writes, and leaves the sync to the caller. `before_header` runs when all but the header is written: the last moment at which the
-/// commit may still be refused. `sums` holds the XXH3-64 of each page of the runs, in order. On
-/// failure nothing of the commit is visible to recovery.
-base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock, std::span<const page_run> runs,
-                                 std::span<const std::uint64_t> sums,
+/// Writes, and leaves the sync to the caller. `before_header` runs when all but the header is written: the last moment
+/// at which the commit may still be refused. `sums` holds the XXH3-64 of each page of the runs, in order. On failure
+/// nothing of the commit is visible to recovery.
+base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
+                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums,
                                  const std::function<base::result<void>()>& before_header = {});
 
 /// Makes the journal void beside the superblock's sequence, gives its space back, and syncs.

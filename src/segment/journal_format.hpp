@@ -24,11 +24,11 @@ struct journal_header_on_media {
     std::uint32_t version;
     std::uint32_t flags;
     std::uint8_t uuid[16];
-    std::uint64_t sequence;        ///< of the commit that the journal carries; void: of the superblock it was written beside
+    std::uint64_t sequence;  ///< of the commit that the journal carries; void: of the superblock it was written beside
     std::uint64_t entry_count;
     std::uint64_t table_checksum;  ///< XXH3-64 of pages 1 .. 2+T-1, seeded with the sequence; void: 0
     std::uint8_t reserved[4088 - 56];
-    std::uint64_t checksum;        ///< XXH3-64 of the bytes before it
+    std::uint64_t checksum;  ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(journal_header_on_media) == base::page_size);
 static_assert(offsetof(journal_header_on_media, uuid) == 16);

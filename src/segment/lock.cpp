@@ -1,7 +1,6 @@
 #include "segment/lock.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+
 namespace holdfast::segment {
 
 namespace {
@@ -19,7 +20,8 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-/// The processes that hold a flock on the file, from /proc/locks ("1: FLOCK ADVISORY WRITE pid major:minor:inode 0 EOF").
+/// The processes that hold a flock on the file, from /proc/locks ("1: FLOCK ADVISORY WRITE pid major:minor:inode 0
+/// EOF").
 std::string holders_in_kernel(const struct stat& status) {
     std::ifstream locks("/proc/locks");
     const std::string inode = fmt::format(":{}", status.st_ino);
@@ -34,7 +36,8 @@ std::string holders_in_kernel(const struct stat& status) {
         std::string place;
         words >> number >> kind >> advisory >> access >> pid >> place;
         if (kind == "FLOCK" && place.ends_with(inode)) {
-            holders += fmt::format("{}{} {}", holders.empty() ? "" : ", ", access == "WRITE" ? "writer, process" : "reader, process", pid);
+            holders += fmt::format("{}{} {}", holders.empty() ? "" : ", ",
+                                   access == "WRITE" ? "writer, process" : "reader, process", pid);
         }
     }
     return holders;
@@ -49,16 +52,18 @@ failure conflict(const std::string& path, int fd, access_mode mode) {
     if (holders.empty()) {
         std::array<char, 32> text{};
         const auto length = ::pread(fd, text.data(), text.size() - 1, 0);
-        holders = length > 0 ? fmt::format("writer, process {}", std::string_view(text.data(), static_cast<std::size_t>(length)))
+        holders = length > 0 ? fmt::format("writer, process {}",
+                                           std::string_view(text.data(), static_cast<std::size_t>(length)))
                              : "another process";
     }
-    return failure{failure_code::locked,
-                   path,
-                   "lock",
-                   std::move(holders),
-                   mode == access_mode::read_write ? "nobody" : "no writer",
-                   fmt::format("one writer or any number of readers may have a heap open; this is process {}", ::getpid()),
-                   0};
+    return failure{
+        failure_code::locked,
+        path,
+        "lock",
+        std::move(holders),
+        mode == access_mode::read_write ? "nobody" : "no writer",
+        fmt::format("one writer or any number of readers may have a heap open; this is process {}", ::getpid()),
+        0};
 }
 
 /// Whether the path still leads to the locked file: remove() may have unlinked it between open and flock.
@@ -94,7 +99,8 @@ base::result<heap_lock> heap_lock::acquire(const std::string& path, access_mode 
         }
         return heap_lock(std::move(file));
     }
-    return failure{failure_code::locked, path, "lock", "a lock file that is removed again and again", "a stable directory", {}, 0};
+    return failure{failure_code::locked, path, "lock", "a lock file that is removed again and again",
+                   "a stable directory", {},   0};
 }
 
 }  // namespace holdfast::segment

@@ -1,5 +1,5 @@
-// Who has the heap open: one writer, or any number of readers. The lock is flock() on the file `lock`: the kernel gives it back
-// when its owner dies, however it dies, so a dead owner's lock is no lock.
+// Who has the heap open: one writer, or any number of readers. The lock is flock() on the file `lock`: the kernel gives
+// it back when its owner dies, however it dies, so a dead owner's lock is no lock.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // The checksums of pages: where each is kept, in memory as on media (docs/format.md, "checksum pages").
 //
-// A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 a checksum page, the last
-// entry is the checksum page's own. The objects file keeps 64-bit sums in the first page of each group of 512: entry 0 is the
-// page's own, entry i of page i of the group. A sum of 0 says that the page was never written.
+// A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 a checksum page,
+// the last entry is the checksum page's own. The objects file keeps 64-bit sums in the first page of each group of 512:
+// entry 0 is the page's own, entry i of page i of the group. A sum of 0 says that the page was never written.
 #pragma once
 
 #include <cstdint>

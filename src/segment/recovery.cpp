@@ -1,8 +1,8 @@
 #include "segment/recovery.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "persist/mutant.hpp"
 #include "segment/superblock.hpp"
@@ -18,21 +18,24 @@ using persist::access_mode;
 /// Pages of one journal that are read and written together.
 constexpr std::size_t batch_pages = 256;
 
-base::result<void> check_target(const journal_content& journal, const journal_entry_on_media& entry, const std::string& path) {
+base::result<void> check_target(const journal_content& journal, const journal_entry_on_media& entry,
+                                const std::string& path) {
     const geometry shape = geometry_of(journal.superblock);
     const std::uint64_t file = entry_file(entry);
-    const std::uint64_t pages_in_file =
-        file == objects_file_id ? journal.superblock.objects_size / base::page_size : shape.file_size() / base::page_size;
-    const bool known_file = file == objects_file_id || file < base::divide_up(journal.superblock.frontier, shape.segment_size);
+    const std::uint64_t pages_in_file = file == objects_file_id ? journal.superblock.objects_size / base::page_size
+                                                                : shape.file_size() / base::page_size;
+    const bool known_file =
+        file == objects_file_id || file < base::divide_up(journal.superblock.frontier, shape.segment_size);
     if (!known_file || entry_page(entry) >= pages_in_file) {
-        return failure{failure_code::corrupt, path, "entry",
-                       fmt::format("page {} of file {}", entry_page(entry), file), "a page of the heap", {}, 0};
+        return failure{failure_code::corrupt, path, "entry", fmt::format("page {} of file {}", entry_page(entry), file),
+                       "a page of the heap",  {},   0};
     }
     return {};
 }
 
 /// Carries all pages home and syncs. Idempotent.
-base::result<void> apply(persist::storage& storage, const heap_paths& paths, persist::file& file, const journal_content& journal) {
+base::result<void> apply(persist::storage& storage, const heap_paths& paths, persist::file& file,
+                         const journal_content& journal) {
     for (const auto& entry : journal.entries) {
         HF_TRY(check_target(journal, entry, file.path()));
     }
@@ -61,35 +64,41 @@ base::result<void> roll_forward(persist::storage& storage, const heap_paths& pat
 }
 
 failure no_superblock(const superblock_copies_read& copies) {
-    // The more telling failure of the two: a newer version, or a file of something else, explains more than a bad checksum.
+    // The more telling failure of the two: a newer version, or a file of something else, explains more than a bad
+    // checksum.
     const auto& worse = copies.bad[0].code == failure_code::corrupt ? copies.bad[1] : copies.bad[0];
     failure what = worse;
     if (what.code == failure_code::corrupt) {
-        what.hint = fmt::format("the other copy is bad too: {}; the journal holds no commit either", copies.bad[0].message());
+        what.hint =
+            fmt::format("the other copy is bad too: {}; the journal holds no commit either", copies.bad[0].message());
     }
     return what;
 }
 
 /// The journal is broken: does the superblock's state still stand, whole?
-base::result<void> judge_broken_journal(persist::storage& storage, const heap_paths& paths, const superblock_on_media& superblock,
-                                        const failure& why) {
+base::result<void> judge_broken_journal(persist::storage& storage, const heap_paths& paths,
+                                        const superblock_on_media& superblock, const failure& why) {
     if (superblock.state == heap_state::clean) {
         failure what = why;
-        what.hint = "the heap was closed cleanly, so its journal should be void and intact: the file was damaged; nothing was changed";
+        what.hint =
+            "the heap was closed cleanly, so its journal should be void and intact: the file was damaged; nothing was "
+            "changed";
         return what;
     }
     std::vector<failure> problems;
     HF_TRY(verify_pages(storage, paths, superblock, problems, 1));
     if (!HF_MUTANT("recover.verify_after_broken_journal") && !problems.empty()) {
         failure what = why;
-        what.hint = fmt::format("the journal is damaged and the commit that it carried is half way home: {}", problems.front().message());
+        what.hint = fmt::format("the journal is damaged and the commit that it carried is half way home: {}",
+                                problems.front().message());
         return what;
     }
     return {};
 }
 
-base::result<journal_state> read_journal_of(persist::storage& storage, const heap_paths& paths, const superblock_on_media* newest,
-                                            std::unique_ptr<persist::file>& file, access_mode mode) {
+base::result<journal_state> read_journal_of(persist::storage& storage, const heap_paths& paths,
+                                            const superblock_on_media* newest, std::unique_ptr<persist::file>& file,
+                                            access_mode mode) {
     auto opened = storage.open(paths.journal(), mode);
     if (!opened) {
         failure what = std::move(opened).error();
@@ -137,8 +146,13 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     }
     if (journal.what == journal_state::kind::whole) {
         if (newest != nullptr && journal.content.superblock.sequence != newest->sequence + 1) {
-            return failure{failure_code::corrupt, paths.journal(), "sequence", fmt::format("{}", journal.content.superblock.sequence),
-                           fmt::format("at most {}", newest->sequence + 1), "the superblock is older than the journal's predecessor", 0};
+            return failure{failure_code::corrupt,
+                           paths.journal(),
+                           "sequence",
+                           fmt::format("{}", journal.content.superblock.sequence),
+                           fmt::format("at most {}", newest->sequence + 1),
+                           "the superblock is older than the journal's predecessor",
+                           0};
         }
         state.crashed = true;
         state.rolled_forward = true;
@@ -162,14 +176,20 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     return state;
 }
 
-base::result<void> check_files(persist::storage& storage, const heap_paths& paths, const superblock_on_media& superblock) {
+base::result<void> check_files(persist::storage& storage, const heap_paths& paths,
+                               const superblock_on_media& superblock) {
     const geometry shape = geometry_of(superblock);
     const auto check_size = [&](const std::string& path, std::uint64_t expected, bool exact) -> base::result<void> {
         HF_TRY_ASSIGN(auto file, storage.open(path, access_mode::read_only));
         HF_TRY_ASSIGN(const std::uint64_t size, file->size());
         if (exact ? size != expected : size < expected) {
-            return failure{failure_code::corrupt, path, "file size", fmt::format("{}", size),
-                           fmt::format("{}{}", exact ? "" : "at least ", expected), "the file was truncated or exchanged", 0};
+            return failure{failure_code::corrupt,
+                           path,
+                           "file size",
+                           fmt::format("{}", size),
+                           fmt::format("{}{}", exact ? "" : "at least ", expected),
+                           "the file was truncated or exchanged",
+                           0};
         }
         return {};
     };

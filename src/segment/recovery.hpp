@@ -2,7 +2,8 @@
 //
 //     superblock copies   journal                     result
 //     one good, N         void, or sequence <= N      commit N
-//     one good, N         whole, sequence N+1         commit N+1: pages home, sync, superblock, sync (read-only: overlaid in memory)
+//     one good, N         whole, sequence N+1         commit N+1: pages home, sync, superblock, sync (read-only: the
+//                                                     pages are overlaid in memory)
 //     none good           whole, any sequence         the journal's commit
 //     one good, N         broken, heap was running    N, if every page has the checksum that N recorded; else an error
 //     one good, N         broken, heap was clean      an error: nothing of ours leaves that behind
@@ -35,12 +36,14 @@ struct recovered_state {
 /// Decides, and in access_mode::read_write repairs. The caller holds the heap's lock (exclusive for read_write).
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode);
 
-/// SEG-1: every segment file below the frontier and the objects file is there and has its size.
-base::result<void> check_files(persist::storage& storage, const heap_paths& paths, const superblock_on_media& superblock);
+/// Checks SEG-1: every file that the superblock speaks of is there and has its size.
+base::result<void> check_files(persist::storage& storage, const heap_paths& paths,
+                               const superblock_on_media& superblock);
 
-/// SEG-2: every page that was ever committed matches its checksum, every checksum page matches its own. Reads the whole heap; stops after
-/// `limit` problems. Failures of the environment (not of the content) are returned.
-base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths, const superblock_on_media& superblock,
-                                std::vector<base::failure>& problems, std::size_t limit);
+/// SEG-2: every page that was ever committed matches its checksum, every checksum page matches its own. Reads the whole
+/// heap; stops after `limit` problems. Failures of the environment (not of the content) are returned.
+base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths,
+                                const superblock_on_media& superblock, std::vector<base::failure>& problems,
+                                std::size_t limit);
 
 }  // namespace holdfast::segment

@@ -34,7 +34,8 @@ public:
     [[nodiscard]] std::uint64_t reservation() const noexcept { return reservation_; }
 
     [[nodiscard]] std::byte* address(base::heap_offset offset) const noexcept { return base_ + offset.value; }
-    /// The offset of an address; wraps to a huge number where the address lies below the base: compare with the frontier.
+    /// The offset of an address; wraps to a huge number where the address lies below the base: compare with the
+    /// frontier.
     [[nodiscard]] base::heap_offset offset(const void* address) const noexcept {
         return {reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_)};
     }
@@ -74,7 +75,8 @@ private:
 };
 static_assert(base::pages_per_granule == 16, "segment_of(granule) shifts by 4");
 
-/// Asks the layer below for more user space. Implemented by segment::heap_files; by a fake in the tests of extent and slab.
+/// Asks the layer below for more user space. Implemented by segment::heap_files; by a fake in the tests of extent and
+/// slab.
 class space_growth {
 public:
     space_growth() = default;
@@ -84,9 +86,9 @@ public:
 
     /// The first page beyond the user space that is mapped and reserved on disk. A multiple of 512 pages (region_size).
     [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
-    /// Extends the user space by at least `wanted` pages (more, where the growth policy says so and there is room); new pages read
-    /// as zero or as anything, their page entries are zero. Returns the pages added. Nothing changed on failure (no_space, limit).
-    /// Not thread-safe: the caller holds the extent lock.
+    /// Extends the user space by at least `wanted` pages (more, where the growth policy says so and there is room); new
+    /// pages read as zero or as anything, their page entries are zero. Returns the pages added. Nothing changed on
+    /// failure (no_space, limit). Not thread-safe: the caller holds the extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 };
 

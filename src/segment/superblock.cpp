@@ -1,9 +1,9 @@
 #include "segment/superblock.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "base/checksum.hpp"
 
@@ -18,8 +18,15 @@ std::uint64_t checksum_of(const superblock_on_media& block) noexcept {
     return base::checksum64(std::as_bytes(std::span{&block, 1}).first(offsetof(superblock_on_media, checksum)));
 }
 
-failure corrupt(const std::string& path, std::size_t copy, std::string_view field, std::string found, std::string expected) {
-    return failure{failure_code::corrupt, path, fmt::format("copy {}: {}", copy, field), std::move(found), std::move(expected), {}, 0};
+failure corrupt(const std::string& path, std::size_t copy, std::string_view field, std::string found,
+                std::string expected) {
+    return failure{failure_code::corrupt,
+                   path,
+                   fmt::format("copy {}: {}", copy, field),
+                   std::move(found),
+                   std::move(expected),
+                   {},
+                   0};
 }
 
 std::string hex(std::uint64_t value) { return fmt::format("{:#018x}", value); }
@@ -35,7 +42,8 @@ base::result<void> validate_identity(const superblock_on_media& block, const std
     }
     // The version comes before the checksum: a newer format may place its checksum elsewhere.
     if (block.version != format_version) {
-        failure what = corrupt(path, copy, "format version", fmt::format("{}", block.version), fmt::format("{}", format_version));
+        failure what =
+            corrupt(path, copy, "format version", fmt::format("{}", block.version), fmt::format("{}", format_version));
         what.code = failure_code::version_unsupported;
         what.hint = "the heap was written by another version of the library";
         return what;
@@ -73,17 +81,21 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
     HF_TRY(validate_identity(block, path, copy));
     // SB-2: the segment size is a power of two from 2 MiB to 64 GiB.
     if (!geometry_of(block).valid()) {
-        return corrupt(path, copy, "segment size", fmt::format("{}", block.segment_size), "a power of two from 2 MiB to 64 GiB");
+        return corrupt(path, copy, "segment size", fmt::format("{}", block.segment_size),
+                       "a power of two from 2 MiB to 64 GiB");
     }
     // SB-3: frontier and objects size are whole, within the largest reservation; state, flags and key are known values.
     if (block.frontier == 0 || block.frontier % region_size != 0 || block.frontier > maximum_reservation) {
-        return corrupt(path, copy, "frontier", fmt::format("{}", block.frontier), "a positive multiple of 2 MiB, at most 2^46");
+        return corrupt(path, copy, "frontier", fmt::format("{}", block.frontier),
+                       "a positive multiple of 2 MiB, at most 2^46");
     }
     if (block.objects_size % base::page_size != 0 || block.objects_size > objects_area_size) {
-        return corrupt(path, copy, "objects size", fmt::format("{}", block.objects_size), "a multiple of 4096, at most 4 GiB");
+        return corrupt(path, copy, "objects size", fmt::format("{}", block.objects_size),
+                       "a multiple of 4096, at most 4 GiB");
     }
     if (block.reservation > maximum_reservation || (block.reservation & (block.reservation - 1)) != 0) {
-        return corrupt(path, copy, "reservation", fmt::format("{}", block.reservation), "0 or a power of two, at most 2^46");
+        return corrupt(path, copy, "reservation", fmt::format("{}", block.reservation),
+                       "0 or a power of two, at most 2^46");
     }
     if (block.state < heap_state::clean || block.state > heap_state::recovering) {
         return corrupt(path, copy, "state", fmt::format("{}", static_cast<std::uint32_t>(block.state)), "1, 2 or 3");
@@ -92,7 +104,8 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
         return corrupt(path, copy, "flags", hex(block.flags), fmt::format("no bits but {:#x}", known_flags));
     }
     if (block.heap_key == 0 || block.sequence == 0) {
-        return corrupt(path, copy, "heap key and sequence", fmt::format("{}, {}", block.heap_key, block.sequence), "not 0");
+        return corrupt(path, copy, "heap key and sequence", fmt::format("{}, {}", block.heap_key, block.sequence),
+                       "not 0");
     }
     // SB-4: base address: 2 MiB aligned.
     if (block.base_address % region_size != 0) {

@@ -35,8 +35,8 @@ struct superblock_copies_read {
 };
 base::result<superblock_copies_read> read_superblocks(persist::file& file);
 
-/// Writes both copies and syncs. Precondition: the journal that holds the same superblock is durable, so a crash that tears both
-/// copies at once loses nothing (JRN-4).
+/// Writes both copies and syncs. Precondition: the journal that holds the same superblock is durable, so a crash that
+/// tears both copies at once loses nothing (JRN-4).
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block);
 
 }  // namespace holdfast::segment

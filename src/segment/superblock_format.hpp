@@ -1,5 +1,5 @@
-// The superblock on media (docs/format.md, section "superblock"). Little endian. The file `superblock` holds two copies, at byte 0
-// and at byte 4096, which a commit writes together; one good copy suffices.
+// The superblock on media (docs/format.md, section "superblock"). Little endian. The file `superblock` holds two
+// copies, at byte 0 and at byte 4096, which a commit writes together; one good copy suffices.
 #pragma once
 
 #include <cstddef>
@@ -25,24 +25,24 @@ inline constexpr std::uint32_t known_flags = flag_same_address;
 struct superblock_on_media {
     char magic[8];
     std::uint32_t version;
-    std::uint32_t size;              ///< superblock_size
-    std::uint64_t sequence;          ///< number of the commit that this superblock belongs to; creation is commit 1
+    std::uint32_t size;      ///< superblock_size
+    std::uint64_t sequence;  ///< number of the commit that this superblock belongs to; creation is commit 1
     std::uint8_t uuid[16];
-    std::uint64_t heap_key;          ///< what allocators inside the heap hold; copies of a heap share it; never 0
-    std::uint64_t segment_size;      ///< bytes of user space a segment file
-    std::uint64_t reservation;       ///< bytes of user addresses asked for at creation; 0: the default
-    std::uint64_t base_address;      ///< where the base was mapped; binding with flag_same_address
-    std::uint64_t frontier;          ///< bytes of user space; a multiple of region_size
-    std::uint64_t objects_size;      ///< bytes of the objects file; a multiple of page_size
-    std::uint64_t capacity;          ///< limit of frontier; 0: none
+    std::uint64_t heap_key;      ///< what allocators inside the heap hold; copies of a heap share it; never 0
+    std::uint64_t segment_size;  ///< bytes of user space a segment file
+    std::uint64_t reservation;   ///< bytes of user addresses asked for at creation; 0: the default
+    std::uint64_t base_address;  ///< where the base was mapped; binding with flag_same_address
+    std::uint64_t frontier;      ///< bytes of user space; a multiple of region_size
+    std::uint64_t objects_size;  ///< bytes of the objects file; a multiple of page_size
+    std::uint64_t capacity;      ///< limit of frontier; 0: none
     heap_state state;
     std::uint32_t flags;
-    std::int64_t created_ns;         ///< since 1970, UTC
+    std::int64_t created_ns;  ///< since 1970, UTC
     std::int64_t committed_ns;
-    std::uint64_t checkpoint_clock;  ///< time of the last checkpoint (durability atomic); 0 in version 1
-    std::uint64_t recoveries;        ///< how often the heap was opened after a crash
+    std::uint64_t checkpoint_clock;     ///< time of the last checkpoint (durability atomic); 0 in version 1
+    std::uint64_t recoveries;           ///< how often the heap was opened after a crash
     std::uint8_t reserved[4088 - 136];  ///< 0
-    std::uint64_t checksum;          ///< XXH3-64 of the bytes before it
+    std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(superblock_on_media) == superblock_size);
 static_assert(offsetof(superblock_on_media, sequence) == 16);

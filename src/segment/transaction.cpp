@@ -1,9 +1,9 @@
 #include "segment/transaction.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
+
+#include <fmt/format.h>
 
 #include "persist/mutant.hpp"
 
@@ -27,7 +27,8 @@ private:
 };
 
 /// Writes the runs of one file.
-base::result<void> write_file(persist::file& file, std::span<const page_run> runs, persist::site where, transaction_report& report) {
+base::result<void> write_file(persist::file& file, std::span<const page_run> runs, persist::site where,
+                              transaction_report& report) {
     const stopwatch watch(report.write_ns);
     for (const page_run& run : runs) {
         HF_TRY(file.write_at(run.page * base::page_size, run.bytes(), where));
@@ -67,7 +68,9 @@ base::result<void> write_commit_point(persist::storage& storage, const heap_path
 
 }  // namespace
 
-std::string heap_paths::segment(std::uint64_t index) const { return fmt::format("{}/segment.{:06}", directory_, index); }
+std::string heap_paths::segment(std::uint64_t index) const {
+    return fmt::format("{}/segment.{:06}", directory_, index);
+}
 
 bool heap_paths::is_heap_file(const std::string& name) {
     if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock") {

@@ -5,6 +5,8 @@
 //     3  changed pages home, sync
 //     4  superblock, both copies, sync    from here the journal is void
 //
+// JRN-4: the journal of a commit stays whole until both superblock copies of that commit are durable.
+//
 // This file knows storage and formats, no mappings: the crash simulator runs it whole.
 #pragma once
 
@@ -43,13 +45,13 @@ private:
 };
 
 struct commit_plan {
-    superblock_on_media superblock{};   ///< of the new state, sealed
-    std::vector<page_run> fresh;        ///< sorted by file, page
-    std::vector<page_run> changed;      ///< sorted by file, page
+    superblock_on_media superblock{};         ///< of the new state, sealed
+    std::vector<page_run> fresh;              ///< sorted by file, page
+    std::vector<page_run> changed;            ///< sorted by file, page
     std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page of `changed`
     /// Runs before the commit point, where set: a failure refuses the commit. Checked builds look for writers here.
     std::function<base::result<void>()> before_commit_point;
-    bool names_changed = false;         ///< files were created since the last commit
+    bool names_changed = false;  ///< files were created since the last commit
 };
 
 /// How far a commit that failed has come.
@@ -71,7 +73,8 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Writes runs (sorted by file and page) to the files they belong to and syncs each. Shared by transaction and recovery.
+/// Writes runs (sorted by file and page) to the files they belong to and syncs each. Shared by transaction and
+/// recovery.
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
                               persist::site write_site, persist::site sync_site, transaction_report& report);
 

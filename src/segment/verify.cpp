@@ -1,7 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "persist/mutant.hpp"
 #include "segment/page_sums.hpp"
@@ -26,7 +26,8 @@ public:
     void add(const std::string& path, std::string field, std::uint64_t found, std::uint64_t expected) {
         if (!full()) {
             problems_.push_back(failure{failure_code::corrupt, path, std::move(field), fmt::format("{:#x}", found),
-                                        fmt::format("{:#x}", expected), "SEG-2: a page differs from what was committed", 0});
+                                        fmt::format("{:#x}", expected), "SEG-2: a page differs from what was committed",
+                                        0});
         }
     }
 
@@ -37,8 +38,8 @@ private:
 
 /// Reads pages [first, first + count) of the file in chunks and hands each to `examine(page, bytes)`.
 template <class Examine>
-base::result<void> for_each_page(persist::file& file, std::uint64_t first, std::uint64_t count, const problem_list& problems,
-                                 Examine&& examine) {
+base::result<void> for_each_page(persist::file& file, std::uint64_t first, std::uint64_t count,
+                                 const problem_list& problems, Examine&& examine) {
     std::vector<std::byte> buffer(std::min(count, pages_a_read) * page_size);
     for (std::uint64_t done = 0; done < count && !problems.full();) {
         const std::uint64_t now = std::min(pages_a_read, count - done);
@@ -52,23 +53,28 @@ base::result<void> for_each_page(persist::file& file, std::uint64_t first, std::
     return {};
 }
 
-base::result<std::vector<std::uint32_t>> read_checksum_pages(persist::file& file, const geometry& shape, problem_list& problems) {
+base::result<std::vector<std::uint32_t>> read_checksum_pages(persist::file& file, const geometry& shape,
+                                                             problem_list& problems) {
     std::vector<std::uint32_t> sums;
     sums.reserve(shape.checksum_pages() * checksums_per_page);
     const std::uint64_t first = (shape.segment_size + shape.checksums_at()) / page_size;
-    HF_TRY(for_each_page(file, first, shape.checksum_pages(), problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
-        std::vector<std::uint32_t> entries(checksums_per_page + 1);
-        std::memcpy(entries.data(), bytes.data(), page_size);
-        const bool never_written = std::all_of(entries.begin(), entries.end(), [](std::uint32_t entry) { return entry == 0; });
-        if (!never_written && entries.back() != own_sum(entries)) {
-            problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_sum(entries), entries.back());
-        }
-        sums.insert(sums.end(), entries.begin(), entries.end() - 1);
-    }));
+    HF_TRY(for_each_page(
+        file, first, shape.checksum_pages(), problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
+            std::vector<std::uint32_t> entries(checksums_per_page + 1);
+            std::memcpy(entries.data(), bytes.data(), page_size);
+            const bool never_written =
+                std::all_of(entries.begin(), entries.end(), [](std::uint32_t entry) { return entry == 0; });
+            if (!never_written && entries.back() != own_sum(entries)) {
+                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_sum(entries),
+                             entries.back());
+            }
+            sums.insert(sums.end(), entries.begin(), entries.end() - 1);
+        }));
     return sums;
 }
 
-base::result<void> verify_segment(persist::file& file, const geometry& shape, std::uint64_t user_pages, problem_list& problems) {
+base::result<void> verify_segment(persist::file& file, const geometry& shape, std::uint64_t user_pages,
+                                  problem_list& problems) {
     HF_TRY_ASSIGN(const std::vector<std::uint32_t> sums, read_checksum_pages(file, shape, problems));
     const auto compare = [&](std::uint64_t page, std::span<const std::byte> bytes) {
         if (page < sums.size() && sums[page] != 0 && sums[page] != base::page_checksum(bytes)) {
@@ -85,9 +91,11 @@ base::result<void> verify_objects(persist::file& file, std::uint64_t pages, prob
         const std::uint64_t entry = page % objects_group_pages;
         if (entry == 0) {
             std::memcpy(sums.data(), bytes.data(), page_size);
-            const bool never_written = std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; });
+            const bool never_written =
+                std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; });
             if (!never_written && sums[0] != own_group_sum(sums)) {
-                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_group_sum(sums), sums[0]);
+                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_group_sum(sums),
+                             sums[0]);
             }
         } else if (sums[entry] != 0 && sums[entry] != nonzero_sum(base::checksum64(bytes))) {
             problems.add(file.path(), fmt::format("checksum of page {}", page), base::checksum64(bytes), sums[entry]);
@@ -97,8 +105,9 @@ base::result<void> verify_objects(persist::file& file, std::uint64_t pages, prob
 
 }  // namespace
 
-base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths, const superblock_on_media& superblock,
-                                std::vector<base::failure>& problems, std::size_t limit) {
+base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths,
+                                const superblock_on_media& superblock, std::vector<base::failure>& problems,
+                                std::size_t limit) {
     const geometry shape = geometry_of(superblock);
     problem_list list(problems, limit);
     const std::uint64_t segments = base::divide_up(superblock.frontier, shape.segment_size);

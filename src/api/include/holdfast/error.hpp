@@ -53,8 +53,8 @@ struct error_fields {
 };
 }  // namespace detail
 
-/// Thrown by everything that fails for another reason than a lack of memory. `what()` is a whole sentence that names the
-/// path, the field, what was found, what was expected, and what to do. Copyable without throwing.
+/// Thrown by everything that fails for another reason than a lack of memory. `what()` is a whole sentence that names
+/// the path, the field, what was found, what was expected, and what to do. Copyable without throwing.
 class error : public std::system_error {
 public:
     error(errc code, const std::string& message, detail::error_fields fields);

@@ -7,12 +7,12 @@
 //
 // Durability `commit`: after a crash of the process or the machine, the heap is exactly as the last commit() left it.
 //
-// Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(), close()
-// and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its memory
-// (debug builds of the library detect writes during a commit and refuse it). Different managers are independent.
+// Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
+// close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its
+// memory (debug builds of the library detect writes during a commit and refuse it). Different managers are independent.
 //
-// After fork() the heap is the parent's: commit, close and snapshot of the child fail with errc::wrong_process, and what the child
-// stores stays its own.
+// After fork() the heap is the parent's: commit, close and snapshot of the child fail with errc::wrong_process, and
+// what the child stores stays its own.
 #pragma once
 
 #include <cstddef>
@@ -48,13 +48,15 @@ inline constexpr open_or_create_t open_or_create{};
 /// Opens a heap without the right to change it on media. Stores go to private pages and vanish; allocation fails.
 inline constexpr open_read_only_t open_read_only{};
 
-/// What the heap promises after a crash; DESIGN section 1. `atomic` and `collect` are refused (promise_unavailable) by this version.
+/// What the heap promises after a crash; DESIGN section 1. `atomic` and `collect` are refused (promise_unavailable) by
+/// this version.
 enum class durability : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
 
 /// How to create or open a heap. Zero means the default.
 struct open_options {
     holdfast::durability durability = holdfast::durability::commit;
-    /// Bytes of virtual addresses: a power of two, at most 2^46. Default: the larger of 1 TiB and four times the heap's size.
+    /// Bytes of virtual addresses: a power of two, at most 2^46. Default: the larger of 1 TiB and four times the heap's
+    /// size.
     std::uint64_t reservation = 0;
     /// Create: user bytes of one segment file, a power of two from 2 MiB to 64 GiB. Default 256 MiB.
     std::uint64_t segment_size = 0;
@@ -62,8 +64,8 @@ struct open_options {
     std::uint64_t capacity = 0;
     /// Map the heap's base exactly here (2 MiB aligned) or fail with address_taken. Null: anywhere.
     void* base_address = nullptr;
-    /// Create: the heap is mapped at the same address for ever, so raw pointers into it stay valid; an open where the range is
-    /// taken fails with address_taken and says who occupies it.
+    /// Create: the heap is mapped at the same address for ever, so raw pointers into it stay valid; an open where the
+    /// range is taken fails with address_taken and says who occupies it.
     bool same_address = false;
     /// Open: compare every page with its checksum before returning (reads the whole heap).
     bool verify = false;
@@ -74,47 +76,48 @@ struct open_options {
 /// Numbers about an open heap; all sizes in bytes.
 struct heap_statistics {
     std::uint64_t reserved_address_space = 0;
-    std::uint64_t user_bytes = 0;        ///< user space backed by files (the frontier)
-    std::uint64_t allocated_bytes = 0;   ///< in allocated blocks, rounded to their class
+    std::uint64_t user_bytes = 0;       ///< user space backed by files (the frontier)
+    std::uint64_t allocated_bytes = 0;  ///< in allocated blocks, rounded to their class
     std::uint64_t allocated_blocks = 0;
-    std::uint64_t free_bytes = 0;        ///< user_bytes - allocated_bytes
+    std::uint64_t free_bytes = 0;          ///< user_bytes - allocated_bytes
     std::uint64_t largest_free_block = 0;  ///< without growing
-    std::uint64_t apparent_bytes = 0;    ///< sum of the file sizes
-    std::uint64_t charged_bytes = 0;     ///< what the file system charges
+    std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
+    std::uint64_t charged_bytes = 0;       ///< what the file system charges
     std::uint64_t segments = 0;
     std::uint64_t slabs = 0;
-    std::uint64_t extents = 0;           ///< allocated extents that are not slabs
+    std::uint64_t extents = 0;  ///< allocated extents that are not slabs
     std::uint64_t named_objects = 0;
     std::uint64_t unique_objects = 0;
     std::uint64_t anonymous_objects = 0;
     std::uint64_t commit_sequence = 0;
-    std::int64_t last_commit_ns = 0;     ///< nanoseconds since 1970, UTC; 0 where there was none
+    std::int64_t last_commit_ns = 0;  ///< nanoseconds since 1970, UTC; 0 where there was none
     std::int64_t created_ns = 0;
-    std::uint64_t recoveries = 0;        ///< how often the heap was opened after a crash and committed again
-    bool recovered = false;              ///< this open found a heap that was not closed
-    bool rolled_forward = false;         ///< and finished a commit from the journal
+    std::uint64_t recoveries = 0;  ///< how often the heap was opened after a crash and committed again
+    bool recovered = false;        ///< this open found a heap that was not closed
+    bool rolled_forward = false;   ///< and finished a commit from the journal
 };
 
 /// What the last commit() of this process did.
 struct commit_report {
-    std::uint64_t dirty_pages = 0;    ///< found by the scan
-    std::uint64_t fresh_pages = 0;    ///< written once, home
+    std::uint64_t dirty_pages = 0;      ///< found by the scan
+    std::uint64_t fresh_pages = 0;      ///< written once, home
     std::uint64_t journaled_pages = 0;  ///< written twice
     std::uint64_t written_bytes = 0;
     std::uint64_t scan_ns = 0;
-    std::uint64_t write_ns = 0;       ///< pwrite, all files
-    std::uint64_t sync_ns = 0;        ///< waiting for the media
+    std::uint64_t write_ns = 0;  ///< pwrite, all files
+    std::uint64_t sync_ns = 0;   ///< waiting for the media
     std::uint64_t total_ns = 0;
 };
 
 /// One object of the directory.
 class object_info {
 public:
-    [[nodiscard]] const std::string& name() const noexcept { return name_; }  ///< the type's name for unique, "" for anonymous
+    /// The type's name for unique objects, "" for anonymous ones.
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] instance_kind kind() const noexcept { return kind_; }
     [[nodiscard]] const void* value() const noexcept { return address_; }
-    [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }  ///< from the heap's base
-    [[nodiscard]] std::size_t length() const noexcept { return length_; }  ///< elements
+    [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }             ///< from the heap's base
+    [[nodiscard]] std::size_t length() const noexcept { return length_; }               ///< elements
     [[nodiscard]] const std::string& type_name() const noexcept { return type_name_; }  ///< as the ABI mangles it
     [[nodiscard]] std::string readable_type_name() const;
     [[nodiscard]] std::size_t type_size() const noexcept { return type_size_; }  ///< bytes of one element
@@ -164,8 +167,8 @@ private:
     std::size_t index_ = 0;
 };
 
-/// Reports what a noexcept function could not throw (a bad free in a destructor, a commit that failed in ~manager). The default
-/// prints one line to standard error. Returns the handler set before. Thread-safe.
+/// Reports what a noexcept function could not throw (a bad free in a destructor, a commit that failed in ~manager). The
+/// default prints one line to standard error. Returns the handler set before. Thread-safe.
 using error_handler = std::function<void(const error&)>;
 error_handler set_error_handler(error_handler handler);
 
@@ -186,14 +189,14 @@ public:
     using const_anonymous_iterator = object_iterator;
     using handle_t = std::uint64_t;
 
-    /// All constructors throw holdfast::error with path, field, found and expected; on failure nothing on media has changed,
-    /// except that a crashed heap may have been recovered. When create returns, the empty heap is durable.
+    /// All constructors throw holdfast::error with path, field, found and expected; on failure nothing on media has
+    /// changed, except that a crashed heap may have been recovered. When create returns, the empty heap is durable.
     manager(create_only_t, const std::string& path, const open_options& options = {});
     manager(open_only_t, const std::string& path, const open_options& options = {});
     manager(open_or_create_t, const std::string& path, const open_options& options = {});
     manager(open_read_only_t, const std::string& path, const open_options& options = {});
-    /// As Boost.Interprocess: `size` is a promise that this many bytes of user space are available (reserved on disk at once), not a
-    /// limit: the heap grows by itself.
+    /// As Boost.Interprocess: `size` is a promise that this many bytes of user space are available (reserved on disk at
+    /// once), not a limit: the heap grows by itself.
     manager(create_only_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_or_create_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_only_t, const std::string& path, void* base_address);
@@ -201,24 +204,27 @@ public:
     manager& operator=(const manager&) = delete;
     manager(manager&& other) noexcept;
     manager& operator=(manager&& other) noexcept;
-    /// Commits (unless options.commit_on_close is off) and closes; a failure goes to the error handler. Call close() to catch it.
+    /// Commits (unless options.commit_on_close is off) and closes; a failure goes to the error handler. Call close() to
+    /// catch it.
     ~manager();
 
-    /// Makes the present state durable, atomically: when it returns, a crash of any kind leaves this state; while it runs, a crash
-    /// leaves this one or the one before. Throws error (no_space: nothing changed, the heap goes on and may be committed later;
-    /// poisoned: a sync failed, reopen the heap). Other threads stand still.
+    /// Makes the present state durable, atomically: when it returns, a crash of any kind leaves this state; while it
+    /// runs, a crash leaves this one or the one before. Throws error (no_space: nothing changed, the heap goes on and
+    /// may be committed later; poisoned: a sync failed, reopen the heap). Other threads stand still.
     void commit();
     /// Metall's and Boost's name for commit(); always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }
-    /// Commits if `commit_changes` (default: as the options said), then unmaps. Safe to call twice. On failure the heap stays open.
+    /// Commits if `commit_changes` (default: as the options said), then unmaps. Safe to call twice. On failure the heap
+    /// stays open.
     void close();
     void close(bool commit_changes);
     [[nodiscard]] bool is_open() const noexcept;
     [[nodiscard]] commit_report last_commit() const;
 
-    // --- objects -------------------------------------------------------------------------------------------------------
-    /// construct<T>(name)(args...) constructs T; construct<T>(name)[n](args...) an array of n, each from the same arguments. Throws
-    /// error(name_exists) if the name is taken, holdfast::bad_alloc, and what the constructor throws: then nothing is left behind.
+    // --- objects ----------------------------------------------------------------------------------------------------
+    /// construct<T>(name)(args...) constructs T; construct<T>(name)[n](args...) an array of n, each from the same
+    /// arguments. Throws error(name_exists) if the name is taken, holdfast::bad_alloc, and what the constructor throws:
+    /// then nothing is left behind.
     template <class T>
     [[nodiscard]] auto construct(const detail::instance_name& name) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::fail);
@@ -241,7 +247,8 @@ public:
     [[nodiscard]] auto find_or_construct_it(const detail::instance_name& name) {
         return detail::construct_it_proxy<T>(core(), name, detail::if_exists::find);
     }
-    /// The object and its count; {nullptr, 0} where there is none. Throws error(type_mismatch) where the name bears another type.
+    /// The object and its count; {nullptr, 0} where there is none. Throws error(type_mismatch) where the name bears
+    /// another type.
     template <class T>
     [[nodiscard]] std::pair<T*, size_type> find(const detail::instance_name& name) const {
         const auto found = detail::find_object(core(), name, detail::object_type::of<T>());
@@ -311,19 +318,21 @@ public:
         function();
     }
 
-    // --- roots ---------------------------------------------------------------------------------------------------------
+    // --- roots ------------------------------------------------------------------------------------------------------
     static constexpr size_type root_count = 512;
-    /// Slot `index` (< 512, else error(invalid_argument)) of the roots: pointers that a heap keeps without names. Null at creation.
+    /// Slot `index` (< 512, else error(invalid_argument)) of the roots: pointers that a heap keeps without names. Null
+    /// at creation.
     [[nodiscard]] ptr<void>& root(size_type index) const;
 
-    // --- memory --------------------------------------------------------------------------------------------------------
-    /// `bytes` of memory, 16-byte aligned from 16 bytes on (8 below). Throws holdfast::bad_alloc, or error(invalid_argument) for 0.
+    // --- memory -----------------------------------------------------------------------------------------------------
+    /// `bytes` of memory, 16-byte aligned from 16 bytes on (8 below). Throws holdfast::bad_alloc, or
+    /// error(invalid_argument) for 0.
     [[nodiscard]] void* allocate(size_type bytes);
     [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) noexcept;
     /// alignment: a power of two up to 2 MiB, else error(invalid_argument).
     [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment);
-    /// Frees; null is ignored. Throws error(bad_address), and changes nothing, where the address lies outside the heap, is not the
-    /// start of a block, or is already free.
+    /// Frees; null is ignored. Throws error(bad_address), and changes nothing, where the address lies outside the heap,
+    /// is not the start of a block, or is already free.
     void deallocate(void* address);
     /// Usable bytes of the block; throws error(bad_address).
     [[nodiscard]] size_type usable_size(const void* address) const;
@@ -338,7 +347,7 @@ public:
     [[nodiscard]] handle_t get_handle_from_address(const void* address) const;
     [[nodiscard]] void* get_address_from_handle(handle_t handle) const;
 
-    // --- the heap itself -----------------------------------------------------------------------------------------------
+    // --- the heap itself --------------------------------------------------------------------------------------------
     /// Where the heap's base is mapped.
     [[nodiscard]] void* get_address() const noexcept;
     /// Bytes of user space backed by files.
@@ -347,7 +356,8 @@ public:
     [[nodiscard]] bool read_only() const noexcept;
     /// Checks every invariant of the open heap; false where one is broken. problems() of `check` names them.
     [[nodiscard]] bool check_sanity() const;
-    /// Every broken invariant, a line each ("EXT-2: ..."); empty for a sound heap. `pages`: compare committed pages with their checksums.
+    /// Every broken invariant, a line each ("EXT-2: ..."); empty for a sound heap. `pages`: compare committed pages
+    /// with their checksums.
     [[nodiscard]] std::vector<std::string> check(bool pages) const;
     [[nodiscard]] heap_statistics statistics() const;
     [[nodiscard]] const std::string& path() const noexcept;
@@ -359,15 +369,17 @@ public:
     [[nodiscard]] std::string domain() const;
     [[nodiscard]] holdfast::durability durability() const noexcept;
 
-    /// Commits, then copies the heap to the new directory `destination` (error(already_exists) where something is there). The copy gets
-    /// a uuid of its own, shares blocks where the file system can and stays sparse where it cannot. Durable when it returns.
+    /// Commits, then copies the heap to the new directory `destination` (error(already_exists) where something is
+    /// there). The copy gets a uuid of its own, shares blocks where the file system can and stays sparse where it
+    /// cannot. Durable when it returns.
     void snapshot(const std::string& destination);
 
-    // --- heaps that are not open ---------------------------------------------------------------------------------------
+    // --- heaps that are not open ------------------------------------------------------------------------------------
     /// Copies a heap that no writer has open. Throws error.
     static void copy(const std::string& source, const std::string& destination);
     [[nodiscard]] static std::future<void> copy_async(const std::string& source, const std::string& destination);
-    /// Removes a heap's directory: its own files only; a directory with others in it stays, with an error. False where nothing is there.
+    /// Removes a heap's directory: its own files only; a directory with others in it stays, with an error. False where
+    /// nothing is there.
     static bool remove(const std::string& path);
     [[nodiscard]] static std::future<bool> remove_async(const std::string& path);
     /// True where open_only would succeed (a crashed heap counts: it recovers); never changes anything.

@@ -26,11 +26,13 @@ class manager_core;
 /// The name argument of construct and find.
 class instance_name {
 public:
-    instance_name(const char* name) : kind_(instance_kind::named), name_(name) {}         // NOLINT(google-explicit-constructor)
-    instance_name(const std::string& name) : kind_(instance_kind::named), name_(name) {}  // NOLINT(google-explicit-constructor)
-    instance_name(std::string_view name) : kind_(instance_kind::named), name_(name) {}    // NOLINT(google-explicit-constructor)
-    instance_name(const unique_instance_t*) : kind_(instance_kind::unique) {}             // NOLINT(google-explicit-constructor)
-    instance_name(const anonymous_instance_t*) : kind_(instance_kind::anonymous) {}       // NOLINT(google-explicit-constructor)
+    // NOLINTBEGIN(google-explicit-constructor): names are written as literals.
+    instance_name(const char* name) : kind_(instance_kind::named), name_(name) {}
+    instance_name(const std::string& name) : kind_(instance_kind::named), name_(name) {}
+    instance_name(std::string_view name) : kind_(instance_kind::named), name_(name) {}
+    instance_name(const unique_instance_t*) : kind_(instance_kind::unique) {}
+    instance_name(const anonymous_instance_t*) : kind_(instance_kind::anonymous) {}
+    // NOLINTEND(google-explicit-constructor)
 
     [[nodiscard]] instance_kind kind() const noexcept { return kind_; }
     [[nodiscard]] std::string_view name() const noexcept { return name_; }
@@ -57,8 +59,8 @@ struct found_object {
     std::size_t count = 0;
 };
 
-/// One construction in flight. Holds the heap's object lock (recursive) from begin to end, so that two threads cannot construct
-/// one name; gives memory and name back in its destructor unless publish() was reached.
+/// One construction in flight. Holds the heap's object lock (recursive) from begin to end, so that two threads cannot
+/// construct one name; gives memory and name back in its destructor unless publish() was reached.
 class construction {
 public:
     /// Throws error(name_exists) where the name is taken, holdfast::bad_alloc, error(invalid_argument) for count 0 of a
