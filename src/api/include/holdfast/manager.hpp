@@ -389,6 +389,7 @@ public:
     [[nodiscard]] static std::string get_description(const std::string& path);
 
 private:
+    friend struct detail::manager_door;  // the C face
     [[nodiscard]] detail::manager_core& core() const;
     [[nodiscard]] std::uint64_t key() const noexcept;
     [[nodiscard]] object_iterator objects(instance_kind kind) const;

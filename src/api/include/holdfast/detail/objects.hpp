@@ -22,6 +22,7 @@ inline constexpr const anonymous_instance_t* anonymous_instance = nullptr;
 namespace detail {
 
 class manager_core;
+struct manager_door;
 
 /// The name argument of construct and find.
 class instance_name {

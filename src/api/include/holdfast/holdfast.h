@@ -1,0 +1,254 @@
+/* The C face of Holdfast: a persistent heap in a directory, with opaque handles and error codes.
+ *
+ *     hf_heap *heap = NULL;
+ *     if (hf_open_or_create("graph.hf", NULL, &heap) != HF_OK) { fprintf(stderr, "%s\n", hf_errormsg()); return 1; }
+ *     int *counter = NULL;
+ *     hf_object_find_or_create(heap, "counter", "int", sizeof *counter, 1, (void **)&counter, NULL);
+ *     ++*counter;
+ *     hf_close(heap);
+ *
+ * Conventions. A function returns HF_OK or the code of what went wrong, and then hf_errormsg() says it in a sentence.
+ * Output arguments are written on success only; where the text says "may be NULL" they may be. No function aborts or
+ * throws. Sizes are in bytes, times in nanoseconds. Strings are UTF-8 or any bytes but 0.
+ *
+ * Durability: a heap is after a crash exactly as the last hf_commit() (or hf_close(), which commits) left it.
+ *
+ * Thread safety: as <holdfast/manager.hpp>: allocation and the functions on objects may be called by any number of
+ * threads at once; hf_commit, hf_close, hf_discard and hf_snapshot by one thread while all others stand still.
+ *
+ * Memory of a heap may lie at another address next time: pointers within it are kept as hf_ptr. */
+#ifndef HOLDFAST_HOLDFAST_H
+#define HOLDFAST_HOLDFAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(readability-identifier-naming,modernize-use-using): C. */
+
+/* --- errors --------------------------------------------------------------------------------------------------------
+ */
+
+/* What went wrong; the values are those of holdfast::errc and never change. */
+typedef enum hf_code {
+    HF_OK = 0,
+    HF_INVALID_ARGUMENT = 1,         /* the call has no meaning */
+    HF_NOT_A_HEAP = 2,               /* something is at the path, and it is no heap */
+    HF_VERSION_UNSUPPORTED = 3,      /* a format that this library does not read */
+    HF_CORRUPT = 4,                  /* media content that breaks its checksum or an invariant */
+    HF_MISSING = 5,                  /* a file of the heap is not there */
+    HF_ALREADY_EXISTS = 6,           /* create, and something is there */
+    HF_NOT_FOUND = 7,                /* no such heap, no such object */
+    HF_LOCKED = 8,                   /* another writer has the heap open; the message says who */
+    HF_READ_ONLY = 9,                /* a change was asked of a heap opened read-only, or of a read-only file system */
+    HF_PERMISSION = 10,              /* the file system refused access */
+    HF_NO_SPACE = 11,                /* the disk, the quota or the heap's capacity is full */
+    HF_ADDRESS_TAKEN = 12,           /* the address range is occupied */
+    HF_IO = 13,                      /* a system call failed in another way */
+    HF_TYPE_MISMATCH = 14,           /* the object has another type or size */
+    HF_NAME_EXISTS = 15,             /* the name bears an object already */
+    HF_PROMISE_UNAVAILABLE = 16,     /* the storage cannot keep the durability asked for */
+    HF_WRONG_PROCESS = 17,           /* a child of fork used its parent's heap */
+    HF_CONCURRENT_MODIFICATION = 18, /* memory changed during a commit */
+    HF_POISONED = 19,                /* a sync failed: discard and open again */
+    HF_LIMIT = 20,                   /* a limit of the system or of the format */
+    HF_OUT_OF_MEMORY = 21,           /* the process has no memory left for the heap's bookkeeping */
+    HF_BAD_ADDRESS = 22,             /* not the start of an allocated block, or not of this heap */
+    HF_UNSUPPORTED = 23              /* the file system, the kernel or this version lacks it */
+} hf_code;
+
+/* The sentence of the calling thread's last failure: path, field, what was found, what was expected, what to do. ""
+ * before the first. Valid until the thread's next failure; a success leaves it. */
+const char* hf_errormsg(void);
+/* The code of the calling thread's last failure, for functions that return a pointer. HF_OK before the first. */
+hf_code hf_errorcode(void);
+/* The name of the code: "no_space"; "unknown" for a number that is none. Never NULL. */
+const char* hf_code_name(hf_code code);
+/* Version of the library: "0.1.0". */
+const char* hf_version(void);
+
+/* --- opening -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct hf_heap hf_heap;
+
+/* How to create or open a heap; 0 means the default. Initialise with HF_OPTIONS_INIT: the first field lets a program
+ * work with later versions of the library. The fields are explained at holdfast::open_options. */
+typedef struct hf_options {
+    size_t size;                 /* sizeof(hf_options) */
+    uint32_t durability;         /* 1 commit (default), 2 collect, 3 atomic */
+    uint32_t same_address;       /* create: not 0: mapped at the same address for ever */
+    uint32_t verify;             /* open: not 0: compare every page with its checksum first */
+    uint32_t no_commit_on_close; /* not 0: hf_close leaves the last commit as it is */
+    uint64_t reservation;        /* bytes of virtual addresses, a power of two */
+    uint64_t segment_size;       /* create: user bytes of a segment file, a power of two from 2 MiB to 64 GiB */
+    uint64_t capacity;           /* most bytes of user space */
+    void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
+} hf_options;
+#define HF_OPTIONS_INIT \
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL }
+
+/* Create a heap: HF_ALREADY_EXISTS where anything is at the path. When it returns, the empty heap is durable. `options`
+ * may be NULL; `*heap` is the handle, to be given to hf_close or hf_discard. On failure nothing on media has changed,
+ * except that a crashed heap may have been recovered. */
+hf_code hf_create(const char* path, const hf_options* options, hf_heap** heap);
+/* Open a heap for reading and writing: HF_NOT_FOUND where nothing is there. */
+hf_code hf_open(const char* path, const hf_options* options, hf_heap** heap);
+hf_code hf_open_or_create(const char* path, const hf_options* options, hf_heap** heap);
+/* Stores go to private pages and vanish; allocation fails with HF_READ_ONLY. */
+hf_code hf_open_read_only(const char* path, const hf_options* options, hf_heap** heap);
+/* Commits (unless the options say otherwise) and closes. On success the handle is gone; on failure the heap stays open
+ * and may be closed again or discarded. NULL is ignored. */
+hf_code hf_close(hf_heap* heap);
+/* Closes without a commit. The handle is gone, whatever is returned. NULL is ignored. */
+hf_code hf_discard(hf_heap* heap);
+
+/* Makes the present state durable, atomically. HF_NO_SPACE: nothing changed, the heap goes on. */
+hf_code hf_commit(hf_heap* heap);
+/* Commits, then copies the heap to the new directory; the copy gets a uuid of its own. Durable when it returns. */
+hf_code hf_snapshot(hf_heap* heap, const char* destination);
+
+/* Heaps that are not open. hf_copy: HF_LOCKED where a writer has the source open. */
+hf_code hf_copy(const char* source, const char* destination);
+/* Removes the heap's directory, its own files only. HF_NOT_FOUND where nothing is there. */
+hf_code hf_remove(const char* path);
+/* 1 where hf_open would succeed (a crashed heap counts: it recovers), else 0; changes nothing. */
+int hf_consistent(const char* path);
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+
+/* `bytes` of memory, 16-byte aligned from 16 bytes on (8 below), not zeroed. NULL on failure, with hf_errorcode(). */
+void* hf_allocate(hf_heap* heap, size_t bytes);
+/* alignment: a power of two up to 2 MiB. */
+void* hf_allocate_aligned(hf_heap* heap, size_t bytes, size_t alignment);
+/* Frees; NULL is ignored. HF_BAD_ADDRESS, and nothing changes, where the address is not an allocated block of this
+ * heap. */
+hf_code hf_free(hf_heap* heap, void* address);
+/* Usable bytes of the block at `address`; 0 on failure, with hf_errorcode(). */
+size_t hf_usable_size(const hf_heap* heap, const void* address);
+
+/* A pointer that survives being mapped elsewhere: the distance from itself, and a stamp (see <holdfast/ptr.hpp>, whose
+ * ptr<T> has the same layout). Zeroed memory is NULL. It must be 8-byte aligned, and must not be copied with memcpy or
+ * `=`: read with hf_ptr_get and write with hf_ptr_set, which keeps the stamp of the word written to. */
+typedef struct hf_ptr {
+    uint64_t word;
+} hf_ptr;
+/* The address in this process. `pointer` is not NULL. */
+void* hf_ptr_get(const hf_ptr* pointer);
+void hf_ptr_set(hf_ptr* pointer, const void* target);
+
+/* The roots: 512 pointers that a heap keeps without names, NULL at creation. */
+#define HF_ROOT_COUNT 512
+/* NULL for an unset slot, and on failure, with hf_errorcode(). */
+void* hf_root_get(const hf_heap* heap, size_t index);
+/* HF_BAD_ADDRESS where the target is neither NULL nor in the heap. Durable with the next commit. */
+hf_code hf_root_set(hf_heap* heap, size_t index, const void* target);
+
+/* --- objects -------------------------------------------------------------------------------------------------------
+ */
+
+/* Names with a meaning of their own, by address: the one object of its type; an object without a name. */
+extern const char hf_unique_instance[];
+extern const char hf_anonymous_instance[];
+
+/* The type is a name that the program chooses and the size of one element; both are checked whenever the object is
+ * looked up. (Objects of the C++ face have the mangled names of their types.) Elements are aligned to the largest power
+ * of two that divides their size, at most 16.
+ *
+ * Creates `count` >= 1 zeroed elements. HF_NAME_EXISTS where the name is taken. `address` may be NULL. */
+hf_code hf_object_create(hf_heap* heap, const char* name, const char* type, size_t element_size, size_t count,
+                         void** address);
+/* HF_NOT_FOUND, HF_TYPE_MISMATCH. `address` and `count` may be NULL. Anonymous objects cannot be found. */
+hf_code hf_object_find(const hf_heap* heap, const char* name, const char* type, size_t element_size, void** address,
+                       size_t* count);
+/* Finds the object or creates it, in one step among threads; `created` (may be NULL) is 1 where it was not there, else
+ * 0. */
+hf_code hf_object_find_or_create(hf_heap* heap, const char* name, const char* type, size_t element_size, size_t count,
+                                 void** address, int* created);
+/* Removes the object and frees its memory; no destructor runs, so leave objects of the C++ face to it. HF_NOT_FOUND. */
+hf_code hf_object_destroy(hf_heap* heap, const char* name, const char* type, size_t element_size);
+/* The same for an object of any kind, by its address. HF_BAD_ADDRESS where there is none. */
+hf_code hf_object_destroy_at(hf_heap* heap, void* address);
+
+typedef enum hf_kind { HF_NAMED = 1, HF_UNIQUE = 2, HF_ANONYMOUS = 3 } hf_kind;
+
+/* One object; later versions may append fields. */
+typedef struct hf_object_info {
+    const char* name; /* the type's name for unique, "" for anonymous */
+    hf_kind kind;
+    void* address;
+    uint64_t offset; /* from the heap's base */
+    size_t count;    /* elements */
+    const char* type;
+    size_t element_size;
+    const char* description;
+} hf_object_info;
+
+/* Called with each object; what `object` points to is valid during the call. Another value than 0 ends the iteration.
+ */
+typedef int (*hf_object_visitor)(const hf_object_info* object, void* context);
+/* Visits the objects of the kind that exist when it is called; the visitor may create and destroy objects. */
+hf_code hf_object_iterate(const hf_heap* heap, hf_kind kind, hf_object_visitor visitor, void* context);
+/* Visits the object at the address. HF_BAD_ADDRESS where there is none. */
+hf_code hf_object_at(const hf_heap* heap, const void* address, hf_object_visitor visitor, void* context);
+/* Sets the description of the object at the address. */
+hf_code hf_object_describe(hf_heap* heap, const void* address, const char* description);
+
+/* --- the heap ------------------------------------------------------------------------------------------------------
+ */
+
+/* Where the heap's base is mapped; NULL for a NULL heap. */
+void* hf_base(const hf_heap* heap);
+/* 1 where the address lies in the heap's user space, else 0. */
+int hf_contains(const hf_heap* heap, const void* address);
+
+/* Numbers about an open heap, explained at holdfast::heap_statistics. The first field is set by the caller
+ * (HF_STATISTICS_INIT); fields that this version of the library does not know are left as they are. */
+typedef struct hf_statistics {
+    size_t size; /* sizeof(hf_statistics) */
+    uint64_t reserved_address_space;
+    uint64_t user_bytes;
+    uint64_t allocated_bytes;
+    uint64_t allocated_blocks;
+    uint64_t free_bytes;
+    uint64_t largest_free_block;
+    uint64_t apparent_bytes;
+    uint64_t charged_bytes;
+    uint64_t segments;
+    uint64_t slabs;
+    uint64_t extents;
+    uint64_t named_objects;
+    uint64_t unique_objects;
+    uint64_t anonymous_objects;
+    uint64_t commit_sequence;
+    int64_t last_commit_ns; /* since 1970, UTC; 0 where there was none */
+    int64_t created_ns;
+    uint64_t recoveries;
+    uint32_t recovered;
+    uint32_t rolled_forward;
+} hf_statistics;
+#define HF_STATISTICS_INIT \
+    { sizeof(hf_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics);
+
+/* Checks every invariant; `pages` not 0: and every committed page against its checksum. `problems` gets the number of
+ * those found, 0 for a sound heap; `report` (may be NULL) is called with a line for each. HF_OK says that the check
+ * ran. */
+typedef void (*hf_problem_visitor)(const char* problem, void* context);
+hf_code hf_check(const hf_heap* heap, int pages, size_t* problems, hf_problem_visitor report, void* context);
+
+/* 36 characters and a 0. */
+#define HF_UUID_SIZE 37
+hf_code hf_uuid(const hf_heap* heap, char uuid[HF_UUID_SIZE]);
+
+/* NOLINTEND(readability-identifier-naming,modernize-use-using) */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
