@@ -212,7 +212,7 @@ std::optional<failure> extent_allocator::refusal(pages start, extent_kind kind) 
                             kind == extent_kind::slab ? "the start of a slab" : "the start of an allocated block");
     };
     if (start >= frontier()) {
-        return refuse("an address beyond the heap's frontier");
+        return refuse("an address outside the heap, beyond its frontier");
     }
     if (!starts_at(start)) {
         return refuse("an address inside an extent");

@@ -92,13 +92,13 @@ TEST_F(extent_test, finds_an_aligned_place_among_many_that_are_not) {
     std::vector<pages> misaligned;
     const pages longer = allocate(64);
     for (int i = 0; i < 200; ++i) {
-        const pages block = allocate(18, 16);
+        allocate(1, 16);
+        misaligned.push_back(allocate(17));  // from one page beyond a granule on: 16 aligned pages do not fit
         allocate(14);
-        misaligned.push_back(block);
     }
     for (const pages block : misaligned) {
+        ASSERT_EQ(block.value % 16, 1U);
         ASSERT_TRUE(allocator_.free(block).ok());
-        ASSERT_EQ(allocate(1), block);  // what is left, 17 pages, is one page beyond a granule
     }
     ASSERT_TRUE(allocator_.free(longer).ok());
     const auto grown = space_.grown();
@@ -328,7 +328,7 @@ TEST(extent_model_test, survives_arbitrary_page_entries) {
     fake_space space(64 * base::mebibyte, 8 * base::mebibyte);
     ASSERT_TRUE(space.grow({2048}).ok());
     int opened_anyway = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 600; ++round) {
         for (std::uint64_t page = 0; page < 2048; ++page) {
             space.view().page_entry_word({page}) = 0;
         }
@@ -356,7 +356,7 @@ TEST(extent_model_test, survives_arbitrary_page_entries) {
             EXPECT_THAT(problem, HasSubstr("EXT-6"));
         }
     }
-    EXPECT_GT(opened_anyway, 100);
+    EXPECT_GT(opened_anyway, 20);
 }
 
 TEST(extent_thread_test, threads_share_one_allocator) {

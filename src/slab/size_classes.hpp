@@ -1,0 +1,108 @@
+// The sizes of small blocks: 8, 16, then multiples of 16 up to 128, then four classes a doubling up to 14336 bytes.
+//
+// All lookups are tables and multiplications; nothing divides. Slabs lie at multiples of 64 KiB, so that a block of a
+// class is aligned to every power of two that divides the class's size.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+
+namespace holdfast::slab {
+
+struct size_class {
+    std::uint32_t reciprocal;   ///< ceil(2^32 / block_size)
+    std::uint16_t block_size;   ///< bytes
+    std::uint16_t block_count;  ///< whole blocks in a granule
+};
+
+inline constexpr std::size_t class_count = 36;
+/// Not the index of a class: the request is one for extents, or for nobody.
+inline constexpr unsigned no_class = class_count;
+inline constexpr std::uint64_t maximum_small_size = 14336;
+inline constexpr std::uint64_t maximum_small_alignment = 8192;
+/// 64-bit words of the largest bitmap: 8192 blocks of 8 bytes.
+inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
+
+[[nodiscard]] constexpr std::array<size_class, class_count> make_size_classes() noexcept {
+    std::array<size_class, class_count> classes{};
+    std::uint64_t size = 8;
+    for (size_class& made : classes) {
+        made.block_size = static_cast<std::uint16_t>(size);
+        made.block_count = static_cast<std::uint16_t>(base::granule_size / size);
+        made.reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + size - 1) / size);
+        std::uint64_t step = size < 16 ? 8 : 16;
+        for (std::uint64_t power = 128; power <= size; power *= 2) {
+            step = power / 4;
+        }
+        size += step;
+    }
+    return classes;
+}
+
+inline constexpr std::array<size_class, class_count> size_classes = make_size_classes();
+static_assert(size_classes.front().block_size == 8 && size_classes.back().block_size == maximum_small_size);
+
+/// Classes by size in units of 8 bytes (up to 1 KiB), and in units of 256 bytes (above).
+template <std::size_t Entries, std::uint64_t Unit>
+[[nodiscard]] constexpr std::array<std::uint8_t, Entries> make_class_table() noexcept {
+    std::array<std::uint8_t, Entries> table{};
+    std::uint8_t found = 0;
+    for (std::size_t entry = 0; entry < Entries; ++entry) {
+        while (size_classes.at(found).block_size < entry * Unit) {
+            ++found;
+        }
+        table.at(entry) = found;
+    }
+    return table;
+}
+inline constexpr std::uint64_t fine_limit = 1024;
+inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
+inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256 + 1, 256>();
+
+/// The smallest class whose blocks hold `bytes` at that alignment; no_class where there is none, and for 0 bytes or an
+/// alignment that is no power of two.
+[[nodiscard]] constexpr unsigned class_for(std::uint64_t bytes, std::uint64_t alignment) noexcept {
+    if (bytes - 1 >= maximum_small_size || alignment - 1 >= maximum_small_alignment ||
+        (alignment & (alignment - 1)) != 0) {
+        return no_class;
+    }
+    unsigned found = bytes <= fine_limit ? fine_classes[(bytes + 7) / 8] : coarse_classes[(bytes + 255) / 256];
+    while ((size_classes[found].block_size & (alignment - 1)) != 0) {
+        if (++found == class_count) {
+            return no_class;
+        }
+    }
+    return found;
+}
+
+/// The class with exactly that block size, or no_class.
+[[nodiscard]] constexpr unsigned class_of_block_size(std::uint64_t block_size) noexcept {
+    const unsigned found = class_for(block_size, 1);
+    return found != no_class && size_classes[found].block_size == block_size ? found : no_class;
+}
+
+/// The block that contains the byte `within` of a slab (0 <= within < 64 KiB); may be block_count, for the unused end
+/// of the slab.
+[[nodiscard]] constexpr std::uint32_t block_index(const size_class& of, std::uint64_t within) noexcept {
+    return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
+}
+
+/// Words of the class's bitmaps that are in use.
+[[nodiscard]] constexpr std::size_t words_of(const size_class& of) noexcept {
+    return (std::size_t{of.block_count} + 63) / 64;
+}
+
+/// The bits of word `word` that stand for blocks.
+[[nodiscard]] constexpr std::uint64_t valid_bits(const size_class& of, std::size_t word) noexcept {
+    const std::size_t before = word * 64;
+    if (before >= of.block_count) {
+        return 0;
+    }
+    const std::size_t left = of.block_count - before;
+    return left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
+}
+
+}  // namespace holdfast::slab

@@ -1,0 +1,88 @@
+#include "slab/size_classes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "slab/thread_cache.hpp"
+
+namespace holdfast::slab {
+namespace {
+
+TEST(size_classes_test, are_the_documented_sizes) {
+    const std::uint16_t expected[] = {8,    16,   32,   48,   64,   80,   96,   112,  128,  160,   192,   224,
+                                      256,  320,  384,  448,  512,  640,  768,  896,  1024, 1280,  1536,  1792,
+                                      2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336};
+    static_assert(std::size(expected) == class_count);
+    for (std::size_t i = 0; i < class_count; ++i) {
+        EXPECT_EQ(size_classes[i].block_size, expected[i]);
+        EXPECT_EQ(size_classes[i].block_count, base::granule_size / expected[i]);
+    }
+}
+
+TEST(size_classes_test, every_size_gets_the_smallest_class_that_holds_it) {
+    unsigned smallest = 0;
+    for (std::uint64_t bytes = 1; bytes <= maximum_small_size; ++bytes) {
+        while (size_classes[smallest].block_size < bytes) {
+            ++smallest;
+        }
+        ASSERT_EQ(class_for(bytes, 1), smallest) << bytes;
+        const std::uint64_t size = size_classes[smallest].block_size;
+        if (bytes > 64) {
+            ASSERT_LE((size - bytes) * 5, size) << "waste above 20 % at " << bytes;
+        }
+    }
+}
+
+TEST(size_classes_test, every_alignment_gets_the_smallest_class_that_has_it) {
+    for (std::uint64_t alignment = 1; alignment <= 2 * maximum_small_alignment; alignment *= 2) {
+        for (std::uint64_t bytes = 1; bytes <= maximum_small_size; ++bytes) {
+            unsigned expected = 0;
+            while (expected < class_count &&
+                   (size_classes[expected].block_size < bytes || size_classes[expected].block_size % alignment != 0)) {
+                ++expected;
+            }
+            ASSERT_EQ(class_for(bytes, alignment), expected) << bytes << " at " << alignment;
+        }
+    }
+}
+
+TEST(size_classes_test, absurd_requests_have_no_class) {
+    EXPECT_EQ(class_for(0, 8), no_class);
+    EXPECT_EQ(class_for(8, 0), no_class);
+    EXPECT_EQ(class_for(8, 3), no_class);
+    EXPECT_EQ(class_for(maximum_small_size + 1, 8), no_class);
+    EXPECT_EQ(class_for(~std::uint64_t{0}, 8), no_class);
+    EXPECT_EQ(class_for(8, std::uint64_t{1} << 63), no_class);
+    EXPECT_EQ(class_of_block_size(24), no_class);
+    EXPECT_EQ(class_of_block_size(0), no_class);
+    EXPECT_EQ(class_of_block_size(14336), class_count - 1);
+}
+
+TEST(size_classes_test, the_reciprocal_divides_every_offset_of_a_slab) {
+    for (const size_class& kind : size_classes) {
+        for (std::uint64_t within = 0; within < base::granule_size; ++within) {
+            ASSERT_EQ(block_index(kind, within), within / kind.block_size) << within << " / " << kind.block_size;
+        }
+    }
+}
+
+TEST(size_classes_test, valid_bits_stand_for_the_blocks) {
+    for (const size_class& kind : size_classes) {
+        std::uint64_t bits = 0;
+        for (std::size_t word = 0; word < bitmap_words; ++word) {
+            bits += static_cast<std::uint64_t>(std::popcount(valid_bits(kind, word)));
+            EXPECT_EQ(valid_bits(kind, word) != 0, word < words_of(kind));
+        }
+        EXPECT_EQ(bits, kind.block_count);
+    }
+}
+
+TEST(size_classes_test, caches_are_bounded) {
+    for (const size_class& kind : size_classes) {
+        EXPECT_GE(cache_capacity(kind), 2U);
+        EXPECT_LE(cache_capacity(kind), 64U);
+        EXPECT_LE(cache_capacity(kind) * kind.block_size, 32U * 1024);
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::slab

@@ -1,0 +1,395 @@
+#include "slab/slab.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "slab/slab_check.hpp"
+
+namespace holdfast::slab {
+
+using base::failure;
+using base::failure_code;
+using base::granule;
+using base::heap_offset;
+using base::pages;
+using base::result;
+using segment::extent_kind;
+
+namespace {
+
+/// Leaves the failure that `make` returns for last_failure(). A failure that cannot even be described has its code.
+template <class Make>
+void leave_failure(failure_code code_at_least, Make make) noexcept {
+    failure* const last = this_thread_failure();
+    if (last == nullptr) {
+        return;
+    }
+    try {
+        *last = make();
+    } catch (const std::exception&) {
+        *last = failure{};
+        last->code = code_at_least;
+    }
+}
+
+failure out_of_memory() noexcept {
+    failure what;
+    what.code = failure_code::out_of_memory;
+    return what;
+}
+
+}  // namespace
+
+result<void> block_allocator::start() {
+    try {
+        HF_TRY(pool_.reset());
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
+    }
+    return {};
+}
+
+result<void> block_allocator::format() {
+    HF_TRY(start());
+    HF_TRY(extents_.format());
+    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr};
+    return {};
+}
+
+result<void> block_allocator::open(pages frontier) {
+    HF_TRY(start());
+    HF_TRY(extents_.open(frontier, [this](const extent::extent& found) {
+        if (found.kind == extent_kind::slab) {
+            pool_.record(base::granule_of(found.start));
+        }
+    }));
+    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr};
+    return {};
+}
+
+void block_allocator::close() noexcept {
+    thread_cache_registry::detach_all(caches_);
+    caches_ = {};
+}
+
+// --- allocate -------------------------------------------------------------------------------------------------------
+
+void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    const unsigned class_index = class_for(bytes, alignment);
+    if (class_index == no_class) [[unlikely]] {
+        return allocate_pages(bytes, alignment);
+    }
+    thread_cache* const cache = find_cache();
+    if (cache == nullptr) [[unlikely]] {
+        return allocate_uncached(class_index);
+    }
+    cached_blocks& blocks = cache->classes[class_index];
+    if (blocks.count == 0 && !refill(*cache, class_index)) [[unlikely]] {
+        return nullptr;
+    }
+    return hand_out(blocks.offsets[--blocks.count], class_index);
+}
+
+/// The block is the user's from here on.
+void* block_allocator::hand_out(std::uint64_t offset, unsigned class_index) noexcept {
+    const std::uint32_t index = block_index(size_classes[class_index], offset % base::granule_size);
+    const std::uint64_t mask = std::uint64_t{1} << (index % 64);
+    pool_.table()
+        .live_word(base::granule_of(heap_offset{offset}), index / 64)
+        .fetch_or(mask, std::memory_order_release);
+    return space_.address({offset});
+}
+
+std::size_t block_allocator::take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out) noexcept {
+    try {
+        if (const auto taken = pool_.take(arena, class_index, out)) {
+            return *taken;
+        }
+        reclaim();
+        auto again = pool_.take(arena, class_index, out);
+        if (again) {
+            return *again;
+        }
+        if (const std::size_t taken = pool_.take_anywhere(class_index, out); taken != 0) {
+            return taken;
+        }
+        leave_failure(again.error().code, [&] { return std::move(again).error(); });
+    } catch (const std::bad_alloc&) {
+        leave_failure(failure_code::out_of_memory, out_of_memory);
+    }
+    return 0;
+}
+
+bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+    cached_blocks& blocks = cache.classes[class_index];
+    const std::uint32_t batch = (blocks.capacity + 1) / 2;
+    const std::size_t taken = take(cache.arena, class_index, std::span(blocks.offsets).first(batch));
+    blocks.count = static_cast<std::uint32_t>(taken);
+    std::reverse(blocks.offsets.begin(), blocks.offsets.begin() + blocks.count);  // popped in order of address
+    return taken != 0;
+}
+
+void* block_allocator::allocate_uncached(unsigned class_index) noexcept {
+    if (caches_.pool == nullptr) {
+        return nullptr;
+    }
+    std::uint64_t offset = 0;
+    return take(0, class_index, std::span(&offset, 1)) == 0 ? nullptr : hand_out(offset, class_index);
+}
+
+void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment) noexcept {
+    if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
+        leave_failure(failure_code::invalid_argument, [&] {
+            failure what;
+            what.code = failure_code::invalid_argument;
+            what.field = "allocation";
+            what.found = fmt::format("{} bytes at a multiple of {}", bytes, alignment);
+            what.expected = fmt::format("at least 1 byte, alignment a power of two up to {}", maximum_alignment);
+            return what;
+        });
+        return nullptr;
+    }
+    const pages length = base::pages_for(bytes);
+    const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
+    try {
+        auto got = extents_.allocate(length, at_multiple_of, extent_kind::used);
+        if (!got) {
+            reclaim();
+            got = extents_.allocate(length, at_multiple_of, extent_kind::used);
+        }
+        if (got) {
+            return space_.address(base::offset_of(*got));
+        }
+        leave_failure(got.error().code, [&] { return std::move(got).error(); });
+    } catch (const std::bad_alloc&) {
+        leave_failure(failure_code::out_of_memory, out_of_memory);
+    }
+    return nullptr;
+}
+
+/// Space has run out: what this thread's cache and empty slabs keep goes back to the extents.
+void block_allocator::reclaim() noexcept {
+    flush_this_thread();
+    pool_.release_empty();
+}
+
+void block_allocator::flush_this_thread() noexcept {
+    if (thread_cache* const cache = find_cache()) {
+        cache->give_back_all(pool_);
+    }
+}
+
+// --- free -----------------------------------------------------------------------------------------------------------
+
+bool block_allocator::try_free(void* block) noexcept {
+    const heap_offset offset = space_.offset(block);
+    const granule slab = base::granule_of(offset);
+    if (slab.value < pool_.table().granules()) [[likely]] {
+        const unsigned class_index = slab_state::class_if_loaded(pool_.table().state(slab));
+        if (class_index < class_count) [[likely]] {
+            return free_small(offset.value, class_index);
+        }
+    }
+    return free_rarely(block);
+}
+
+/// Frees a block of a loaded slab, if that is what stands at the offset.
+inline bool block_allocator::free_small(std::uint64_t offset, unsigned class_index) noexcept {
+    const size_class& kind = size_classes[class_index];
+    const std::uint64_t within = offset % base::granule_size;
+    const std::uint32_t index = block_index(kind, within);
+    const std::uint64_t mask = std::uint64_t{1} << (index % 64);
+    bool freed = index * std::uint64_t{kind.block_size} == within && index < kind.block_count;
+    if (freed) [[likely]] {
+        const auto word = pool_.table().live_word(base::granule_of(heap_offset{offset}), index / 64);
+        freed =
+            (word.fetch_and(~mask, std::memory_order_acq_rel) & mask) != 0;  // of two frees at once, one sees the bit
+    }
+    if (!freed) [[unlikely]] {
+        leave_failure(failure_code::bad_address, [&] { return refusal(space_.address({offset})); });
+        return false;
+    }
+    put_away(offset, class_index);
+    return true;
+}
+
+inline void block_allocator::put_away(std::uint64_t offset, unsigned class_index) noexcept {
+    thread_cache* const cache = find_cache();
+    if (cache == nullptr) [[unlikely]] {
+        pool_.give(class_index, std::span(&offset, 1));
+        return;
+    }
+    cached_blocks& blocks = cache->classes[class_index];
+    if (blocks.count == blocks.capacity) [[unlikely]] {
+        cache->give_back_half(pool_, class_index);
+    }
+    blocks.offsets[blocks.count++] = offset;
+}
+
+/// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
+bool block_allocator::free_rarely(void* block) noexcept {
+    const heap_offset offset = space_.offset(block);
+    const granule slab = base::granule_of(offset);
+    try {
+        if (slab.value < pool_.table().granules()) {
+            const std::uint8_t state = pool_.table().state(slab);
+            if (slab_state::class_if_unloaded(state) < class_count) {
+                const thread_cache* const cache = find_cache();
+                pool_.load(slab, cache == nullptr ? 0 : cache->arena);
+                return try_free(block);  // loaded now, or quarantined
+            }
+            if (state == slab_state::none && offset.value % base::page_size == 0) {
+                auto freed = extents_.free(base::page_of(offset), extent_kind::used);
+                if (!freed) {
+                    leave_failure(failure_code::bad_address, [&] { return std::move(freed).error(); });
+                }
+                return freed.ok();
+            }
+        }
+    } catch (const std::bad_alloc&) {  // while a failure was worded: nothing was changed
+    }
+    leave_failure(failure_code::bad_address, [&] { return refusal(block); });
+    return false;
+}
+
+result<void> block_allocator::free(void* block) {
+    if (try_free(block)) {
+        return {};
+    }
+    return last_failure();
+}
+
+/// Says what stands where an address points, given that it is not the start of an allocated block.
+failure block_allocator::refusal(const void* block) const {
+    const heap_offset offset = space_.offset(block);
+    failure what;
+    what.code = failure_code::bad_address;
+    what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(block));
+    what.expected = "the start of an allocated block";
+    if (offset >= base::offset_of(extents_.frontier())) {
+        what.found = fmt::format("an address outside the heap ({} to {})", fmt::ptr(space_.base()),
+                                 fmt::ptr(space_.address(base::offset_of(extents_.frontier()))));
+        return what;
+    }
+    const granule slab = base::granule_of(offset);
+    const std::uint8_t state = pool_.table().state(slab);
+    if (state == slab_state::quarantined) {
+        what.code = failure_code::corrupt;
+        what.found = fmt::format("a slab in granule {} whose header or bitmap is damaged", slab.value);
+        return what;
+    }
+    const unsigned class_index = slab_state::class_of(state);
+    if (class_index == no_class) {
+        const auto around = extents_.containing(base::page_of(offset));
+        what.found = !around                              ? "no extent"
+                     : around->kind == extent_kind::free  ? "free memory"
+                     : around->kind == extent_kind::roots ? "the roots of the heap"
+                                                          : "an address inside a block of whole pages";
+        return what;
+    }
+    const size_class& kind = size_classes[class_index];
+    const std::uint32_t index = block_index(kind, offset.value % base::granule_size);
+    if (index >= kind.block_count) {
+        what.found = fmt::format("the unused end of a slab of {}-byte blocks", kind.block_size);
+    } else if (index * std::uint64_t{kind.block_size} != offset.value % base::granule_size) {
+        what.found = fmt::format("an address inside a block of {} bytes", kind.block_size);
+    } else {
+        what.found = fmt::format("a free block of {} bytes (freed already?)", kind.block_size);
+    }
+    return what;
+}
+
+const failure& block_allocator::last_failure() noexcept {
+    static const failure none;  // what a thread that ends is told
+    const failure* const last = this_thread_failure();
+    return last == nullptr ? none : *last;
+}
+
+// --- looking --------------------------------------------------------------------------------------------------------
+
+result<std::size_t> block_allocator::usable_size(const void* block) const {
+    const heap_offset offset = space_.offset(block);
+    const granule slab = base::granule_of(offset);
+    if (slab.value >= pool_.table().granules()) {
+        return refusal(block);
+    }
+    const std::uint8_t state = pool_.table().state(slab);
+    const unsigned class_index = slab_state::class_of(state);
+    if (class_index != no_class) {
+        const size_class& kind = size_classes[class_index];
+        const std::uint64_t within = offset.value % base::granule_size;
+        const std::uint32_t index = block_index(kind, within);
+        const bool start = index < kind.block_count && index * std::uint64_t{kind.block_size} == within;
+        const auto live = start ? pool_.table().live_word(slab, index / 64).load(std::memory_order_acquire) : 0;
+        return (live >> (index % 64) & 1) != 0 ? result<std::size_t>(kind.block_size) : refusal(block);
+    }
+    if (state == slab_state::none && offset.value % base::page_size == 0) {
+        const auto entry = extents_.find(base::page_of(offset));
+        if (entry && entry->kind == extent_kind::used) {
+            return std::size_t{base::to_bytes(entry->length)};
+        }
+    }
+    return refusal(block);
+}
+
+void block_allocator::for_each_block(block_visitor each) const {
+    extents_.for_each([&](const extent::extent& found) {
+        if (found.kind == extent_kind::used) {
+            each(base::offset_of(found.start), base::to_bytes(found.length));
+        }
+        const granule slab = base::granule_of(found.start);
+        const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
+        if (found.kind != extent_kind::slab || class_index == no_class) {
+            return;
+        }
+        const size_class& kind = size_classes[class_index];
+        for (std::size_t word = 0; word < words_of(kind); ++word) {
+            std::uint64_t live = pool_.table().live_word(slab, word).load(std::memory_order_acquire);
+            for (live &= valid_bits(kind, word); live != 0; live &= live - 1) {
+                const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(live));
+                each({base::offset_of(slab).value + index * kind.block_size}, kind.block_size);
+            }
+        }
+    });
+}
+
+block_statistics block_allocator::statistics() const {
+    block_statistics counted;
+    extents_.for_each([&](const extent::extent& found) {
+        if (found.kind == extent_kind::used) {
+            ++counted.big_blocks;
+            counted.big_bytes += base::to_bytes(found.length);
+        }
+        if (found.kind != extent_kind::slab) {
+            return;
+        }
+        ++counted.slabs;
+        const granule slab = base::granule_of(found.start);
+        const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
+        if (class_index == no_class) {
+            ++counted.quarantined_slabs;
+            return;
+        }
+        const size_class& kind = size_classes[class_index];
+        for (std::size_t word = 0; word < words_of(kind); ++word) {
+            const auto live = pool_.table().live_word(slab, word).load(std::memory_order_acquire);
+            const auto blocks = static_cast<std::uint64_t>(std::popcount(live & valid_bits(kind, word)));
+            counted.small_blocks += blocks;
+            counted.small_bytes += blocks * kind.block_size;
+        }
+    });
+    counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
+    counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
+    counted.free_extents = extents_.count(extent_kind::free);
+    counted.free_pages = extents_.free_pages().value;
+    counted.largest_free_pages = extents_.largest_free().value;
+    return counted;
+}
+
+bool block_allocator::all_free() const { return statistics().allocated_blocks == 0; }
+
+}  // namespace holdfast::slab

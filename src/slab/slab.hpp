@@ -1,0 +1,134 @@
+// The face of the layer slab: blocks of memory, small and big, in one allocator.
+//
+// Blocks of up to 14336 bytes come from slabs of 64 KiB, one size class each, through a cache that each thread has for
+// each heap; larger ones, and alignments that no class has, are extents of whole pages. What the user holds is what the
+// live bitmaps and the page entries on media say, at every moment; caches and twins in DRAM only make it fast.
+//
+// The path of a small allocation, as of a free: look up the class, find the thread's cache, pop (push) a block, set
+// (clear) its live bit with one atomic read-modify-write. No lock, no system call, no division. The block is chosen
+// before its bit changes, so that a durable record of the two can be written in between.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/failure.hpp"
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "extent/extent.hpp"
+#include "segment/space.hpp"
+#include "slab/size_classes.hpp"
+#include "slab/slab_pool.hpp"
+#include "slab/thread_cache.hpp"
+
+namespace holdfast::slab {
+
+/// The largest alignment of a block, in bytes.
+inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
+
+/// What the user holds and what it costs, counted from the bitmaps and page entries.
+struct block_statistics {
+    std::uint64_t allocated_blocks = 0;  ///< small and big
+    std::uint64_t allocated_bytes = 0;   ///< usable bytes of these blocks
+    std::uint64_t small_blocks = 0;
+    std::uint64_t small_bytes = 0;
+    std::uint64_t big_blocks = 0;
+    std::uint64_t big_bytes = 0;
+    std::uint64_t slabs = 0;
+    std::uint64_t quarantined_slabs = 0;
+    std::uint64_t free_extents = 0;
+    std::uint64_t free_pages = 0;
+    std::uint64_t largest_free_pages = 0;
+};
+
+/// The allocator of one open heap. One of format() and open() comes first, once. Thread-safe from then on until
+/// close(), during which and after which no thread may be in it. Several heaps and any number of threads may live at
+/// once.
+class block_allocator {
+public:
+    /// `extents` is opened by this object, and lives longer.
+    block_allocator(segment::space_view space, extent::extent_allocator& extents) noexcept
+        : space_(space), extents_(extents), pool_(space, extents) {}
+    block_allocator(const block_allocator&) = delete;
+    block_allocator& operator=(const block_allocator&) = delete;
+    ~block_allocator() { close(); }
+
+    /// Makes a new heap's space empty: extent_allocator::format(), and the tables in DRAM.
+    [[nodiscard]] base::result<void> format();
+    /// Opens the extents of [0, frontier) and notes the slabs among them. Writes nothing to the heap. Fails as
+    /// extent_allocator::open(); a slab whose header is wrong is no failure here: it is never allocated from, to free
+    /// one of its blocks fails with corrupt, and check() names it.
+    [[nodiscard]] base::result<void> open(base::pages frontier);
+    /// Forgets all threads' caches; the memory itself is not touched. Idempotent.
+    void close() noexcept;
+
+    /// A block of at least `bytes` (> 0) at a multiple of `alignment` (a power of two up to maximum_alignment). Null
+    /// where there is none: last_failure() says why (invalid_argument; no_space, limit or what else growing failed
+    /// with; out_of_memory). The content is arbitrary.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+
+    /// Frees a block. Any other address changes nothing and is an error, always: last_failure() names it (bad_address;
+    /// corrupt where the slab is quarantined).
+    [[nodiscard]] bool try_free(void* block) noexcept;
+    /// The same, with the failure in the result.
+    [[nodiscard]] base::result<void> free(void* block);
+
+    /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
+    /// block.
+    [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;
+
+    /// Why this thread's last call of allocate() or try_free() on any heap failed.
+    [[nodiscard]] static const base::failure& last_failure() noexcept;
+
+    /// Calls `each` for all allocated blocks in order of address, with the offset and the usable size. `each` may free
+    /// the block it is given; blocks that other calls allocate or free meanwhile may be missed or seen.
+    using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t)>;
+    void for_each_block(block_visitor each) const;
+
+    [[nodiscard]] block_statistics statistics() const;
+    /// True iff no block is allocated.
+    [[nodiscard]] bool all_free() const;
+
+    /// Puts the blocks in this thread's cache back. Never needed for correctness; makes their memory usable by other
+    /// threads.
+    void flush_this_thread() noexcept;
+
+    /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
+    void check(std::vector<std::string>& problems) const;
+
+private:
+    friend class slab_checker;
+
+    /// Where an address points, for errors and slow paths.
+    struct place {
+        base::granule slab{};
+        std::uint32_t index = 0;
+        unsigned class_index = no_class;
+    };
+
+    [[nodiscard]] base::result<void> start();
+    [[nodiscard]] thread_cache* find_cache() noexcept {
+        const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+        return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
+    }
+    [[nodiscard]] std::size_t take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out) noexcept;
+    [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_uncached(unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment) noexcept;
+    [[nodiscard]] void* hand_out(std::uint64_t offset, unsigned class_index) noexcept;
+    [[nodiscard]] bool free_rarely(void* block) noexcept;
+    [[nodiscard]] bool free_small(std::uint64_t offset, unsigned class_index) noexcept;
+    void put_away(std::uint64_t offset, unsigned class_index) noexcept;
+    void reclaim() noexcept;
+    [[nodiscard]] base::failure refusal(const void* block) const;
+
+    segment::space_view space_;
+    extent::extent_allocator& extents_;
+    slab_pool pool_;
+    cache_group caches_;
+};
+
+}  // namespace holdfast::slab

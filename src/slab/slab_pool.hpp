@@ -1,0 +1,103 @@
+// The slabs of a heap and who owns them: takes blocks out and puts them back, in batches, for the caches of threads.
+//
+// A bin is one class in one arena: a lock, and the list of its slabs that have free blocks. A slab belongs to the bin
+// that made or loaded it; blocks return to their slab under the lock of its owner, whoever returns them. A slab without
+// a block out goes back to the extents; each bin keeps one, so that a program that frees and allocates one block does
+// not make and unmake a slab each time.
+//
+// After open(), slabs are known by their state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
+// its blocks, loads a slab: reads its live bitmap into a twin. So opening costs one byte and one header a slab.
+//
+// Locks are taken in this order: bin, unclaimed, the extent layer's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "extent/extent.hpp"
+#include "segment/space.hpp"
+#include "slab/size_classes.hpp"
+#include "slab/slab_table.hpp"
+
+namespace holdfast::slab {
+
+inline constexpr unsigned maximum_arenas = 64;
+
+/// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
+class slab_pool {
+public:
+    slab_pool(segment::space_view space, extent::extent_allocator& extents) noexcept
+        : space_(space), extents_(extents) {}
+    slab_pool(const slab_pool&) = delete;
+    slab_pool& operator=(const slab_pool&) = delete;
+    ~slab_pool() = default;
+
+    /// Forgets everything; makes one arena a core. May throw std::bad_alloc.
+    [[nodiscard]] base::result<void> reset();
+    /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined.
+    void record(base::granule found) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+
+    [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
+    [[nodiscard]] const slab_table& table() const noexcept { return table_; }
+    [[nodiscard]] slab_table& table() noexcept { return table_; }
+
+    /// Takes at least one and at most out.size() blocks: of the arena's own slabs, of unloaded ones, of a new one.
+    /// Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    [[nodiscard]] base::result<std::size_t> take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out);
+    /// The same when space has run out: from any slab of any arena. 0 where there is no free block of the class at all.
+    [[nodiscard]] std::size_t take_anywhere(unsigned class_index, std::span<std::uint64_t> out) noexcept;
+    /// Puts blocks that were taken, and are not live, back. The order of the span is changed.
+    void give(unsigned class_index, std::span<std::uint64_t> offsets) noexcept;
+
+    /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
+    void load(base::granule unloaded, unsigned arena) noexcept;
+    /// Gives all slabs without a block out back to the extents, unloaded ones too.
+    void release_empty() noexcept;
+
+private:
+    friend class slab_checker;
+
+    struct alignas(base::cache_line_size) bin {
+        base::mutex mutex;
+        unsigned class_index = 0;
+        unsigned arena = 0;
+        std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks
+        std::uint32_t spare HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the one slab in the list that is empty
+    };
+    /// The slabs of one class that are not loaded yet, found by their state bytes from the cursor on.
+    struct unclaimed {
+        base::mutex mutex;
+        std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
+        std::uint64_t count HF_GUARDED_BY(mutex) = 0;
+    };
+
+    [[nodiscard]] bin& bin_of(unsigned arena, unsigned class_index) const noexcept {
+        return bins_[arena * class_count + class_index];
+    }
+    void link(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] std::size_t take_listed(bin& from, std::span<std::uint64_t> out) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::size_t take_from(bin& from, base::granule slab, std::span<std::uint64_t> out) noexcept
+        HF_REQUIRES(from.mutex);
+    void give_one(bin& owner, std::uint64_t offset) noexcept HF_REQUIRES(owner.mutex);
+    void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
+    void write_header(base::granule slab, const size_class& kind) const noexcept;
+    [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    void load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+
+    segment::space_view space_;
+    extent::extent_allocator& extents_;
+    slab_table table_;
+    unsigned arenas_ = 0;
+    std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
+    std::unique_ptr<bin[]> bins_;
+    std::unique_ptr<unclaimed[]> unclaimed_;
+};
+
+}  // namespace holdfast::slab

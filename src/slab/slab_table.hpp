@@ -1,0 +1,113 @@
+// What DRAM knows of each slab: a state byte a granule, and a volatile twin beside the slab's header and bitmap on
+// media.
+//
+// All three tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. The
+// state byte is what the path of every free reads and hardly anyone writes, so it has a table of its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/units.hpp"
+#include "segment/space.hpp"
+#include "slab/size_classes.hpp"
+
+namespace holdfast::slab {
+
+/// What a granule is to the slab layer.
+namespace slab_state {
+inline constexpr std::uint8_t none = 0;             ///< no slab
+inline constexpr std::uint8_t first_loaded = 1;     ///< + class: a slab whose twin is valid
+inline constexpr std::uint8_t first_unloaded = 64;  ///< + class: a slab found at open whose bitmap nobody has read yet
+inline constexpr std::uint8_t quarantined = 255;  ///< a slab that breaks an invariant: left alone, never allocated from
+
+[[nodiscard]] constexpr std::uint8_t loaded(unsigned class_index) noexcept {
+    return static_cast<std::uint8_t>(first_loaded + class_index);
+}
+[[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index) noexcept {
+    return static_cast<std::uint8_t>(first_unloaded + class_index);
+}
+/// The class of a loaded slab; no_class or above for anything else.
+[[nodiscard]] constexpr unsigned class_if_loaded(std::uint8_t state) noexcept { return state - unsigned{first_loaded}; }
+/// The class of an unloaded slab; no_class or above for anything else.
+[[nodiscard]] constexpr unsigned class_if_unloaded(std::uint8_t state) noexcept {
+    return state - unsigned{first_unloaded};
+}
+/// The class of a slab that is not quarantined; no_class where there is none.
+[[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
+    const unsigned found = class_if_loaded(state) < class_count ? class_if_loaded(state) : class_if_unloaded(state);
+    return found < class_count ? found : no_class;
+}
+}  // namespace slab_state
+static_assert(slab_state::first_loaded + class_count <= slab_state::first_unloaded);
+
+/// Bitmaps of up to so many words (blocks of 48 bytes and more) fit in the twin itself.
+inline constexpr std::size_t twin_words = 22;
+
+/// Valid while the slab is loaded. Guarded by the lock of the bin (class and arena) that owns the slab; `arena` is
+/// fixed while a block is out.
+struct alignas(base::cache_line_size) slab_twin {
+    std::uint32_t next;        ///< in the owner's list of slabs with free blocks: granule + 1, 0 at the end
+    std::uint32_t previous;    ///< the same, toward the head
+    std::uint16_t free_count;  ///< blocks neither live nor in a thread's cache
+    std::uint8_t first_word;   ///< no free block in the words of `taken` before this one
+    std::uint8_t arena;        ///< the owner
+    std::uint8_t listed;       ///< 1: in the owner's list
+    std::array<std::uint64_t, twin_words> taken;  ///< bit set: the block is out: live, or in a thread's cache
+};
+static_assert(sizeof(slab_twin) == 192);
+
+/// Thread safety: states and live bitmaps are atomic; twins are guarded as they say.
+class slab_table {
+public:
+    [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
+        granules_ = space.reservation() / base::granule_size;
+        HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
+        HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
+        HF_TRY_ASSIGN(large_, base::sparse_table<large_bitmap>::create(granules_, "bitmaps of slabs"));
+        live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
+        live_stride_ = static_cast<std::uint64_t>(space.metadata_of(1) - space.metadata_of(0));
+        granule_mask_ = space.shape().granules() - 1;
+        segment_shift_ = static_cast<unsigned>(std::countr_zero(space.shape().granules()));
+        return {};
+    }
+
+    /// Granules of the reservation.
+    [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
+
+    [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
+        return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
+    }
+    void set_state(base::granule of, std::uint8_t state) const noexcept {
+        std::atomic_ref<std::uint8_t>(states_[of.value]).store(state, std::memory_order_release);
+    }
+    [[nodiscard]] slab_twin& twin(base::granule of) const noexcept { return twins_[of.value]; }
+    [[nodiscard]] std::span<std::uint64_t> taken(base::granule of, const size_class& kind) const noexcept {
+        const std::size_t words = words_of(kind);
+        return {words <= twin_words ? twins_[of.value].taken.data() : large_[of.value].data(), words};
+    }
+    /// One word of the live bitmap on media: bit set iff the user holds the block.
+    [[nodiscard]] std::atomic_ref<std::uint64_t> live_word(base::granule of, std::size_t word) const noexcept {
+        std::byte* const bitmap =
+            live_ + (of.value >> segment_shift_) * live_stride_ + (of.value & granule_mask_) * segment::bitmap_size;
+        return std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t*>(bitmap)[word]);
+    }
+
+private:
+    using large_bitmap = std::array<std::uint64_t, bitmap_words>;
+
+    std::byte* live_ = nullptr;
+    std::uint64_t live_stride_ = 0;
+    std::uint64_t granule_mask_ = 0;
+    std::uint64_t granules_ = 0;
+    unsigned segment_shift_ = 0;
+    base::sparse_table<std::uint8_t> states_;
+    base::sparse_table<slab_twin> twins_;
+    base::sparse_table<large_bitmap> large_;
+};
+
+}  // namespace holdfast::slab

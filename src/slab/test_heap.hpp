@@ -1,0 +1,58 @@
+// For tests of slab: a heap on anonymous memory that can be closed and opened again.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "extent/extent.hpp"
+#include "extent/fake_space.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::slab {
+
+class test_heap {
+public:
+    template <class... Arguments>
+    explicit test_heap(Arguments... of_space) : space_(of_space...) {
+        if (!space_.grow({512})) {
+            throw std::runtime_error("no first region");
+        }
+        make();
+        if (const auto formatted = blocks_->format(); !formatted) {
+            throw std::runtime_error(formatted.error().message());
+        }
+    }
+
+    /// New allocators on the same memory, as after a commit and a crash.
+    [[nodiscard]] base::result<void> reopen() {
+        make();
+        return blocks_->open(space_.frontier());
+    }
+
+    [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
+    [[nodiscard]] extent::extent_allocator& extents() noexcept { return *extents_; }
+    [[nodiscard]] extent::fake_space& space() noexcept { return space_; }
+    [[nodiscard]] std::vector<std::string> problems() const {
+        std::vector<std::string> found;
+        blocks_->check(found);
+        return found;
+    }
+    [[nodiscard]] base::granule granule_of(const void* block) const noexcept {
+        return base::granule_of(space_.view().offset(block));
+    }
+
+private:
+    void make() {
+        blocks_.reset();
+        extents_ = std::make_unique<extent::extent_allocator>(space_.view(), space_);
+        blocks_ = std::make_unique<block_allocator>(space_.view(), *extents_);
+    }
+
+    extent::fake_space space_;
+    std::unique_ptr<extent::extent_allocator> extents_;
+    std::unique_ptr<block_allocator> blocks_;
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,133 @@
+#include "slab/thread_cache.hpp"
+
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace holdfast::slab {
+
+constinit thread_local cache_slots this_thread_slots{};
+
+namespace {
+
+/// Guards the list of caches of every group and the `heap` of every cache. Taken before all locks of a pool.
+constinit base::mutex registry_mutex;
+constinit std::atomic<std::uint64_t> last_instance{0};
+
+void reset(thread_cache& cache) noexcept {
+    for (unsigned i = 0; i < class_count; ++i) {
+        cache.classes[i].count = 0;
+        cache.classes[i].capacity = cache_capacity(size_classes[i]);
+    }
+}
+
+void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
+    reset(cache);
+    cache.arena = heap.next_arena++ % heap.pool->arenas();
+    cache.heap = &heap;
+    cache.next_of_heap = heap.first;
+    heap.first = &cache;
+}
+
+void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
+    if (cache.heap == nullptr) {
+        return;
+    }
+    cache.give_back_all(*cache.heap->pool);
+    thread_cache** link = &cache.heap->first;
+    while (*link != &cache) {
+        link = &(*link)->next_of_heap;
+    }
+    *link = cache.next_of_heap;
+    cache.heap = nullptr;
+}
+
+/// What a thread owns: its caches, attached or waiting for another heap, and its last failure.
+struct thread_state {
+    std::vector<std::unique_ptr<thread_cache>> caches;
+    base::failure last_failure;
+
+    thread_state() = default;
+    thread_state(const thread_state&) = delete;
+    thread_state& operator=(const thread_state&) = delete;
+    ~thread_state() {
+        this_thread_slots = {};
+        this_thread_slots.ended = true;
+        const base::scoped_lock lock(registry_mutex);
+        for (const auto& cache : caches) {
+            end(*cache);
+        }
+    }
+};
+
+/// Null while the thread ends. Not to be called from the path that finds its cache in a slot.
+thread_state* this_thread() noexcept {
+    if (this_thread_slots.ended) {
+        return nullptr;
+    }
+    static thread_local thread_state state;
+    return &state;
+}
+
+}  // namespace
+
+void thread_cache::give_back_half(slab_pool& to, unsigned class_index) noexcept {
+    cached_blocks& blocks = classes[class_index];
+    const std::uint32_t given = (blocks.count + 1) / 2;
+    to.give(class_index, std::span(blocks.offsets).first(given));
+    std::copy(blocks.offsets.begin() + given, blocks.offsets.begin() + blocks.count, blocks.offsets.begin());
+    blocks.count -= given;
+}
+
+void thread_cache::give_back_all(slab_pool& to) noexcept {
+    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+        cached_blocks& blocks = classes[class_index];
+        to.give(class_index, std::span(blocks.offsets).first(blocks.count));
+        blocks.count = 0;
+    }
+}
+
+std::uint64_t thread_cache_registry::new_instance() noexcept {
+    return last_instance.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
+    thread_state* const mine = this_thread();
+    if (mine == nullptr || heap.pool == nullptr) {
+        return nullptr;
+    }
+    const base::scoped_lock lock(registry_mutex);
+    const auto find = [mine](const cache_group* wanted) -> thread_cache* {
+        const auto found = std::ranges::find_if(mine->caches, [&](const auto& cache) { return cache->heap == wanted; });
+        return found == mine->caches.end() ? nullptr : found->get();
+    };
+    thread_cache* cache = find(&heap);
+    if (cache == nullptr) {
+        cache = find(nullptr);
+        try {
+            if (cache == nullptr) {
+                cache = mine->caches.emplace_back(std::make_unique<thread_cache>()).get();
+            }
+        } catch (const std::bad_alloc&) {
+            return nullptr;
+        }
+        attach_to(*cache, heap);
+    }
+    this_thread_slots.slots[heap.instance % cache_slot_count] = {heap.instance, cache};
+    return cache;
+}
+
+void thread_cache_registry::detach_all(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
+        cache->heap = nullptr;
+    }
+    heap.first = nullptr;
+}
+
+base::failure* this_thread_failure() noexcept {
+    thread_state* const mine = this_thread();
+    return mine == nullptr ? nullptr : &mine->last_failure;
+}
+
+}  // namespace holdfast::slab
