@@ -92,8 +92,12 @@ void throw_allocation_failure(const base::failure& what) {
     throw bad_alloc(what.message());
 }
 
-void report_failure(const base::failure& what) noexcept {
+void report_failure(const base::failure& what, const std::string& path) noexcept {
     try {
+        base::failure whole = what;
+        if (whole.path.empty()) {
+            whole.path = path;
+        }
         error_handler handler;
         {
             handler_slot& current = slot();
@@ -101,9 +105,9 @@ void report_failure(const base::failure& what) noexcept {
             handler = current.handler;
         }
         if (handler) {
-            handler(make_error(what));
+            handler(make_error(whole));
         } else {
-            std::fprintf(stderr, "holdfast: %s\n", what.message().c_str());
+            std::fprintf(stderr, "holdfast: %s\n", whole.message().c_str());
         }
     } catch (...) {
         // A handler that throws, or no memory for the message: there is nobody left to tell.

@@ -15,7 +15,8 @@ namespace holdfast {
 [[noreturn]] void throw_failure(const base::failure& what);
 [[noreturn]] void throw_allocation_failure(const base::failure& what);
 /// Hands the failure to the error handler (set_error_handler).
-void report_failure(const base::failure& what) noexcept;
+/// `path` is filled in where the failure has none.
+void report_failure(const base::failure& what, const std::string& path = {}) noexcept;
 
 /// The value, or the failure as an exception.
 template <class T>

@@ -22,6 +22,17 @@ failure no_heap(std::uint64_t key) {
                    0};
 }
 
+/// In a function of its own, and noexcept: the words may need memory that is not there.
+void report_no_heap(std::uint64_t key) noexcept {
+    try {
+        report_failure(no_heap(key));
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::not_found;
+        report_failure(what);
+    }
+}
+
 heap::object_kind kind_of(instance_kind kind) noexcept { return static_cast<heap::object_kind>(kind); }
 
 /// What find and construct look up: a unique object goes by its type.
@@ -68,11 +79,11 @@ void deallocate(std::uint64_t heap_key, void* address) noexcept {
     }
     heap::engine* const engine = heap::find_engine(heap_key);
     if (engine == nullptr) [[unlikely]] {
-        report_failure(no_heap(heap_key));
+        report_no_heap(heap_key);
         return;
     }
-    if (auto freed = engine->deallocate(address); !freed) [[unlikely]] {
-        report_failure(freed.error());
+    if (!engine->try_deallocate(address)) [[unlikely]] {
+        report_failure(heap::engine::last_failure(), engine->files().paths().directory());
     }
 }
 
