@@ -36,7 +36,7 @@ base::result<void> check_durability(durability_kind asked, const std::string& pa
 engine::engine(std::unique_ptr<segment::heap_files> files)
     : files_(std::move(files)),
       extents_(files_->view(), *files_),
-      blocks_(files_->view(), extents_),
+      blocks_(files_->view(), extents_, files_.get()),
       objects_(*files_),
       owner_(::getpid()) {}
 
@@ -142,6 +142,7 @@ bool engine::all_free() { return blocks_.all_free(); }
 
 base::result<engine_statistics> engine::statistics() {
     engine_statistics numbers;
+    HF_TRY(files_->admit_all());
     HF_TRY_ASSIGN(numbers.files, files_->statistics());
     numbers.reservation = files_->view().reservation();
     numbers.user_bytes = base::to_bytes(files_->frontier());
@@ -157,6 +158,10 @@ base::result<engine_statistics> engine::statistics() {
 
 std::vector<std::string> engine::check(bool pages) {
     std::vector<std::string> problems;
+    if (auto admitted = files_->admit_all(); !admitted) {
+        problems.push_back("SEG-3: " + admitted.error().message());
+        return problems;  // what the bitmaps say is not worth checking
+    }
     blocks_.check(problems);
     objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {
         if (offset >= base::to_bytes(files_->frontier())) {

@@ -63,8 +63,8 @@ public:
         return blocks_.allocate(bytes, alignment);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept;
-    /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more. For paths that
-    /// cannot afford a result.
+    /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more.
+    /// For paths that cannot afford a result.
     [[nodiscard]] bool try_deallocate(void* address) noexcept { return blocks_.try_free(address); }
     /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
     base::result<void> deallocate(void* address);

@@ -307,7 +307,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     if (state.overlay) {
         HF_TRY(files->apply_overlay(*state.overlay));
     }
-    HF_TRY(files->verify_metadata());
+    HF_TRY(files->verify_tables());
     if (mode == access_mode::read_write) {
         HF_TRY(files->remove_leftovers());
         HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/thread_annotations.hpp"
 #include "persist/domain.hpp"
 #include "segment/address_range.hpp"
 #include "segment/dirty_pages.hpp"
@@ -60,7 +61,7 @@ struct file_statistics {
     std::uint64_t segments = 0;
 };
 
-class heap_files final : public space_growth {
+class heap_files final : public space_growth, public bitmap_guard {
 public:
     /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the
     /// first commit() on; abandon() (or the destructor before it) removes what was made.
@@ -83,6 +84,11 @@ public:
     // space_growth
     [[nodiscard]] base::pages frontier() const noexcept override { return frontier_; }
     base::result<base::pages> grow(base::pages wanted) override;
+
+    // bitmap_guard
+    base::result<void> admit(base::granule position) override;
+    /// Verifies all live bitmaps that nobody has used yet.
+    base::result<void> admit_all();
 
     /// The objects file as mapped: [begin, begin + objects_size()).
     [[nodiscard]] std::byte* objects() const noexcept { return objects_; }
@@ -116,7 +122,8 @@ private:
     base::result<void> map_committed_segment(std::uint64_t index, std::uint64_t from_page);
     base::result<void> map_committed_objects(std::uint64_t from);
     base::result<void> apply_overlay(const journal_content& journal);
-    base::result<void> verify_metadata();
+    base::result<void> verify_tables();
+    base::result<void> verify_mapped_page(std::uint64_t segment, std::uint64_t metadata_page) const;
     base::result<void> remove_leftovers();
     base::result<void> mark_running();
     base::result<void> reserve_on_disk(base::pages from, base::pages to);
@@ -151,6 +158,9 @@ private:
     bool rolled_forward_ = false;
     bool born_ = false;              ///< the heap has its superblock on media
     bool recovery_counted_ = false;  ///< a commit has counted the recovery
+    base::mutex admitted_mutex_;
+    std::vector<bool> admitted_
+        HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments that were committed at open
     std::vector<base::failure> warnings_;
     base::failure poison_;
 };

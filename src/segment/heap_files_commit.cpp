@@ -8,7 +8,6 @@
 
 #include "segment/commit_builder.hpp"
 #include "segment/heap_files.hpp"
-#include "segment/page_sums.hpp"
 #include "segment/superblock.hpp"
 
 namespace holdfast::segment {
@@ -143,50 +142,6 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
 base::result<void> heap_files::void_journal() {
     HF_TRY_ASSIGN(auto journal, storage_.open(paths_.journal(), access_mode::read_write));
     return write_void_journal(*journal, superblock_);
-}
-
-/// SEG-3: the metadata tables below the frontier match their checksums. At every open: the layers above trust them.
-base::result<void> heap_files::verify_metadata() {
-    const geometry& shape = view_.shape();
-    const std::uint64_t metadata_pages = shape.checksums_at() / page_size;
-    for (std::uint64_t segment = 0; segment < segment_count(frontier_); ++segment) {
-        const std::byte* const metadata = view_.metadata_of(segment);
-        const auto page_of_sums = [&](std::uint64_t index) {
-            return std::span(
-                reinterpret_cast<const std::uint32_t*>(metadata + shape.checksums_at() + index * page_size),
-                checksums_per_page + 1);
-        };
-        std::uint64_t checked_page = shape.checksum_pages();
-        for (std::uint64_t i = 0; i < metadata_pages; ++i) {
-            const sum_place place = place_of_sum(shape.pages() + i);
-            const auto sums = page_of_sums(place.checksum_page);
-            if (place.checksum_page != checked_page && sums.back() != 0 && sums.back() != own_sum(sums)) {
-                return failure{failure_code::corrupt,
-                               paths_.segment(segment),
-                               fmt::format("checksum of checksum page {}", place.checksum_page),
-                               fmt::format("{:#x}", own_sum(sums)),
-                               fmt::format("{:#x}", sums.back()),
-                               "SEG-3: metadata was damaged",
-                               0};
-            }
-            checked_page = place.checksum_page;
-            const std::uint32_t expected = sums[place.entry];
-            if (expected == 0) {
-                continue;
-            }
-            const std::uint32_t found = base::page_checksum({metadata + i * page_size, page_size});
-            if (found != expected) {
-                return failure{failure_code::corrupt,
-                               paths_.segment(segment),
-                               fmt::format("checksum of page {}", shape.pages() + i),
-                               fmt::format("{:#x}", found),
-                               fmt::format("{:#x}", expected),
-                               "SEG-3: metadata was damaged",
-                               0};
-            }
-        }
-    }
-    return {};
 }
 
 }  // namespace holdfast::segment

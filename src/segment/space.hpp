@@ -92,4 +92,17 @@ public:
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 };
 
+/// Vouches for live bitmaps. An open verifies page entries and slab headers, which it reads anyway; the bitmaps, ten
+/// times as large, are verified page by page when they are first used. Implemented by segment::heap_files. Thread-safe.
+class bitmap_guard {
+public:
+    bitmap_guard() = default;
+    bitmap_guard(const bitmap_guard&) = delete;
+    bitmap_guard& operator=(const bitmap_guard&) = delete;
+    virtual ~bitmap_guard() = default;
+
+    /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it is not what was committed.
+    virtual base::result<void> admit(base::granule position) = 0;
+};
+
 }  // namespace holdfast::segment

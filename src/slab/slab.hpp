@@ -49,9 +49,11 @@ struct block_statistics {
 /// once.
 class block_allocator {
 public:
-    /// `extents` is opened by this object, and lives longer.
-    block_allocator(segment::space_view space, extent::extent_allocator& extents) noexcept
-        : space_(space), extents_(extents), pool_(space, extents) {}
+    /// `extents` is opened by this object, and lives longer; so does `guard`, which vouches for bitmaps before they are
+    /// used.
+    block_allocator(segment::space_view space, extent::extent_allocator& extents,
+                    segment::bitmap_guard* guard = nullptr) noexcept
+        : space_(space), extents_(extents), pool_(space, extents, guard) {}
     block_allocator(const block_allocator&) = delete;
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }

@@ -6,6 +6,8 @@
 #include <new>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "slab/slab_check.hpp"
 
 namespace holdfast::slab {
@@ -168,7 +170,9 @@ void slab_pool::give_one(bin& owner, std::uint64_t offset) noexcept {
     const std::uint32_t index = block_index(kind, offset % base::granule_size);
     const std::uint64_t mask = std::uint64_t{1} << (index % 64);
     std::uint64_t& taken_word = table_.taken(slab, kind)[index / 64];
-    HF_ASSERT((taken_word & mask) != 0);
+    if ((taken_word & mask) == 0) {
+        return;  // a live bit that was not ours was freed: something wrote over the bitmap; SLAB-5 names it
+    }
     taken_word &= ~mask;
     twin.first_word = std::min(twin.first_word, static_cast<std::uint8_t>(index / 64));
     if (twin.free_count++ == 0) {
@@ -200,6 +204,15 @@ void slab_pool::release(bin& owner, granule slab) noexcept {
     }
 }
 
+/// Whether the slab's bitmap is what was committed.
+bool slab_pool::admitted(granule slab) const noexcept {
+    try {
+        return guard_ == nullptr || guard_->admit(slab).ok();
+    } catch (const std::bad_alloc&) {  // while a failure was worded
+        return false;
+    }
+}
+
 void slab_pool::write_header(granule slab, const size_class& kind) const noexcept {
     const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, {}};
     segment::slab_header_on_media& header = space_.slab_header(slab);
@@ -217,10 +230,25 @@ void slab_pool::write_header(granule slab, const size_class& kind) const noexcep
 base::result<void> slab_pool::create(bin& owner) {
     const size_class& kind = size_classes[owner.class_index];
     constexpr base::pages size{base::pages_per_granule};
+    bool sound = true;
     HF_TRY_ASSIGN(const base::pages page,
-                  extents_.allocate(size, size, segment::extent_kind::slab,
-                                    [&](base::pages at) { write_header(base::granule_of(at), kind); }));
+                  extents_.allocate(size, size, segment::extent_kind::slab, [&](base::pages at) {
+                      sound = admitted(base::granule_of(at));
+                      if (sound) {
+                          write_header(base::granule_of(at), kind);
+                      }
+                  }));
     const granule slab = base::granule_of(page);
+    if (!sound) {
+        table_.set_state(slab, slab_state::quarantined);
+        return base::failure{base::failure_code::corrupt,
+                             {},
+                             "live bitmap",
+                             fmt::format("damage in granule {}", slab.value),
+                             "what was committed",
+                             "holdfast check names the page",
+                             0};
+    }
     slab_twin& twin = table_.twin(slab);
     twin.free_count = kind.block_count;
     twin.first_word = 0;
@@ -269,7 +297,7 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
 
 void slab_pool::load_into(bin& owner, granule slab) noexcept {
     const size_class& kind = size_classes[owner.class_index];
-    if (!has_clean_bitmap(table_, slab, &kind)) {
+    if (!admitted(slab) || !has_clean_bitmap(table_, slab, &kind)) {
         table_.set_state(slab, slab_state::quarantined);
         return;
     }

@@ -30,8 +30,9 @@ inline constexpr unsigned maximum_arenas = 64;
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
 class slab_pool {
 public:
-    slab_pool(segment::space_view space, extent::extent_allocator& extents) noexcept
-        : space_(space), extents_(extents) {}
+    /// `guard`, where there is one, vouches for the bitmaps of slabs that were there before.
+    slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_guard* guard) noexcept
+        : space_(space), extents_(extents), guard_(guard) {}
     slab_pool(const slab_pool&) = delete;
     slab_pool& operator=(const slab_pool&) = delete;
     ~slab_pool() = default;
@@ -87,12 +88,14 @@ private:
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
+    [[nodiscard]] bool admitted(base::granule slab) const noexcept;
     void write_header(base::granule slab, const size_class& kind) const noexcept;
     [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
     void load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
 
     segment::space_view space_;
     extent::extent_allocator& extents_;
+    segment::bitmap_guard* guard_;
     slab_table table_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
