@@ -1,0 +1,37 @@
+// What a number means nothing without: machine, kernel, file system, build, commit.
+#pragma once
+
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+namespace bench {
+
+/// Machine, cores, memory, kernel, the file system of `directory` (by statfs), build, and the commit id: of the
+/// environment variable HOLDFAST_COMMIT, else as git described the tree when it was configured.
+[[nodiscard]] nlohmann::ordered_json describe_environment(const std::filesystem::path& directory);
+
+/// Writes everything back and empties the kernel's caches of files; false where we may not.
+[[nodiscard]] bool drop_caches();
+
+/// fdatasync. Throws std::system_error.
+void sync_file(const std::filesystem::path& file);
+
+/// A directory of its own inside `parent`, removed with all it contains by the destructor.
+class workplace {
+public:
+    /// Throws std::system_error.
+    explicit workplace(const std::filesystem::path& parent);
+    workplace(const workplace&) = delete;
+    workplace& operator=(const workplace&) = delete;
+    ~workplace();
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+/// Bytes that the file system charges for a file or for all files in a directory.
+[[nodiscard]] std::uint64_t charged_bytes(const std::filesystem::path& path);
+
+}  // namespace bench
