@@ -1,0 +1,27 @@
+// The commands of the program `holdfast`. All of them open a heap read-only: nothing on media ever changes.
+//
+// Each prints its answer to standard output, as text for people or as one JSON object, and returns the exit status.
+// What stops a command is thrown (holdfast::error) and printed by main() with its full message.
+#pragma once
+
+#include <string>
+
+namespace holdfast_cli {
+
+inline constexpr int exit_sound = 0;
+inline constexpr int exit_problems = 1;  ///< `check` alone: the heap breaks an invariant
+inline constexpr int exit_failed = 2;    ///< the command could not do its work
+
+struct arguments {
+    std::string heap;   ///< the directory
+    bool json = false;  ///< one JSON object instead of text
+};
+
+/// Identity, sizes, objects, last commit. A heap that a writer has open is described by its superblock alone.
+int info(const arguments& given);
+/// The named, unique and anonymous objects.
+int list(const arguments& given);
+/// Every invariant; `pages`: every committed page is read and compared with its checksum, too.
+int check(const arguments& given, bool pages);
+
+}  // namespace holdfast_cli

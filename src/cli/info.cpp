@@ -1,0 +1,132 @@
+#include <string_view>
+
+#include <fmt/format.h>
+#include <holdfast/manager.hpp>
+
+#include "commands.hpp"
+#include "output.hpp"
+
+namespace holdfast_cli {
+
+namespace {
+
+std::string_view name_of(holdfast::durability durability) {
+    switch (durability) {
+        case holdfast::durability::commit: return "commit";
+        case holdfast::durability::collect: return "collect";
+        case holdfast::durability::atomic: return "atomic";
+    }
+    return "unknown";
+}
+
+/// What the heap was doing when it was last heard of.
+std::string_view state_of(const holdfast::heap_statistics& numbers) {
+    if (!numbers.recovered) {
+        return "clean";
+    }
+    return numbers.rolled_forward ? "crashed, a commit waits in the journal" : "crashed";
+}
+
+json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& numbers) {
+    json object;
+    object["path"] = heap.path();
+    object["uuid"] = heap.get_uuid();
+    object["format_version"] = heap.get_version();
+    object["description"] = heap.get_description();
+    object["open"] = false;
+    object["domain"] = heap.domain();
+    object["durability"] = name_of(heap.durability());
+    object["state"] = numbers.recovered ? "crashed" : "clean";
+    object["journal_pending"] = numbers.rolled_forward;
+    object["recoveries"] = numbers.recoveries;
+    object["created"] = time_text(numbers.created_ns);
+    object["created_ns"] = numbers.created_ns;
+    object["last_commit"] = {{"number", numbers.commit_sequence},
+                             {"time", time_text(numbers.last_commit_ns)},
+                             {"time_ns", numbers.last_commit_ns}};
+    object["bytes"] = {{"apparent", numbers.apparent_bytes},
+                       {"on_disk", numbers.charged_bytes},
+                       {"user", numbers.user_bytes},
+                       {"allocated", numbers.allocated_bytes},
+                       {"free", numbers.free_bytes},
+                       {"largest_free_block", numbers.largest_free_block},
+                       {"reserved_addresses", numbers.reserved_address_space}};
+    object["allocated_blocks"] = numbers.allocated_blocks;
+    object["segments"] = numbers.segments;
+    object["slabs"] = numbers.slabs;
+    object["extents"] = numbers.extents;
+    object["objects"] = {
+        {"named", numbers.named_objects}, {"unique", numbers.unique_objects}, {"anonymous", numbers.anonymous_objects}};
+    return object;
+}
+
+void line(std::string_view label, std::string_view value) { fmt::print("{:<20}{}\n", label, value); }
+
+void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& numbers) {
+    line("heap", printable(heap.path()));
+    if (const std::string description = heap.get_description(); !description.empty()) {
+        line("description", printable(description));
+    }
+    line("uuid", heap.get_uuid());
+    line("format version", heap.get_version());
+    line("domain", heap.domain());
+    line("durability", name_of(heap.durability()));
+    line("state", state_of(numbers));
+    line("created", time_text(numbers.created_ns));
+    line("last commit", fmt::format("number {}, {}", numbers.commit_sequence, time_text(numbers.last_commit_ns)));
+    line("recoveries", fmt::format("{}", numbers.recoveries));
+    line("files, apparent", size_text(numbers.apparent_bytes));
+    line("files, on disk", size_text(numbers.charged_bytes));
+    line("user space", fmt::format("{} in {} segment{}", size_text(numbers.user_bytes), numbers.segments,
+                                   numbers.segments == 1 ? "" : "s"));
+    line("allocated", fmt::format("{} in {} block{} ({} slabs, {} extents)", size_text(numbers.allocated_bytes),
+                                  numbers.allocated_blocks, numbers.allocated_blocks == 1 ? "" : "s", numbers.slabs,
+                                  numbers.extents));
+    line("free", size_text(numbers.free_bytes));
+    line("largest free block", size_text(numbers.largest_free_block));
+    line("objects", fmt::format("{} named, {} unique, {} anonymous", numbers.named_objects, numbers.unique_objects,
+                                numbers.anonymous_objects));
+}
+
+/// A writer has the heap: its superblock still says who it is.
+int describe_open_heap(const arguments& given, const holdfast::error& locked) {
+    const std::string uuid = holdfast::manager::get_uuid(given.heap);
+    const std::string version = holdfast::manager::get_version(given.heap);
+    if (given.json) {
+        json object;
+        object["path"] = given.heap;
+        object["uuid"] = uuid;
+        object["format_version"] = version;
+        object["open"] = true;
+        object["holder"] = locked.found();
+        print(object);
+    } else {
+        line("heap", printable(given.heap));
+        line("uuid", uuid);
+        line("format version", version);
+        line("state", fmt::format("open: {}", locked.found()));
+    }
+    return exit_sound;
+}
+
+}  // namespace
+
+int info(const arguments& given) {
+    try {
+        const holdfast::manager heap(holdfast::open_read_only, given.heap);
+        const holdfast::heap_statistics numbers = heap.statistics();
+        if (given.json) {
+            print(as_json(heap, numbers));
+        } else {
+            print_text(heap, numbers);
+        }
+        return exit_sound;
+    } catch (const holdfast::error& what) {
+        if (what.reason() == holdfast::errc::locked) {
+            return describe_open_heap(given, what);
+        }
+        throw;
+    }
+}
+
+}  // namespace holdfast_cli

@@ -1,0 +1,76 @@
+// holdfast: looks into a heap from outside.
+//
+// Exit status: 0; 1 where `check` found problems; 2 where a command could not do its work (also: wrong arguments).
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <holdfast/error.hpp>
+
+#include "commands.hpp"
+#include "output.hpp"
+
+namespace {
+
+using holdfast_cli::arguments;
+
+CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
+    CLI::App* const command = program.add_subcommand(name, summary);
+    command->add_option("HEAP", given.heap, "The heap's directory")->required();
+    command->add_flag("--json", given.json, "Print one JSON object");
+    return command;
+}
+
+int run(int argc, char** argv, arguments& given) {
+    CLI::App program("Holdfast: a persistent heap. Looks into one, and never changes it.", "holdfast");
+    program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
+    program.require_subcommand(1);
+    program.footer("Exit status: 0; 1 where check found problems; 2 where the work could not be done.");
+    const CLI::App* const info =
+        add_command(program, "info", "Identity, domain, sizes, last commit, number of objects", given);
+    const CLI::App* const list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
+    CLI::App* const check = add_command(program, "check", "Check every invariant of the heap", given);
+    bool quick = false;
+    bool pages = false;
+    CLI::Option* const pages_option =
+        check->add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
+    check->add_flag("--quick", quick, "Leave the pages out")->excludes(pages_option);
+    try {
+        program.parse(argc, argv);
+    } catch (const CLI::ParseError& what) {
+        return program.exit(what) == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
+    }
+    if (info->parsed()) {
+        return holdfast_cli::info(given);
+    }
+    return list->parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
+}
+
+/// An answer that did not reach its reader is no answer.
+int finish(int status) {
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+        std::fputs("holdfast: cannot write to standard output\n", stderr);
+        return holdfast_cli::exit_failed;
+    }
+    return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    arguments given;
+    try {
+        return finish(run(argc, argv, given));
+    } catch (const holdfast::error& what) {
+        if (given.json) {
+            holdfast_cli::print({{"path", given.heap}, {"error", holdfast_cli::describe(what)}});
+        }
+        std::fflush(stdout);
+        fmt::print(stderr, "holdfast: {}\n", what.what());
+    } catch (const std::exception& what) {
+        std::fflush(stdout);
+        fmt::print(stderr, "holdfast: {}\n", what.what());
+    }
+    return holdfast_cli::exit_failed;
+}

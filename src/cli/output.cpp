@@ -1,0 +1,84 @@
+#include "output.hpp"
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace holdfast_cli {
+
+std::string size_text(std::uint64_t bytes) {
+    static constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        return fmt::format("{} B", bytes);
+    }
+    auto scaled = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (scaled >= 1024 && unit + 1 < units.size()) {
+        scaled /= 1024;
+        ++unit;
+    }
+    return fmt::format("{} B ({:.1f} {})", bytes, scaled, units.at(unit));
+}
+
+std::string time_text(std::int64_t nanoseconds_since_1970) {
+    if (nanoseconds_since_1970 == 0) {
+        return "never";
+    }
+    constexpr std::int64_t second = 1'000'000'000;
+    std::int64_t fraction = nanoseconds_since_1970 % second;
+    auto seconds = static_cast<std::time_t>(nanoseconds_since_1970 / second);
+    if (fraction < 0) {
+        fraction += second;
+        --seconds;
+    }
+    std::tm fields{};
+    if (::gmtime_r(&seconds, &fields) == nullptr) {
+        return fmt::format("{} ns since 1970", nanoseconds_since_1970);
+    }
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", fields.tm_year + 1900, fields.tm_mon + 1,
+                       fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec, fraction);
+}
+
+json describe(const holdfast::error& what) {
+    json object;
+    object["code"] = what.code().message();
+    object["message"] = what.what();
+    const auto add = [&object](const char* key, const std::string& value) {
+        if (!value.empty()) {
+            object[key] = value;
+        }
+    };
+    add("path", what.path());
+    add("field", what.field());
+    add("found", what.found());
+    add("expected", what.expected());
+    add("hint", what.hint());
+    if (what.os_error() != 0) {
+        object["errno"] = what.os_error();
+    }
+    return object;
+}
+
+void print(const json& object) {
+    const std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fputc('\n', stdout);
+}
+
+std::string printable(const std::string& text) {
+    std::string shown;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < 0x20 || byte == 0x7f) {
+            shown += fmt::format("\\x{:02x}", byte);
+        } else {
+            shown += c;
+        }
+    }
+    return shown;
+}
+
+}  // namespace holdfast_cli

@@ -1,0 +1,291 @@
+// The program `holdfast`: what it prints, as text and as JSON, and its exit status, for sound and damaged heaps.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/containers.hpp>
+#include <holdfast/manager.hpp>
+
+#include "program.hpp"
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::support {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct point {
+    double x;
+    double y;
+};
+
+class cli : public ::testing::Test {
+protected:
+    [[nodiscard]] const std::string& heap() const { return heap_; }
+
+    /// Runs a command on the heap, and shows that it changed nothing.
+    [[nodiscard]] answer run(std::vector<std::string> arguments) const {
+        const auto before = files_under(heap_);
+        arguments.insert(arguments.begin() + 1, heap_);
+        answer given = run_holdfast(arguments);
+        EXPECT_EQ(files_under(heap_), before) << arguments.front() << " changed the heap";
+        return given;
+    }
+
+    scratch_directory scratch_;
+    std::string heap_ = scratch_ / "test.hf";
+};
+
+void make_described_heap(const std::string& path) {
+    manager heap(create_only, path, small_segments());
+    static_cast<void>(heap.construct<point>("origin")(point{0, 0}));
+    const auto* const points = heap.construct<point>("points")[7](point{1, 2});
+    heap.set_instance_description(points, "seven of them");
+    static_cast<void>(heap.construct<int>(unique_instance)(1));
+    static_cast<void>(heap.construct<double>(anonymous_instance)(1.5));
+    heap.set_description("a heap of points");
+    heap.close(true);
+}
+
+TEST_F(cli, version_and_help_succeed) {
+    const answer version = run_holdfast({"--version"});
+    EXPECT_EQ(version.status, 0);
+    EXPECT_THAT(version.out, MatchesRegex("holdfast [0-9]+\\.[0-9]+\\.[0-9]+, heap format 1\n"));
+    const answer help = run_holdfast({"--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("ls"), HasSubstr("check"), HasSubstr("Exit status")));
+}
+
+TEST_F(cli, wrong_arguments_exit_with_2_and_say_what_is_wrong) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {}, {"melt"}, {"info"}, {"check", "x", "--pages", "--quick"}, {"ls", "x", "--all"}}) {
+        const answer given = run_holdfast(arguments);
+        EXPECT_EQ(given.status, 2);
+        EXPECT_THAT(given.err, Not(IsEmpty()));
+        EXPECT_THAT(given.out, IsEmpty());
+    }
+}
+
+TEST_F(cli, info_says_what_the_heap_is_and_holds) {
+    make_described_heap(heap());
+    const answer given = run({"info"});
+    EXPECT_EQ(given.status, 0) << given.err;
+    for (const char* line :
+         {"heap  ", "description         a heap of points\n", "uuid  ", "format version      1\n",
+          "domain              page-cache\n", "durability          commit\n", "state               clean\n",
+          "created  ", "last commit         number 2, 20", "recoveries          0\n", "files, apparent  ",
+          "files, on disk  ", "user space          2097152 B (2.0 MiB) in 1 segment\n", "allocated  ", "free  ",
+          "largest free block  ", "objects             2 named, 1 unique, 1 anonymous\n"}) {
+        EXPECT_THAT(given.out, HasSubstr(line));
+    }
+}
+
+TEST_F(cli, info_as_json_has_every_number) {
+    make_described_heap(heap());
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["path"], heap());
+    EXPECT_EQ(info["uuid"], manager::get_uuid(heap()));
+    EXPECT_EQ(info["format_version"], "1");
+    EXPECT_EQ(info["description"], "a heap of points");
+    EXPECT_EQ(info["open"], false);
+    EXPECT_EQ(info["domain"], "page-cache");
+    EXPECT_EQ(info["durability"], "commit");
+    EXPECT_EQ(info["state"], "clean");
+    EXPECT_EQ(info["journal_pending"], false);
+    EXPECT_EQ(info["recoveries"], 0);
+    EXPECT_EQ(info["segments"], 1);
+    EXPECT_EQ(info["last_commit"]["number"], 2);
+    EXPECT_GT(info["last_commit"]["time_ns"], info["created_ns"]);
+    EXPECT_THAT(info["last_commit"]["time"].get<std::string>(), MatchesRegex("20..-..-..T..:..:..\\.[0-9]+Z"));
+    EXPECT_EQ(info["objects"]["named"], 2);
+    EXPECT_EQ(info["objects"]["unique"], 1);
+    EXPECT_EQ(info["objects"]["anonymous"], 1);
+    EXPECT_EQ(info["allocated_blocks"], 4);
+    const nlohmann::json& bytes = info["bytes"];
+    EXPECT_EQ(bytes["user"], 2 * 1024 * 1024);
+    EXPECT_EQ(bytes["allocated"].get<std::uint64_t>() + bytes["free"].get<std::uint64_t>(),
+              bytes["user"].get<std::uint64_t>());
+    EXPECT_GT(bytes["apparent"], bytes["user"]);
+    EXPECT_LE(bytes["on_disk"].get<std::uint64_t>(), bytes["apparent"].get<std::uint64_t>() + 64 * 1024);
+    EXPECT_GT(bytes["largest_free_block"], 0);
+    EXPECT_GE(bytes["reserved_addresses"], 1U << 30U);
+}
+
+TEST_F(cli, info_tells_a_crashed_heap_and_a_commit_in_its_journal) {
+    make_crashed_heap(heap(), 2);
+    EXPECT_EQ(run({"info", "--json"}).json()["state"], "crashed");
+    std::filesystem::remove_all(heap());
+    make_heap_with_pending_commit(heap(), 3);
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["state"], "crashed");
+    EXPECT_EQ(info["journal_pending"], true);
+    EXPECT_THAT(run({"info"}).out, HasSubstr("state               crashed, a commit waits in the journal\n"));
+}
+
+TEST_F(cli, info_of_a_heap_that_a_writer_has_open_says_who) {
+    make_described_heap(heap());
+    const manager writer(open_only, heap(), small_segments());
+    const answer text = run({"info"});
+    EXPECT_EQ(text.status, 0);
+    EXPECT_THAT(text.out, HasSubstr(fmt::format("state               open: writer, process {}\n", ::getpid())));
+    EXPECT_THAT(text.out, HasSubstr(writer.get_uuid()));
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["open"], true);
+    EXPECT_EQ(info["uuid"], writer.get_uuid());
+    EXPECT_EQ(info["format_version"], "1");
+    EXPECT_EQ(info["holder"], fmt::format("writer, process {}", ::getpid()));
+}
+
+TEST_F(cli, a_reader_does_not_keep_info_from_its_work) {
+    make_described_heap(heap());
+    const manager reader(open_read_only, heap());
+    EXPECT_EQ(run({"info", "--json"}).json()["open"], false);
+}
+
+TEST_F(cli, ls_lists_every_object) {
+    make_described_heap(heap());
+    const answer given = run({"ls"});
+    EXPECT_EQ(given.status, 0);
+    EXPECT_THAT(given.out, StartsWith("KIND"));
+    EXPECT_THAT(given.out, HasSubstr("points"));
+    EXPECT_THAT(given.out, HasSubstr("seven of them"));
+    EXPECT_EQ(std::count(given.out.begin(), given.out.end(), '\n'), 5);
+    const nlohmann::json objects = run({"ls", "--json"}).json()["objects"];
+    ASSERT_EQ(objects.size(), 4U);
+    EXPECT_EQ(objects[1]["kind"], "named");
+    EXPECT_EQ(objects[1]["name"], "points");
+    EXPECT_THAT(objects[1]["type"].get<std::string>(), HasSubstr("point"));
+    EXPECT_EQ(objects[1]["abi_type"], typeid(point).name());
+    EXPECT_EQ(objects[1]["count"], 7);
+    EXPECT_EQ(objects[1]["element_size"], sizeof(point));
+    EXPECT_EQ(objects[1]["size"], 7 * sizeof(point));
+    EXPECT_EQ(objects[1]["description"], "seven of them");
+    EXPECT_EQ(objects[2]["kind"], "unique");
+    EXPECT_EQ(objects[2]["type"], "int");
+    EXPECT_EQ(objects[3]["kind"], "anonymous");
+    EXPECT_EQ(objects[3]["name"], "");
+}
+
+TEST_F(cli, ls_of_an_empty_heap_is_an_empty_list) {
+    make_heap(heap(), 0);
+    EXPECT_EQ(run({"ls", "--json"}).json()["objects"], nlohmann::json::array());
+    EXPECT_EQ(run({"ls"}).status, 0);
+}
+
+TEST_F(cli, names_cannot_control_the_terminal) {
+    {
+        manager made(create_only, heap(), small_segments());
+        static_cast<void>(made.construct<int>("bell\a and \x1b[31mred \xff")(1));
+        made.close(true);
+    }
+    EXPECT_THAT(run({"ls"}).out, AllOf(HasSubstr("bell\\x07 and \\x1b[31mred"), Not(HasSubstr("\x1b"))));
+    EXPECT_THAT(run({"ls", "--json"}).json()["objects"][0]["name"].get<std::string>(), HasSubstr("\x1b[31mred"));
+}
+
+TEST_F(cli, check_of_a_sound_heap_exits_with_0) {
+    make_heap(heap(), 3);
+    for (const char* how : {"--pages", "--quick"}) {
+        const answer given = run({"check", how});
+        EXPECT_EQ(given.status, 0) << given.out << given.err;
+        EXPECT_THAT(given.out, HasSubstr("sound"));
+    }
+    const nlohmann::json full = run({"check", "--json"}).json();
+    EXPECT_EQ(full["path"], heap());
+    EXPECT_EQ(full["sound"], true);
+    EXPECT_EQ(full["opened"], true);
+    EXPECT_EQ(full["pages_checked"], true);
+    EXPECT_EQ(full["problems"], nlohmann::json::array());
+    EXPECT_EQ(run({"check", "--quick", "--json"}).json()["pages_checked"], false);
+}
+
+TEST_F(cli, check_of_a_crashed_heap_is_about_its_last_commit) {
+    make_crashed_heap(heap(), 2);
+    EXPECT_EQ(run({"check"}).status, 0);
+    std::filesystem::remove_all(heap());
+    make_heap_with_pending_commit(heap(), 3);
+    EXPECT_EQ(run({"check", "--quick"}).status, 0);
+    const answer full = run({"check"});
+    EXPECT_EQ(full.status, 0) << full.out << full.err;
+}
+
+TEST_F(cli, check_finds_a_damaged_user_page_only_with_pages) {
+    make_heap(heap(), 3);
+    const std::vector<char> pattern(64, static_cast<char>(0x41 + 3));  // the block of step 3
+    const std::vector<char> bytes = read_bytes(heap() + "/segment.000000");
+    const auto found = std::search(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
+    ASSERT_NE(found, bytes.end());
+    flip_bit(heap() + "/segment.000000", static_cast<std::uint64_t>(found - bytes.begin()) + 7, 3);
+    const answer full = run({"check"});
+    EXPECT_EQ(full.status, 1);
+    EXPECT_THAT(full.out, AllOf(HasSubstr("SEG-2"), HasSubstr("segment.000000"), HasSubstr("checksum of page"),
+                                HasSubstr("1 problem\n")));
+    const nlohmann::json as_json = run({"check", "--json"}).json();
+    EXPECT_EQ(as_json["sound"], false);
+    EXPECT_EQ(as_json["opened"], true);
+    ASSERT_EQ(as_json["problems"].size(), 1U);
+    EXPECT_EQ(run({"check", "--quick"}).status, 0);
+}
+
+TEST_F(cli, check_of_a_heap_that_does_not_open_exits_with_1_and_names_the_damage) {
+    make_heap(heap(), 2);
+    flip_bit(heap() + "/superblock", 100, 1);
+    const answer one = run({"check"});
+    EXPECT_EQ(one.status, 1);
+    EXPECT_THAT(one.out, AllOf(HasSubstr("superblock"), HasSubstr("copy 0")));
+    flip_bit(heap() + "/superblock", 4096 + 100, 1);
+    const answer both = run({"check", "--json"});
+    EXPECT_EQ(both.status, 1);
+    const nlohmann::json as_json = both.json();
+    EXPECT_EQ(as_json["sound"], false);
+    EXPECT_EQ(as_json["opened"], false);
+    EXPECT_EQ(as_json["error"]["code"], "corrupt");
+    EXPECT_EQ(as_json["error"]["path"], heap() + "/superblock");
+    for (const char* key : {"field", "found", "expected", "message"}) {
+        EXPECT_THAT(as_json["error"][key].get<std::string>(), Not(IsEmpty())) << key;
+    }
+    std::filesystem::remove(heap() + "/journal");
+    EXPECT_EQ(run({"check"}).status, 1);
+}
+
+TEST_F(cli, what_keeps_a_command_from_its_work_goes_to_standard_error_with_status_2) {
+    for (const char* command : {"info", "ls", "check"}) {
+        const answer given = run({command});
+        EXPECT_EQ(given.status, 2);
+        EXPECT_THAT(given.out, IsEmpty());
+        EXPECT_THAT(given.err, AllOf(StartsWith("holdfast: not_found: " + heap()), HasSubstr("expected a heap")));
+        const answer as_json = run({command, "--json"});
+        EXPECT_EQ(as_json.status, 2);
+        EXPECT_EQ(as_json.json()["error"]["code"], "not_found");
+        EXPECT_EQ(as_json.json()["path"], heap());
+    }
+}
+
+TEST_F(cli, check_and_ls_of_a_heap_that_a_writer_has_open_name_the_writer) {
+    make_heap(heap(), 1);
+    const manager writer(open_only, heap(), small_segments());
+    for (const char* command : {"ls", "check"}) {
+        const answer given = run({command});
+        EXPECT_EQ(given.status, 2);
+        EXPECT_THAT(given.err, HasSubstr(fmt::format("writer, process {}", ::getpid())));
+    }
+}
+
+TEST_F(cli, a_closed_standard_output_is_an_error) {
+    make_heap(heap(), 1);
+    const std::string line = fmt::format("'{}' info '{}' >/dev/full 2>/dev/null", HOLDFAST_PROGRAM, heap());
+    const int status = std::system(line.c_str());  // NOLINT(concurrency-mt-unsafe, cert-env33-c): one thread
+    EXPECT_EQ(WEXITSTATUS(status), 2);
+}
+
+}  // namespace
+}  // namespace holdfast::support

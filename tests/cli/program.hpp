@@ -1,0 +1,22 @@
+// Runs the program `holdfast` and collects what it says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace holdfast::support {
+
+struct answer {
+    int status = -1;  ///< exit status; 128 + signal where one killed it
+    std::string out;
+    std::string err;
+
+    /// Standard output as JSON; fails the test where it is none.
+    [[nodiscard]] nlohmann::json json() const;
+};
+
+[[nodiscard]] answer run_holdfast(const std::vector<std::string>& arguments);
+
+}  // namespace holdfast::support
