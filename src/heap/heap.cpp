@@ -1,7 +1,5 @@
 #include "heap/heap.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,7 +14,6 @@ namespace {
 using base::failure;
 using base::failure_code;
 using persist::access_mode;
-using segment::heap_state;
 
 base::result<void> check_durability(durability_kind asked, const std::string& path) {
     if (asked == durability_kind::commit) {
@@ -37,8 +34,7 @@ engine::engine(std::unique_ptr<segment::heap_files> files)
     : files_(std::move(files)),
       extents_(files_->view(), *files_),
       blocks_(files_->view(), extents_, files_.get()),
-      objects_(*files_),
-      owner_(::getpid()) {}
+      objects_(*files_) {}
 
 engine::~engine() { unregister_engine(*this); }
 
@@ -54,7 +50,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
 base::result<void> engine::format(std::uint64_t initial_bytes) {
     HF_TRY(files_->grow(base::pages_for(std::max(initial_bytes, segment::region_size))));
     HF_TRY(blocks_.format());
-    HF_TRY(files_->commit(free_space(), heap_state::running));
+    HF_TRY(files_->commit(free_space()));
     return {};
 }
 
@@ -79,18 +75,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
 
 const failure& engine::last_failure() noexcept { return slab::block_allocator::last_failure(); }
 
-base::result<void> engine::check_process() const {
-    if (::getpid() == owner_) {
-        return {};
-    }
-    return failure{failure_code::wrong_process,
-                   files_->paths().directory(),
-                   "process",
-                   fmt::format("{}", ::getpid()),
-                   fmt::format("{}, which opened the heap", owner_),
-                   "a child of fork must not touch its parent's heap",
-                   0};
-}
+base::result<void> engine::check_process() const { return files_->check_process(); }
 
 segment::free_runs engine::free_space() const {
     segment::free_runs free;
@@ -100,7 +85,7 @@ segment::free_runs engine::free_space() const {
 
 base::result<segment::commit_statistics> engine::commit() {
     HF_TRY(check_process());
-    return files_->commit(free_space(), heap_state::running);
+    return files_->commit(free_space());
 }
 
 base::result<void> engine::close(bool commit_changes) {
@@ -109,14 +94,11 @@ base::result<void> engine::close(bool commit_changes) {
         return {};
     }
     const segment::free_runs free = free_space();
-    if (files_->superblock().state == heap_state::clean) {
-        HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
-        if (unchanged) {
-            return {};
-        }
+    HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
+    if (!unchanged) {
+        HF_TRY(files_->commit(free));
     }
-    HF_TRY(files_->commit(free, heap_state::clean));
-    return files_->void_journal();
+    return files_->close_cleanly();
 }
 
 base::result<void> engine::snapshot(const std::string& destination) {

@@ -104,16 +104,29 @@ base::result<void> examine_directory(persist::storage& storage, const heap_paths
 }  // namespace
 
 heap_files::heap_files(persist::storage& storage, std::string directory, access_mode mode)
-    : storage_(storage), paths_(std::move(directory)), mode_(mode) {}
+    : storage_(storage), paths_(std::move(directory)), mode_(mode), owner_(::getpid()) {}
 
 heap_files::~heap_files() {
-    if (!born_ && lock_ != nullptr) {
+    if (!born_ && lock_ != nullptr && check_process().ok()) {
         abandon();
     }
 }
 
 std::uint64_t heap_files::segment_count(pages frontier) const noexcept {
     return base::divide_up(frontier.value, view_.shape().pages());
+}
+
+base::result<void> heap_files::check_process() const {
+    if (::getpid() == owner_) {
+        return {};
+    }
+    return failure{failure_code::wrong_process,
+                   paths_.directory(),
+                   "process",
+                   fmt::format("{}", ::getpid()),
+                   fmt::format("{}, which opened the heap", owner_),
+                   "a child of fork must not touch its parent's heap",
+                   0};
 }
 
 failure heap_files::poisoned() const {
@@ -146,7 +159,6 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
     HF_TRY(files->create_files());
     HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
     files->scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
-    files->marked_running_ = true;
     return files;
 }
 
@@ -294,7 +306,6 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     files->recovered_ = state.crashed;
     files->rolled_forward_ = state.rolled_forward;
     files->warnings_ = std::move(state.warnings);
-    files->marked_running_ = state.superblock.state == heap_state::running;
     if (options.verify) {
         std::vector<failure> problems;
         HF_TRY(verify_pages(storage, files->paths_, state.superblock, problems, 1));

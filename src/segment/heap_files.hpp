@@ -9,6 +9,8 @@
 // Thread safety: grow() and grow_objects() are serialised by their callers; commit() and close() run alone.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -90,19 +92,21 @@ public:
     /// Verifies all live bitmaps that nobody has used yet.
     base::result<void> admit_all();
 
+    /// `wrong_process` in a child of fork: the files are its parent's to change.
+    [[nodiscard]] base::result<void> check_process() const;
+
     /// The objects file as mapped: [begin, begin + objects_size()).
     [[nodiscard]] std::byte* objects() const noexcept { return objects_; }
     [[nodiscard]] std::uint64_t objects_size() const noexcept { return objects_size_; }
     /// Extends the objects file by at least `bytes`; new bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes);
 
-    /// Makes the mapped state durable. `state` is what the superblock will say. All other threads stand still. A second
-    /// call after a failed sync answers `poisoned`.
-    base::result<commit_statistics> commit(const free_runs& free, heap_state state);
+    /// Makes the mapped state durable. All other threads stand still. After a failed sync it answers `poisoned`.
+    base::result<commit_statistics> commit(const free_runs& free);
     /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
-    /// Writes the void journal that a clean heap has. Only after commit(..., clean).
-    base::result<void> void_journal();
+    /// Leaves a clean heap on media; the last commit() has everything.
+    base::result<void> close_cleanly();
     /// Removes all files of a heap whose creation did not succeed.
     void abandon() noexcept;
 
@@ -133,13 +137,14 @@ private:
     base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
     base::result<void> run(const commit_plan& plan, transaction_report& report);
     void adopt(const commit_plan& plan) noexcept;
-    [[nodiscard]] superblock_on_media next_superblock(heap_state state) const;
+    [[nodiscard]] superblock_on_media next_superblock() const;
     [[nodiscard]] std::uint64_t segment_count(base::pages frontier) const noexcept;
     [[nodiscard]] base::failure poisoned() const;
 
     persist::storage& storage_;
     heap_paths paths_;
     persist::access_mode mode_;
+    pid_t owner_;
     persist::domain_kind domain_ = persist::domain_kind::page_cache;
     std::unique_ptr<heap_lock> lock_;
     address_range range_;
@@ -153,7 +158,6 @@ private:
     std::uint64_t capacity_ = 0;
     std::unique_ptr<dirty_scanner> scanner_;
     bool names_changed_ = false;
-    bool marked_running_ = false;
     bool recovered_ = false;
     bool rolled_forward_ = false;
     bool born_ = false;              ///< the heap has its superblock on media

@@ -32,13 +32,13 @@ std::int64_t wall_clock_ns() {
 
 }  // namespace
 
-superblock_on_media heap_files::next_superblock(heap_state state) const {
+superblock_on_media heap_files::next_superblock() const {
     superblock_on_media next = superblock_;
     ++next.sequence;
     next.base_address = reinterpret_cast<std::uint64_t>(view_.base());
     next.frontier = base::to_bytes(frontier_);
     next.objects_size = objects_size_;
-    next.state = state;
+    next.state = heap_state::running;
     next.committed_ns = wall_clock_ns();
     next.recoveries += recovered_ && !recovery_counted_ ? 1 : 0;
     seal(next);
@@ -54,7 +54,7 @@ base::result<bool> heap_files::unchanged(const free_runs& free) {
     return builder.empty();
 }
 
-base::result<commit_statistics> heap_files::commit(const free_runs& free, heap_state state) {
+base::result<commit_statistics> heap_files::commit(const free_runs& free) {
     if (mode_ == access_mode::read_only) {
         return failure{
             failure_code::read_only, paths_.directory(), "commit", "a heap opened read-only", "a writer", {}, 0};
@@ -70,7 +70,7 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, heap_s
     HF_TRY(mark_running());
     commit_plan plan;
     builder.build(plan, statistics);
-    plan.superblock = next_superblock(state);
+    plan.superblock = next_superblock();
     plan.names_changed = names_changed_;
 #if HOLDFAST_CHECKED
     plan.before_commit_point = [&builder] { return builder.check_unmodified(); };
@@ -84,6 +84,7 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, heap_s
         if (report.stage != commit_stage::unchanged) {
             poison_ = what;
         }
+        builder.restore_sums();
         return what;
     }
     builder.release();
@@ -125,7 +126,6 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
     superblock_ = plan.superblock;
     names_changed_ = false;
     recovery_counted_ = true;
-    marked_running_ = superblock_.state == heap_state::running;
     committed_frontier_ = frontier_;
     committed_objects_size_ = objects_size_;
     // Where a mapping cannot be replaced the zeroed memory stays: its pages count as changed from now on, which is
@@ -139,9 +139,18 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
     static_cast<void>(map_committed_objects(old_objects).ok());
 }
 
-base::result<void> heap_files::void_journal() {
-    HF_TRY_ASSIGN(auto journal, storage_.open(paths_.journal(), access_mode::read_write));
-    return write_void_journal(*journal, superblock_);
+base::result<void> heap_files::close_cleanly() {
+    if (poison_.code != failure_code::none) {
+        return poisoned();
+    }
+    if (superblock_.state == heap_state::clean) {
+        return {};
+    }
+    auto closed = segment::close_cleanly(storage_, paths_, superblock_);
+    if (!closed) {
+        poison_ = closed.error();
+    }
+    return closed;
 }
 
 }  // namespace holdfast::segment

@@ -57,6 +57,7 @@ std::array<table_range, 4> metadata_ranges(const geometry& shape, std::uint64_t 
 }  // namespace
 
 base::result<pages> heap_files::grow(pages wanted) {
+    HF_TRY(check_process());
     if (mode_ == access_mode::read_only) {
         return failure{
             failure_code::read_only, paths_.directory(), "growth", "a heap opened read-only", "a writer", {}, 0};
@@ -157,6 +158,7 @@ void heap_files::give_back_on_disk(pages from, pages to) noexcept {
 }
 
 base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
+    HF_TRY(check_process());
     if (mode_ == access_mode::read_only) {
         return failure{
             failure_code::read_only, paths_.objects(), "growth", "a heap opened read-only", "a writer", {}, 0};
@@ -179,23 +181,12 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
     return {};
 }
 
-/// The first change of a session: from here a crash is a crash. Two syncs, so that never both copies are torn.
+/// The first change of a session: from here a crash is a crash.
 base::result<void> heap_files::mark_running() {
-    if (marked_running_) {
+    if (!born_ || superblock_.state == heap_state::running) {
         return {};
     }
-    superblock_on_media running = superblock_;
-    running.state = heap_state::running;
-    seal(running);
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.superblock(), access_mode::read_write));
-    const auto bytes = std::as_bytes(std::span{&running, 1});
-    HF_TRY(file->write_at(0, bytes, "running.write.first"));
-    HF_TRY(file->sync("running.sync.first"));
-    HF_TRY(file->write_at(superblock_size, bytes, "running.write.second"));
-    HF_TRY(file->sync("running.sync.second"));
-    superblock_ = running;
-    marked_running_ = true;
-    return {};
+    return write_state(storage_, paths_, superblock_, heap_state::running);
 }
 
 /// What a crashed writer left beyond the last commit: segment files and content past the frontier. The content must go,

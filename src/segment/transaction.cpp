@@ -120,4 +120,26 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     return {};
 }
 
+base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                               heap_state state) {
+    superblock_on_media next = superblock;
+    next.state = state;
+    seal(next);
+    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
+    const auto bytes = std::as_bytes(std::span{&next, 1});
+    HF_TRY(file->write_at(0, bytes, "state.write.first"));
+    HF_TRY(file->sync("state.sync.first"));
+    HF_TRY(file->write_at(superblock_size, bytes, "state.write.second"));
+    HF_TRY(file->sync("state.sync.second"));
+    superblock = next;
+    return {};
+}
+
+base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock) {
+    HF_ASSERT(superblock.state == heap_state::running);
+    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
+    HF_TRY(write_void_journal(*journal, superblock));
+    return write_state(storage, paths, superblock, heap_state::clean);
+}
+
 }  // namespace holdfast::segment

@@ -73,6 +73,15 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
+/// Makes `state` durable in both copies of the superblock, one after the other, so that never both are torn. No other
+/// change.
+base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                               heap_state state);
+
+/// After the last commit: the journal becomes void while the heap still counts as running, where a torn journal is no
+/// damage; then the state becomes clean. `superblock` is the one on media, and is changed with it.
+base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
+
 /// Writes runs (sorted by file and page) to the files they belong to and syncs each. Shared by transaction and
 /// recovery.
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
