@@ -4,8 +4,6 @@
 // close, check and statistics while nothing else runs.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -96,7 +94,6 @@ private:
     slab::block_allocator blocks_;
     object_directory objects_;
     std::recursive_mutex object_mutex_;
-    pid_t owner_;
 };
 
 /// Without opening: the superblock of the newest good copy.

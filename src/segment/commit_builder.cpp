@@ -131,7 +131,9 @@ void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum)
     for (std::uint64_t i = 0; i < run.count; ++i) {
         const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
         const sum_place place = place_of_sum(run.page + i);
-        checksum_page(run.file, place.checksum_page)[place.entry] = narrow_sum(sum);
+        std::uint32_t& entry = checksum_page(run.file, place.checksum_page)[place.entry];
+        replaced_sums_.emplace_back(&entry, entry);
+        entry = narrow_sum(sum);
         if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{run.file, place.checksum_page}) {
             checksum_pages_.emplace_back(run.file, place.checksum_page);
         }
@@ -228,6 +230,12 @@ base::result<void> commit_builder::check_unmodified() const {
         }
     }
     return {};
+}
+
+void commit_builder::restore_sums() noexcept {
+    for (const auto& [entry, sum] : replaced_sums_) {
+        *entry = sum;
+    }
 }
 
 void commit_builder::release() noexcept {

@@ -23,6 +23,9 @@ public:
     /// Compares every page of the plan with the sum that build() took: `concurrent_modification` where one was written
     /// meanwhile.
     base::result<void> check_unmodified() const;
+    /// After a commit that was refused: the sums of pages are again those of the last commit. What was written must not
+    /// have a sum that the media do not match, should it be freed before the next commit, which then leaves it out.
+    void restore_sums() noexcept;
     /// After the commit: private pages of changed runs and of free space are dropped, so that the next scan starts
     /// clean.
     void release() noexcept;
@@ -50,6 +53,7 @@ private:
     std::vector<memory_run> dropped_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index: written by this commit
     std::vector<std::uint64_t> object_groups_;
+    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< of pages in segments, before build()
 };
 
 }  // namespace holdfast::segment

@@ -122,11 +122,14 @@ base::result<void> dirty_scanner::scan_ioctl(std::byte* begin, std::uint64_t byt
             const page_region& region = regions.at(i);
             append(runs, begin + (region.start - start), (region.end - region.start) / base::page_size);
         }
-        if (request.walk_end <= next) {
+        // Where the answer was full just as the range ended, kernels say an end that lies before the last region.
+        const std::uint64_t last = count == 0 ? 0 : regions.at(static_cast<std::size_t>(count) - 1).end;
+        const std::uint64_t walked = std::max<std::uint64_t>(request.walk_end, last);
+        if (walked <= next) {
             return base::failure{
                 base::failure_code::io, pagemap_path, "ioctl(PAGEMAP_SCAN)", "no progress", "progress", {}, 0};
         }
-        next = request.walk_end;
+        next = walked;
     }
     return {};
 }

@@ -76,6 +76,15 @@ bool still_linked(int fd, const std::string& path) {
 
 }  // namespace
 
+heap_lock::heap_lock(persist::descriptor file, access_mode mode) noexcept
+    : file_(std::move(file)), owner_(::getpid()), writer_(mode == access_mode::read_write) {}
+
+heap_lock::~heap_lock() {
+    if (file_.valid() && writer_ && ::getpid() == owner_) {
+        ::flock(file_.get(), LOCK_UN);
+    }
+}
+
 base::result<heap_lock> heap_lock::acquire(const std::string& path, access_mode mode) {
     const bool writer = mode == access_mode::read_write;
     constexpr int attempts = 16;
@@ -97,7 +106,7 @@ base::result<heap_lock> heap_lock::acquire(const std::string& path, access_mode 
                 [[maybe_unused]] const auto written = ::pwrite(file.get(), pid.data(), pid.size(), 0);
             }
         }
-        return heap_lock(std::move(file));
+        return heap_lock(std::move(file), mode);
     }
     return failure{failure_code::locked, path, "lock", "a lock file that is removed again and again",
                    "a stable directory", {},   0};

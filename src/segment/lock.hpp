@@ -2,7 +2,8 @@
 // it back when its owner dies, however it dies, so a dead owner's lock is no lock.
 #pragma once
 
-#include <memory>
+#include <sys/types.h>
+
 #include <string>
 
 #include "base/result.hpp"
@@ -11,16 +12,25 @@
 
 namespace holdfast::segment {
 
-/// Held as long as it lives. Movable.
+/// Held as long as it lives. Movable. A writer's lock is given back when its owner lets go, even where a child of fork
+/// still has the descriptor; a reader's when the last of them does, for a child may go on reading.
 class heap_lock {
 public:
+    heap_lock(heap_lock&& other) noexcept = default;
+    heap_lock& operator=(heap_lock&& other) = delete;
+    heap_lock(const heap_lock&) = delete;
+    heap_lock& operator=(const heap_lock&) = delete;
+    ~heap_lock();
+
     /// Takes the lock at once or fails with `locked`, naming the process that holds it (as /proc/locks shows it).
     /// A second lock of the same process conflicts too. Creates the file where a writer finds none.
     static base::result<heap_lock> acquire(const std::string& path, persist::access_mode mode);
 
 private:
-    explicit heap_lock(persist::descriptor file) noexcept : file_(std::move(file)) {}
+    heap_lock(persist::descriptor file, persist::access_mode mode) noexcept;
     persist::descriptor file_;
+    pid_t owner_;
+    bool writer_;
 };
 
 }  // namespace holdfast::segment
