@@ -1,0 +1,94 @@
+// For tests of segment and of the layers above: a directory of their own, and results that must be successes.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/result.hpp"
+
+namespace holdfast::segment {
+
+/// The value, or the failure's message as an exception that ends the test.
+template <class T>
+T must(base::result<T> outcome) {
+    if (!outcome) {
+        throw std::runtime_error(outcome.error().message());
+    }
+    return std::move(outcome).value();
+}
+inline void must(base::result<void> outcome) {
+    if (!outcome) {
+        throw std::runtime_error(outcome.error().message());
+    }
+}
+
+enum class place { memory, disk };
+
+/// An empty directory that is removed at the end: on tmpfs where there is one, or where temporary files lie.
+class test_directory {
+public:
+    explicit test_directory(place where = place::memory) {
+        const std::filesystem::path shared_memory = "/dev/shm";
+        const bool tmpfs = where == place::memory && std::filesystem::is_directory(shared_memory);
+        std::string name =
+            ((tmpfs ? shared_memory : std::filesystem::temp_directory_path()) / "holdfast-test-XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) {
+            throw std::runtime_error("mkdtemp: " + name);
+        }
+        path_ = name;
+    }
+    test_directory(const test_directory&) = delete;
+    test_directory& operator=(const test_directory&) = delete;
+    ~test_directory() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+private:
+    std::string path_;
+};
+
+inline std::vector<std::byte> content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::vector<std::byte> bytes(std::filesystem::file_size(path));
+    file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!file) {
+        throw std::runtime_error("cannot read " + path);
+    }
+    return bytes;
+}
+
+/// Writes into an existing file.
+inline void overwrite(const std::string& path, std::uint64_t offset, const std::vector<std::byte>& bytes) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.flush();
+    if (!file) {
+        throw std::runtime_error("cannot write " + path);
+    }
+}
+
+/// The names in a directory, sorted.
+inline std::vector<std::string> names_in(const std::string& path) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+        names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+}  // namespace holdfast::segment
