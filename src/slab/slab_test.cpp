@@ -418,7 +418,6 @@ TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps)
         best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
     }
     RecordProperty("open_microseconds", static_cast<int>(best.count() / 1000));
-    std::printf("open of %d slabs: %.2f ms\n", slabs, static_cast<double>(best.count()) * 1e-6);
     EXPECT_EQ(heap.blocks().statistics().small_blocks, static_cast<std::uint64_t>(slabs));
 }
 

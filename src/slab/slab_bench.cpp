@@ -1,0 +1,75 @@
+// One allocation and its free, in the patterns that matter. Time a pair; no files, no commits: anonymous memory.
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "slab/test_heap.hpp"
+
+namespace holdfast::slab {
+namespace {
+
+/// One heap for all threads of a benchmark.
+block_allocator& shared_heap() {
+    static test_heap heap(std::uint64_t{16} * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte,
+                          256 * base::mebibyte);
+    return heap.blocks();
+}
+
+void pair_in_a_loop(benchmark::State& state) {
+    block_allocator& blocks = shared_heap();
+    const auto bytes = static_cast<std::size_t>(state.range(0));
+    for ([[maybe_unused]] auto _ : state) {
+        void* const block = blocks.allocate(bytes, 8);
+        benchmark::DoNotOptimize(block);
+        if (!blocks.try_free(block)) {
+            state.SkipWithError("free failed");
+        }
+    }
+    state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(pair_in_a_loop)->Arg(64)->Arg(1024)->Arg(14336)->Arg(65536)->ThreadRange(1, 2)->UseRealTime();
+
+void burst(benchmark::State& state) {
+    block_allocator& blocks = shared_heap();
+    const auto bytes = static_cast<std::size_t>(state.range(0));
+    std::vector<void*> held(static_cast<std::size_t>(state.range(1)));
+    for ([[maybe_unused]] auto _ : state) {
+        for (void*& block : held) {
+            block = blocks.allocate(bytes, 8);
+        }
+        for (void* const block : held) {
+            if (!blocks.try_free(block)) {
+                state.SkipWithError("free failed");
+            }
+        }
+    }
+    state.SetItemsProcessed(state.iterations() * state.range(1));
+}
+BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->ThreadRange(1, 2)->UseRealTime();
+
+/// Blocks of mixed sizes, replaced at random: the state of a heap that has lived.
+void replace_at_random(benchmark::State& state) {
+    block_allocator& blocks = shared_heap();
+    std::mt19937_64 random(42);
+    std::vector<void*> held(10'000);
+    for (void*& block : held) {
+        block = blocks.allocate(16 + random() % 500, 8);
+    }
+    for ([[maybe_unused]] auto _ : state) {
+        void*& block = held[random() % held.size()];
+        if (!blocks.try_free(block)) {
+            state.SkipWithError("free failed");
+        }
+        block = blocks.allocate(16 + random() % 500, 8);
+    }
+    for (void* const block : held) {
+        static_cast<void>(blocks.try_free(block));
+    }
+    state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(replace_at_random)->ThreadRange(1, 2)->UseRealTime();
+
+}  // namespace
+}  // namespace holdfast::slab

@@ -1,0 +1,307 @@
+// Random operations against a model that knows what is allocated and what stands in it.
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "slab/test_heap.hpp"
+
+namespace holdfast::slab {
+namespace {
+
+using testing::IsEmpty;
+
+/// A block of the model: what it holds follows from its seed.
+struct held {
+    void* block = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t seed = 0;
+};
+
+std::uint64_t pattern(std::uint64_t seed, std::size_t position) { return (seed + position) * 0x9e37'79b9'7f4a'7c15ULL; }
+
+/// The first and last bytes, and one in each page: enough to see that two blocks overlap.
+template <class Do>
+void for_each_sample(std::size_t bytes, Do act) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 64); ++i) {
+        act(i);
+        act(bytes - 1 - i);
+    }
+    for (std::size_t i = 64; i < bytes; i += 4096) {
+        act(i);
+    }
+}
+
+void fill(const held& of) {
+    for_each_sample(of.bytes, [&](std::size_t i) {
+        static_cast<std::uint8_t*>(of.block)[i] = static_cast<std::uint8_t>(pattern(of.seed, i) >> 56);
+    });
+}
+
+bool is_filled(const held& of) {
+    bool same = true;
+    for_each_sample(of.bytes, [&](std::size_t i) {
+        same = same && static_cast<std::uint8_t*>(of.block)[i] == static_cast<std::uint8_t>(pattern(of.seed, i) >> 56);
+    });
+    return same;
+}
+
+class chooser {
+public:
+    explicit chooser(std::uint64_t seed) : random_(seed) {}
+    std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+    /// Sizes of every order of magnitude up to 4 MiB, small ones most.
+    std::size_t bytes() {
+        const std::uint64_t magnitude = below(40);
+        const unsigned shift = magnitude < 30   ? static_cast<unsigned>(below(11))
+                               : magnitude < 38 ? static_cast<unsigned>(below(16))
+                                                : static_cast<unsigned>(below(23));
+        return 1 + below(std::uint64_t{1} << shift);
+    }
+    std::size_t alignment() {
+        const std::uint64_t magnitude = below(20);
+        return std::size_t{1} << (magnitude < 17 ? below(5) : magnitude < 19 ? below(13) : below(22));
+    }
+
+private:
+    std::mt19937_64 random_;
+};
+
+/// Allocates, frees and looks, alone or as one of several threads.
+class player {
+public:
+    player(block_allocator& blocks, std::uint64_t seed) : blocks_(&blocks), choose_(seed), seed_(seed << 32) {}
+
+    void continue_on(block_allocator& blocks) { blocks_ = &blocks; }
+
+    void play(int steps) {
+        for (int step = 0; step < steps; ++step) {
+            if (held_.size() < 2000 && (held_.empty() || choose_.below(100) < 52)) {
+                allocate();
+            } else {
+                free(take_any());
+            }
+        }
+    }
+
+    void allocate() {
+        held made{nullptr, choose_.bytes(), ++seed_};
+        const std::size_t alignment = choose_.alignment();
+        made.block = blocks_->allocate(made.bytes, alignment);
+        if (made.block == nullptr) {
+            ASSERT_EQ(block_allocator::last_failure().code, base::failure_code::no_space);
+            return;
+        }
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(made.block) % alignment, 0U);
+        ASSERT_GE(*blocks_->usable_size(made.block), made.bytes);
+        fill(made);
+        held_.push_back(made);
+    }
+
+    void free(const held& given) {
+        ASSERT_TRUE(is_filled(given)) << given.bytes;
+        ASSERT_TRUE(blocks_->try_free(given.block)) << block_allocator::last_failure().message();
+    }
+
+    held take_any() {
+        std::swap(held_[choose_.below(held_.size())], held_.back());
+        const held taken = held_.back();
+        held_.pop_back();
+        return taken;
+    }
+
+    [[nodiscard]] std::vector<held>& blocks() { return held_; }
+    [[nodiscard]] chooser& choose() { return choose_; }
+
+private:
+    block_allocator* blocks_;
+    chooser choose_;
+    std::uint64_t seed_;
+    std::vector<held> held_;
+};
+
+/// The heap holds exactly what the players hold, and every invariant.
+void compare(test_heap& heap, std::vector<player*> players) {
+    ASSERT_THAT(heap.problems(), IsEmpty());
+    std::map<std::uint64_t, std::size_t> expected;
+    for (player* const one : players) {
+        for (const held& block : one->blocks()) {
+            ASSERT_TRUE(is_filled(block));
+            ASSERT_TRUE(expected.emplace(heap.space().view().offset(block.block).value, block.bytes).second);
+        }
+    }
+    std::size_t seen = 0;
+    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size) {
+        const auto found = expected.find(offset.value);
+        ASSERT_NE(found, expected.end());
+        ASSERT_GE(size, found->second);
+        ++seen;
+    });
+    ASSERT_EQ(seen, expected.size());
+}
+
+TEST(slab_model_test, one_thread_with_reopening) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        test_heap heap(std::uint64_t{1} << 30, std::uint64_t{128} << 20);
+        player one(heap.blocks(), seed);
+        for (int phase = 0; phase < 25; ++phase) {
+            one.play(static_cast<int>(one.choose().below(3000)));
+            compare(heap, {&one});
+            if (one.choose().below(2) == 0) {
+                ASSERT_TRUE(heap.reopen().ok());
+                one.continue_on(heap.blocks());
+                if (one.choose().below(2) == 0) {
+                    compare(heap, {&one});
+                }
+            }
+        }
+        while (!one.blocks().empty()) {
+            one.free(one.take_any());
+        }
+        compare(heap, {&one});
+        EXPECT_TRUE(heap.blocks().all_free());
+    }
+}
+
+/// Blocks on their way from one thread to another.
+class exchange {
+public:
+    void put(const held& given) {
+        const std::lock_guard lock(mutex_);
+        waiting_.push_back(given);
+    }
+    bool get(held& taken) {
+        const std::lock_guard lock(mutex_);
+        if (waiting_.empty()) {
+            return false;
+        }
+        taken = waiting_.back();
+        waiting_.pop_back();
+        return true;
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<held> waiting_;
+};
+
+TEST(slab_model_test, threads_free_what_others_allocated) {
+    test_heap heap(std::uint64_t{4} << 30);
+    constexpr std::size_t thread_count = 4;
+    std::vector<std::unique_ptr<player>> players;
+    std::vector<player*> all;
+    for (std::size_t i = 0; i < thread_count; ++i) {
+        players.push_back(std::make_unique<player>(heap.blocks(), 100 + i));
+        all.push_back(players.back().get());
+    }
+    for (int phase = 0; phase < 12; ++phase) {
+        exchange market;
+        std::vector<std::thread> threads;
+        for (player* const one : all) {
+            threads.emplace_back([one, &market] {
+                for (int step = 0; step < 150; ++step) {
+                    one->play(10);
+                    for (int i = 0; i < 4 && !one->blocks().empty(); ++i) {
+                        market.put(one->take_any());
+                    }
+                    held foreign;
+                    for (int i = 0; i < 4 && market.get(foreign); ++i) {
+                        one->free(foreign);
+                    }
+                }
+            });
+        }
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+        held left;
+        while (market.get(left)) {
+            all[0]->free(left);
+        }
+        compare(heap, all);
+        if (phase % 3 == 2) {
+            ASSERT_TRUE(heap.reopen().ok());
+            for (player* const one : all) {
+                one->continue_on(heap.blocks());
+            }
+        }
+    }
+}
+
+TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) {
+    test_heap heap;
+    constexpr int blocks = 2000;
+    std::vector<void*> held(blocks);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        held[i] = heap.blocks().allocate(i % 20 == 0 ? 20'000 : 64, 8);
+    }
+    std::atomic<int> freed{0};
+    std::vector<std::thread> threads;
+    for (int id = 0; id < 4; ++id) {
+        threads.emplace_back([&] {
+            for (void* const block : held) {
+                freed += heap.blocks().try_free(block) ? 1 : 0;
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(freed, blocks);
+    EXPECT_THAT(heap.problems(), IsEmpty());
+    EXPECT_TRUE(heap.blocks().all_free());
+}
+
+TEST(slab_thread_test, threads_load_the_slabs_of_a_reopened_heap_at_once) {
+    test_heap heap;
+    std::vector<void*> held(20'000);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        held[i] = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
+    }
+    ASSERT_TRUE(heap.reopen().ok());
+    std::vector<std::thread> threads;
+    for (std::size_t id = 0; id < 4; ++id) {
+        threads.emplace_back([&, id] {
+            for (std::size_t i = id; i < held.size(); i += 4) {
+                ASSERT_TRUE(heap.blocks().try_free(held[i]));
+                void* const block = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
+                ASSERT_NE(block, nullptr);
+                ASSERT_TRUE(heap.blocks().try_free(block));
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    EXPECT_THAT(heap.problems(), IsEmpty());
+    EXPECT_TRUE(heap.blocks().all_free());
+}
+
+TEST(slab_thread_test, heaps_are_closed_while_other_threads_end) {
+    for (int round = 0; round < 100; ++round) {
+        auto heap = std::make_unique<test_heap>(std::uint64_t{64} << 20);
+        std::atomic<int> done{0};
+        std::vector<std::thread> threads;
+        for (int id = 0; id < 3; ++id) {
+            threads.emplace_back([&] {
+                void* const block = heap->blocks().allocate(64, 8);
+                EXPECT_TRUE(heap->blocks().try_free(block));
+                ++done;
+            });  // and ends, while the heap is closed
+        }
+        while (done != 3) {
+            std::this_thread::yield();
+        }
+        heap->blocks().close();
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::slab
