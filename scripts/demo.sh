@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The package graph, from nothing: installs what is missing, builds the release preset, runs the demo. Leaves the heap in
-# build/demo/packages.hf; arguments go to package_graph_demo.
+# The package graph, from nothing: installs what is missing, builds the release preset, runs the demo. Leaves the heap
+# in build/demo/packages.hf; arguments go to package_graph_demo.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 started=$SECONDS
 scripts/install-dependencies.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes packages-sample.xz, the package index for machines whose apt has none: all of Debian's, reduced to the fields that
-examples/package_graph reads. Run it where apt has the index of one Debian release, its updates and its security updates:
+"""Makes packages-sample.xz, the package index for machines whose apt has none: all of Debian's, reduced to the fields
+that examples/package_graph reads. Run it where apt has the index of a Debian release with its (security) updates:
 
     apt-get indextargets --format '$(FILENAME)' 'Created-By: Packages' \\
         | xargs /usr/lib/apt/apt-helper cat-file | examples/data/make-sample.py > examples/data/packages-sample.xz

@@ -66,7 +66,7 @@ constexpr std::string_view blanks = " \t\r\n";
 [[nodiscard]] std::strong_ordering compare_part(std::string_view a, std::string_view b) noexcept {
     while (!a.empty() || !b.empty()) {
         while ((!a.empty() && !is_digit(a.front())) || (!b.empty() && !is_digit(b.front()))) {
-            if (const auto order = weight(a) <=> weight(b); order != 0) {
+            if (const auto order = weight(a) <=> weight(b); std::is_neq(order)) {
                 return order;
             }
             a.remove_prefix(1);
@@ -74,7 +74,7 @@ constexpr std::string_view blanks = " \t\r\n";
         }
         const std::string_view x = take_digits(a);
         const std::string_view y = take_digits(b);
-        if (const auto order = x.size() <=> y.size(); order != 0) {
+        if (const auto order = x.size() <=> y.size(); std::is_neq(order)) {
             return order;
         }
         if (const int order = x.compare(y); order != 0) {
@@ -207,10 +207,10 @@ void parse_relations(std::string_view field, std::vector<relation>& relations) {
 std::strong_ordering compare_versions(std::string_view a, std::string_view b) noexcept {
     const version_parts x = split_version(a);
     const version_parts y = split_version(b);
-    if (const auto order = compare_part(x.epoch, y.epoch); order != 0) {
+    if (const auto order = compare_part(x.epoch, y.epoch); std::is_neq(order)) {
         return order;
     }
-    if (const auto order = compare_part(x.upstream, y.upstream); order != 0) {
+    if (const auto order = compare_part(x.upstream, y.upstream); std::is_neq(order)) {
         return order;
     }
     return compare_part(x.revision, y.revision);

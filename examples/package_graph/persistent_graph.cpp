@@ -127,7 +127,7 @@ void persistent_graph::add(const stanza& described) {
     ++*stanzas_;
     package& named = package_of(described.package);
     if (named.is_package) {
-        if (compare_versions(described.version, view(named.version)) <= 0) {
+        if (std::is_lteq(compare_versions(described.version, view(named.version)))) {
             return;
         }
         clear(named);

@@ -18,7 +18,7 @@ plain_graph::plain_graph(std::string_view text, std::uint64_t stanzas) {
     std::unordered_map<std::string_view, std::size_t> newest;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const auto [found, is_first] = newest.emplace(all[i].package, i);
-        if (!is_first && compare_versions(all[i].version, all[found->second].version) > 0) {
+        if (!is_first && std::is_gt(compare_versions(all[i].version, all[found->second].version))) {
             found->second = i;
         }
     }
@@ -213,6 +213,7 @@ void plain_graph::choose_first(std::size_t start, closure& into) const {
 answers plain_graph::answer(const question& asked) const {
     answers result;
     std::vector<const node*> ranked;
+    ranked.reserve(nodes_.size());
     for (const node& each : nodes_) {
         ranked.push_back(&each);
     }

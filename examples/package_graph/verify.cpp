@@ -32,7 +32,7 @@ bool commits_agree(const persistent_graph* graph, const testimony& outside) {
     const std::uint64_t acknowledged = outside.done.size();
     const bool one_ahead = inside == acknowledged + 1 && outside.begun == inside;
     bool good = inside == acknowledged || one_ahead;
-    for (std::uint64_t i = 0; good && i < acknowledged; ++i) {
+    for (std::uint64_t i = 0; graph != nullptr && good && i < acknowledged; ++i) {
         good = graph->commits()[i] == outside.done[i];
         if (!good) {
             fmt::print("       commit {} is recorded differently inside and outside\n", i + 1);

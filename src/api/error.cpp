@@ -84,7 +84,10 @@ error_handler set_error_handler(error_handler handler) {
 
 void throw_failure(const base::failure& what) { throw make_error(what); }
 
-void throw_allocation_failure(const base::failure& what) {
+void throw_allocation_failure(base::failure what, const std::string& path) {
+    if (what.path.empty()) {
+        what.path = path;
+    }
     if (what.code == failure_code::invalid_argument || what.code == failure_code::wrong_process ||
         what.code == failure_code::read_only) {
         throw make_error(what);

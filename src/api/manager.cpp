@@ -284,7 +284,7 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
     }
     void* const block = core().engine().allocate(bytes, alignment);
     if (block == nullptr) {
-        throw_allocation_failure(heap::engine::last_failure());
+        throw_allocation_failure(heap::engine::last_failure(), path());
     }
     return block;
 }

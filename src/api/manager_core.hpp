@@ -13,7 +13,8 @@ namespace holdfast {
 /// Throws the failure: bad_alloc for a lack of space in an allocation is the caller's choice
 /// (throw_allocation_failure), everything else is holdfast::error.
 [[noreturn]] void throw_failure(const base::failure& what);
-[[noreturn]] void throw_allocation_failure(const base::failure& what);
+/// `path`: of the heap, for a failure that names none.
+[[noreturn]] void throw_allocation_failure(base::failure what, const std::string& path);
 /// Hands the failure to the error handler (set_error_handler).
 /// `path` is filled in where the failure has none.
 void report_failure(const base::failure& what, const std::string& path = {}) noexcept;

@@ -63,7 +63,7 @@ void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment)
     // Containers may ask for nothing; they get the smallest block, so that every address is one of its own.
     void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment);
     if (block == nullptr) [[unlikely]] {
-        throw_allocation_failure(heap::engine::last_failure());
+        throw_allocation_failure(heap::engine::last_failure(), engine->files().paths().directory());
     }
     return block;
 }
@@ -132,7 +132,7 @@ construction::construction(manager_core& core, const instance_name& name, object
     }
     memory_ = engine.allocate(std::max<std::uint64_t>(*bytes, 1), type.alignment);
     if (memory_ == nullptr) {
-        throw_allocation_failure(heap::engine::last_failure());
+        throw_allocation_failure(heap::engine::last_failure(), core_.path());
     }
 }
 
@@ -153,7 +153,7 @@ void construction::publish() {
     entry.type_size = type_.size;
     if (auto inserted = core_.engine().objects().insert(entry); !inserted) {
         if (inserted.error().code == failure_code::no_space) {
-            throw_allocation_failure(inserted.error());
+            throw_allocation_failure(inserted.error(), core_.path());
         }
         throw_failure(inserted.error());
     }

@@ -170,6 +170,7 @@ std::vector<std::string> engine::check(bool pages) {
 
 base::result<segment::superblock_on_media> read_superblock(const std::string& path) {
     const segment::heap_paths paths(path);
+    HF_TRY(segment::examine_directory(persist::posix_storage(), paths));
     HF_TRY_ASSIGN(auto file, persist::posix_storage().open(paths.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const auto copies, segment::read_superblocks(*file));
     if (const auto* newest = copies.newest(); newest != nullptr) {

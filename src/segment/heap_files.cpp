@@ -72,7 +72,8 @@ failure not_a_heap(const std::string& directory, std::string found) {
     return failure{failure_code::not_a_heap, directory, "directory", std::move(found), "the files of a heap", {}, 0};
 }
 
-/// Says why a path without a superblock cannot be opened.
+}  // namespace
+
 base::result<void> examine_directory(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(const bool there, storage.exists(paths.directory()));
     if (!there) {
@@ -100,8 +101,6 @@ base::result<void> examine_directory(persist::storage& storage, const heap_paths
     return not_a_heap(paths.directory(),
                       names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
 }
-
-}  // namespace
 
 heap_files::heap_files(persist::storage& storage, std::string directory, access_mode mode)
     : storage_(storage), paths_(std::move(directory)), mode_(mode), owner_(::getpid()) {}

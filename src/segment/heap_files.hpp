@@ -43,6 +43,9 @@ struct creation_options {
     bool same_address = false;
 };
 
+/// Says why a directory cannot be a heap: `not_found`, `not_a_heap`, or `missing` where it only lacks its superblock.
+base::result<void> examine_directory(persist::storage& storage, const heap_paths& paths);
+
 /// Free space that a commit need not write: sorted, disjoint.
 using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 

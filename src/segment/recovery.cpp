@@ -125,10 +125,12 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*superblock_file));
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
-    for (const auto& bad : copies.bad) {
+    for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
         // A copy of a newer format is not damage to be worked around: its writer knows what the other copy is worth.
-        if (bad.code == failure_code::version_unsupported) {
-            return bad;
+        // Where nothing but its version tells it from a damaged one, a good copy counts more.
+        if (copies.bad.at(copy).code == failure_code::version_unsupported &&
+            (newest == nullptr || copies.other_version.at(copy))) {
+            return copies.bad.at(copy);
         }
     }
     std::unique_ptr<persist::file> journal_file;
@@ -169,8 +171,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         return no_superblock(copies);
     } else if (journal.what == journal_state::kind::broken) {
         HF_TRY(check_files(storage, paths, state.superblock));
+        // What a power cut leaves of a journal that it met half written is no damage, and nothing to warn of.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
-        state.warnings.push_back(journal.why);
     }
     HF_TRY(check_files(storage, paths, state.superblock));
     return state;

@@ -140,6 +140,8 @@ base::result<superblock_copies_read> read_superblocks(persist::file& file) {
             copies.good.at(copy) = block;
         } else {
             copies.bad.at(copy) = std::move(checked).error();
+            copies.other_version.at(copy) =
+                copies.bad.at(copy).code == failure_code::version_unsupported && block.checksum == checksum_of(block);
         }
     }
     return copies;

@@ -29,6 +29,8 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
 struct superblock_copies_read {
     std::array<std::optional<superblock_on_media>, superblock_copies> good;
     std::array<base::failure, superblock_copies> bad;
+    /// The copy says another format version, and its checksum agrees: no bit that flipped.
+    std::array<bool, superblock_copies> other_version{};
 
     /// The good copy with the highest sequence; null where both are bad.
     [[nodiscard]] const superblock_on_media* newest() const noexcept;
