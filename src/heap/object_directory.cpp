@@ -252,6 +252,15 @@ base::result<void> object_directory::insert(const object_entry& entry) {
                        {},
                        0};
     }
+    if (by_offset_.contains(entry.offset)) {
+        return failure{failure_code::invalid_argument,
+                       files_.paths().directory(),
+                       fmt::format("object \"{}\"", index_name(entry)),
+                       fmt::format("another object at offset {:#x}", entry.offset),
+                       "one object at an offset",
+                       {},
+                       0};
+    }
     const std::uint64_t cells = cells_for(string_bytes(entry));
     HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
     write(position, entry, cells);

@@ -1,0 +1,240 @@
+// The engine: how it is found by key, and that its check finds what is planted.
+#include "heap/heap.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "heap/registry.hpp"
+#include "segment/test_support.hpp"
+
+namespace holdfast::heap {
+namespace {
+
+using base::failure_code;
+using persist::access_mode;
+using segment::must;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+engine_options small_heap() {
+    engine_options options;
+    options.files.segment_size = segment::minimum_segment_size;
+    options.files.mapping.reservation = base::gibibyte;
+    return options;
+}
+
+class heap_test : public testing::Test {
+protected:
+    [[nodiscard]] std::unique_ptr<engine> create(const std::string& name = "heap") const {
+        return must(engine::create(directory_.path(name), small_heap()));
+    }
+    [[nodiscard]] std::unique_ptr<engine> open(const std::string& name = "heap",
+                                               access_mode mode = access_mode::read_write) const {
+        return must(engine::open(directory_.path(name), mode, {}));
+    }
+    static void insert(engine& heap, const std::string& name, void* block, std::uint64_t bytes) {
+        object_entry entry;
+        entry.name = name;
+        entry.type = "c";
+        entry.offset = heap.files().view().offset(block).value;
+        entry.count = bytes;
+        entry.type_size = 1;
+        must(heap.objects().insert(entry));
+    }
+
+    segment::test_directory directory_;
+};
+
+// --- registry -------------------------------------------------------------------------------------------------------
+
+TEST_F(heap_test, is_found_by_its_key_while_it_is_open) {
+    auto heap = create();
+    const std::uint64_t key = heap->key();
+    EXPECT_EQ(find_engine(key), heap.get());
+    EXPECT_EQ(find_engine(key), heap.get()) << "as the thread remembers it";
+    EXPECT_EQ(find_engine(key + 1), nullptr);
+    EXPECT_EQ(find_engine(0), nullptr);
+    heap.reset();
+    EXPECT_EQ(find_engine(key), nullptr);
+    heap = open();
+    EXPECT_EQ(find_engine(key), heap.get());
+}
+
+TEST_F(heap_test, opened_read_only_is_not_found) {
+    auto heap = create();
+    const std::uint64_t key = heap->key();
+    heap.reset();
+    const auto first = open("heap", access_mode::read_only);
+    const auto second = open("heap", access_mode::read_only);
+    EXPECT_EQ(find_engine(key), nullptr);
+}
+
+TEST_F(heap_test, and_its_copy_are_not_open_for_writing_in_one_process) {
+    auto heap = create();
+    must(heap->snapshot(directory_.path("copy")));
+    const auto refused = engine::open(directory_.path("copy"), access_mode::read_write, {});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, failure_code::locked);
+    EXPECT_EQ(refused.error().field, "heap key");
+    EXPECT_THAT(refused.error().found, HasSubstr(directory_.path("heap")));
+    EXPECT_EQ(find_engine(heap->key()), heap.get()) << "the refused copy took nothing away";
+    EXPECT_TRUE(engine::open(directory_.path("copy"), access_mode::read_only, {}).ok());
+    const std::uint64_t key = heap->key();
+    heap.reset();
+    const auto copy = open("copy");
+    EXPECT_EQ(find_engine(key), copy.get());
+}
+
+TEST_F(heap_test, is_found_by_all_threads_while_others_come_and_go) {
+    const auto kept = create("kept");
+    std::atomic<bool> stop = false;
+    std::atomic<std::uint64_t> wrong = 0;
+    std::vector<std::thread> finders;
+    for (int i = 0; i < 3; ++i) {
+        finders.emplace_back([&] {
+            while (!stop.load()) {
+                wrong += find_engine(kept->key()) != kept.get() ? 1 : 0;
+            }
+        });
+    }
+    for (int i = 0; i < 10; ++i) {
+        const auto other = create(fmt::format("other {}", i));
+        EXPECT_EQ(find_engine(other->key()), other.get());
+        EXPECT_EQ(find_engine(kept->key()), kept.get());
+    }
+    stop = true;
+    for (std::thread& finder : finders) {
+        finder.join();
+    }
+    EXPECT_EQ(wrong, 0U);
+}
+
+// --- check ----------------------------------------------------------------------------------------------------------
+
+TEST_F(heap_test, that_is_sound_has_no_problems) {
+    auto heap = create();
+    EXPECT_THAT(heap->check(true), IsEmpty());
+    std::vector<void*> blocks;
+    for (std::uint64_t bytes = 1; bytes < 8 * base::mebibyte; bytes = bytes * 3 + 1) {
+        blocks.push_back(heap->allocate(bytes, 8));
+        ASSERT_NE(blocks.back(), nullptr);
+        insert(*heap, fmt::format("{} bytes", bytes), blocks.back(), bytes);
+    }
+    EXPECT_THAT(heap->check(true), IsEmpty());
+    must(heap->close(true));
+    heap.reset();
+    heap = open();
+    EXPECT_THAT(heap->check(true), IsEmpty());
+}
+
+TEST_F(heap_test, finds_a_page_entry_that_is_wrong) {
+    const auto heap = create();
+    void* const block = heap->allocate(base::mebibyte, 8);
+    const base::pages page = base::page_of(heap->files().view().offset(block));
+    std::uint64_t& entry = heap->files().view().page_entry_word(page);
+    const std::uint64_t right = entry;
+    for (const std::uint64_t wrong : {std::uint64_t{0}, right + 1, right - 1, right | std::uint64_t{1} << 50}) {
+        entry = wrong;
+        EXPECT_THAT(heap->check(false), Contains(HasSubstr("EXT-"))) << wrong;
+    }
+    entry = right;
+    heap->files().view().page_entry_word(page + base::pages{1}) = right;
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("EXT-6"))) << "an entry inside an extent";
+    heap->files().view().page_entry_word(page + base::pages{1}) = 0;
+    EXPECT_THAT(heap->check(false), IsEmpty());
+}
+
+TEST_F(heap_test, finds_a_slab_that_is_wrong) {
+    const auto heap = create();
+    void* const block = heap->allocate(64, 8);
+    const segment::space_view& view = heap->files().view();
+    const base::granule slab = base::granule_of(view.offset(block));
+    segment::slab_header_on_media& header = view.slab_header(slab);
+    const segment::slab_header_on_media right = header;
+    header.block_count += 1;
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("SLAB-")));
+    header = right;
+    header.block_size = 63;
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("SLAB-")));
+    header = right;
+    view.live_bitmap(slab)[127] |= std::uint64_t{1} << 63;
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("SLAB-"))) << "a bit beyond the last block";
+    view.live_bitmap(slab)[127] = 0;
+    EXPECT_THAT(heap->check(false), IsEmpty());
+}
+
+TEST_F(heap_test, finds_an_object_without_its_block) {
+    const auto heap = create();
+    void* const block = heap->allocate(100, 8);
+    insert(*heap, "there", block, 100);
+    EXPECT_THAT(heap->check(false), IsEmpty());
+    must(heap->deallocate(block));
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("OBJ-3")));
+    object_entry nowhere;
+    nowhere.name = "beyond the heap";
+    nowhere.type = "c";
+    nowhere.offset = std::uint64_t{1} << 45;
+    nowhere.count = nowhere.type_size = 1;
+    must(heap->objects().insert(nowhere));
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("beyond the heap")));
+}
+
+TEST_F(heap_test, finds_a_damaged_page_and_a_damaged_superblock_copy) {
+    auto heap = create();
+    auto* const block = static_cast<std::byte*>(heap->allocate(base::mebibyte, 8));
+    std::memset(block, 7, base::mebibyte);
+    const std::uint64_t offset = heap->files().view().offset(block).value;
+    must(heap->close(true));
+    heap.reset();
+    segment::overwrite(directory_.path("heap/segment.000000"), offset + 5, {std::byte{8}});
+    segment::overwrite(directory_.path("heap/superblock"), 20, {std::byte{8}});
+    heap = open("heap", access_mode::read_only);
+    const auto shallow = heap->check(false);
+    EXPECT_THAT(shallow, Contains(HasSubstr("superblock")));
+    const auto deep = heap->check(true);
+    EXPECT_THAT(deep, Contains(testing::AllOf(HasSubstr("SEG-2"), HasSubstr("segment.000000"))));
+}
+
+// --- life -----------------------------------------------------------------------------------------------------------
+
+TEST_F(heap_test, that_cannot_be_created_leaves_nothing_behind) {
+    engine_options options = small_heap();
+    options.durability = durability_kind::atomic;
+    EXPECT_EQ(engine::create(directory_.path("heap"), options).error().code, failure_code::promise_unavailable);
+    options = small_heap();
+    options.files.mapping.capacity = segment::region_size;
+    options.initial_bytes = 4 * segment::region_size;
+    EXPECT_EQ(engine::create(directory_.path("heap"), options).error().code, failure_code::no_space);
+    options = small_heap();
+    options.files.mapping.reservation = 3 * base::gibibyte;
+    EXPECT_EQ(engine::create(directory_.path("heap"), options).error().code, failure_code::invalid_argument);
+    EXPECT_THAT(segment::names_in(directory_.path()), IsEmpty());
+}
+
+TEST_F(heap_test, counts_what_is_allocated) {
+    const auto heap = create();
+    const auto before = must(heap->statistics());
+    EXPECT_EQ(before.allocated_blocks, 0U);
+    EXPECT_TRUE(heap->all_free());
+    void* const small = heap->allocate(100, 8);
+    void* const big = heap->allocate(100000, 8);
+    const auto numbers = must(heap->statistics());
+    EXPECT_EQ(numbers.allocated_blocks, 2U);
+    EXPECT_EQ(numbers.allocated_bytes, must(heap->usable_size(small)) + must(heap->usable_size(big)));
+    EXPECT_FALSE(heap->all_free());
+    EXPECT_EQ(heap->usable_size(static_cast<std::byte*>(big) + 8).error().code, failure_code::bad_address);
+    must(heap->deallocate(small));
+    must(heap->deallocate(big));
+    EXPECT_EQ(heap->deallocate(big).error().code, failure_code::bad_address);
+    EXPECT_TRUE(heap->all_free());
+    EXPECT_THAT(heap->check(false), IsEmpty());
+}
+
+}  // namespace
+}  // namespace holdfast::heap
