@@ -55,7 +55,9 @@ std::string failure::message() const {
     }
     add(hint);
     if (os_error != 0) {
-        add(std::generic_category().message(os_error));
+        if (const std::string meaning = std::generic_category().message(os_error); meaning != found) {
+            add(meaning);
+        }
     }
     return text;
 }
@@ -81,6 +83,21 @@ failure_code code_of_errno(int os_error) noexcept {
     }
 }
 
+/// What a person has to provide for the operation to succeed.
+std::string_view expected_by(failure_code code) noexcept {
+    switch (code) {
+        case failure_code::no_space: return "free space";
+        case failure_code::permission: return "permission";
+        case failure_code::read_only: return "a writable file system";
+        case failure_code::not_found: return "something of this name";
+        case failure_code::already_exists: return "nothing of this name";
+        case failure_code::out_of_memory: return "free memory";
+        case failure_code::limit: return "a system below its limits";
+        case failure_code::unsupported: return "a file system and kernel that can do it";
+        default: return "success";
+    }
+}
+
 }  // namespace
 
 failure os_failure(int os_error, std::string_view operation, std::string_view path) {
@@ -88,6 +105,8 @@ failure os_failure(int os_error, std::string_view operation, std::string_view pa
     what.code = code_of_errno(os_error);
     what.path = path;
     what.field = operation;
+    what.found = std::generic_category().message(os_error);
+    what.expected = expected_by(what.code);
     what.os_error = os_error;
     return what;
 }
