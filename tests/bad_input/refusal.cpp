@@ -1,0 +1,84 @@
+#include "refusal.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::support {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::optional<error> expect_refusal(const std::string& directory, const refusal& wanted,
+                                    const std::function<void()>& action) {
+    const auto before = files_under(directory);
+    std::optional<error> thrown;
+    try {
+        action();
+        ADD_FAILURE() << "accepted; expected " << make_error_code(wanted.code).message();
+    } catch (const error& what) {
+        thrown = what;
+        EXPECT_EQ(what.reason(), wanted.code) << what.what();
+        EXPECT_EQ(what.path(), wanted.path) << what.what();
+        for (const auto& [text, part] : {std::pair{what.field(), wanted.field}, std::pair{what.found(), wanted.found},
+                                         std::pair{what.expected(), wanted.expected}}) {
+            EXPECT_THAT(text, Not(IsEmpty())) << what.what();
+            EXPECT_THAT(text, HasSubstr(part)) << what.what();
+            EXPECT_THAT(what.what(), HasSubstr(text));
+        }
+        EXPECT_THAT(what.what(), HasSubstr(what.path()));
+    }
+    EXPECT_EQ(files_under(directory), before) << "the refusal changed files";
+    return thrown;
+}
+
+void expect_no_open(const std::string& heap, const refusal& wanted) {
+    expect_refusal(heap, wanted, [&] { const manager opened(open_only, heap, small_segments()); });
+    expect_refusal(heap, wanted, [&] { const manager opened(open_read_only, heap, small_segments()); });
+    EXPECT_FALSE(manager::consistent(heap));
+}
+
+std::uint64_t step_when_opened(const std::string& heap) {
+    const auto before = files_under(heap);
+    const manager opened(open_read_only, heap, small_segments());
+    EXPECT_THAT(opened.check(true), IsEmpty());
+    const std::uint64_t step = step_of(opened);
+    EXPECT_EQ(files_under(heap), before) << "a reader changed files";
+    return step;
+}
+
+void expect_heap_goes_on(const std::string& heap) {
+    std::uint64_t step = 0;
+    {
+        manager opened(open_only, heap, small_segments());
+        step = step_of(opened) + 1;
+        advance(opened, step);
+        opened.close(true);
+    }
+    EXPECT_EQ(step_when_opened(heap), step);
+}
+
+void in_child(const std::function<void()>& action) {
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        try {
+            action();
+        } catch (const std::exception& what) {
+            ADD_FAILURE() << "in the child: " << what.what();
+        }
+        std::fflush(nullptr);
+        ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child failed, wait status " << status;
+}
+
+}  // namespace holdfast::support
