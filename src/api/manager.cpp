@@ -262,10 +262,26 @@ ptr<void>& manager::root(size_type index) const {
     return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
 }
 
+namespace {
+
+void refuse_read_only(const heap::engine& engine, std::string_view operation) {
+    if (engine.read_only()) {
+        throw_failure(failure{failure_code::read_only,
+                              engine.files().paths().directory(),
+                              std::string(operation),
+                              "a heap opened read-only",
+                              "a writer",
+                              {},
+                              0});
+    }
+}
+
+}  // namespace
+
 void* manager::allocate(size_type bytes) { return allocate_aligned(bytes, bytes >= 16 ? 16 : 8); }
 
 void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
-    return is_open() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
+    return is_open() && !read_only() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
 }
 
 void* manager::allocate_aligned(size_type bytes, size_type alignment) {
@@ -282,6 +298,7 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
                               {},
                               0});
     }
+    refuse_read_only(core().engine(), "allocate");
     void* const block = core().engine().allocate(bytes, alignment);
     if (block == nullptr) {
         throw_allocation_failure(heap::engine::last_failure(), path());
@@ -291,6 +308,7 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
 
 void manager::deallocate(void* address) {
     if (address != nullptr) {
+        refuse_read_only(core().engine(), "deallocate");
         value_or_throw(core().engine().deallocate(address));
     }
 }

@@ -160,6 +160,11 @@ void construction::publish() {
     published_ = true;
 }
 
+bool is_taken(manager_core& core, const instance_name& name, object_type type) {
+    const object_lock lock(core);
+    return value_or_throw(core.engine().objects().find(kind_of(name.kind()), lookup_name(name, type))).has_value();
+}
+
 found_object find_object(manager_core& core, const instance_name& name, object_type type) {
     const object_lock lock(core);
     const auto entry = value_or_throw(core.engine().objects().find(kind_of(name.kind()), lookup_name(name, type)));

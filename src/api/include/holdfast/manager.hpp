@@ -120,6 +120,10 @@ public:
     [[nodiscard]] std::size_t length() const noexcept { return length_; }               ///< elements
     [[nodiscard]] const std::string& type_name() const noexcept { return type_name_; }  ///< as the ABI mangles it
     [[nodiscard]] std::string readable_type_name() const;
+    template <class T>
+    [[nodiscard]] bool is_type() const {
+        return type_name_ == detail::object_type::of<T>().name;
+    }
     [[nodiscard]] std::size_t type_size() const noexcept { return type_size_; }  ///< bytes of one element
     [[nodiscard]] const std::string& description() const noexcept { return description_; }
 

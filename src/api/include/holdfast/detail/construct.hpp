@@ -45,11 +45,13 @@ T* construct_elements(manager_core& core, const instance_name& name, std::size_t
                       ConstructElement&& construct_element) {
     static_assert(require_persistable<T>());
     const object_lock lock(core);
-    if (policy != if_exists::fail && name.kind() != instance_kind::anonymous) {
+    if (policy == if_exists::find) {
         const found_object existing = find_object(core, name, object_type::of<T>());
         if (existing.address != nullptr) {
-            return policy == if_exists::find ? static_cast<T*>(existing.address) : nullptr;
+            return static_cast<T*>(existing.address);
         }
+    } else if (policy == if_exists::return_null && is_taken(core, name, object_type::of<T>())) {
+        return nullptr;
     }
     construction pending(core, name, object_type::of<T>(), count);
     T* const first = static_cast<T*>(pending.memory());

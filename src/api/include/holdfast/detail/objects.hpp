@@ -96,6 +96,8 @@ private:
     manager_core& core_;
 };
 
+/// True where the name bears an object, of whatever type.
+[[nodiscard]] bool is_taken(manager_core& core, const instance_name& name, object_type type);
 /// {nullptr, 0} where there is none. Throws error(type_mismatch) where the name bears an object of another type.
 [[nodiscard]] found_object find_object(manager_core& core, const instance_name& name, object_type type);
 /// The count of the object at the address; throws error(bad_address) or error(type_mismatch).
