@@ -32,6 +32,7 @@ struct adjacency_workload {
 struct adjacency_outcome {
     double create_ms = 0;   ///< an empty store with its empty maps; not part of the following
     double build_ms = 0;    ///< all edges inserted
+    double cpu_ms = 0;      ///< of that, in all threads
     double durable_ms = 0;  ///< from there until the graph survives a power loss; 0 where it never does
     std::uint64_t vertices = 0;
     std::uint64_t edges = 0;
@@ -150,6 +151,7 @@ adjacency_outcome run_adjacency(const adjacency_workload& workload) {
     const auto banks = backend.create_banks(bank_count);
     outcome.create_ms = creation.milliseconds();
 
+    const double cpu_before = cpu_milliseconds();
     const stopwatch building;
     if (workload.threads == 1) {
         for (const edge& one : edges) {
@@ -159,6 +161,7 @@ adjacency_outcome run_adjacency(const adjacency_workload& workload) {
         build_with_locks(banks, edges, workload.threads, backend);
     }
     outcome.build_ms = building.milliseconds();
+    outcome.cpu_ms = cpu_milliseconds() - cpu_before;
 
     const stopwatch writing;
     backend.make_durable();
