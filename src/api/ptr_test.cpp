@@ -142,10 +142,10 @@ TEST(ptrs, are_cast_by_name) {
 
 TEST(ptrs, take_the_literal_zero_as_null) {
     int target = 0;
-    ptr<int> pointer(0);
+    ptr<int> pointer(0);  // NOLINT(modernize-use-nullptr): the subject
     EXPECT_FALSE(pointer);
     pointer = &target;
-    pointer = 0;
+    pointer = 0;  // NOLINT(modernize-use-nullptr): the subject
     EXPECT_FALSE(pointer);
     pointer = {};
     EXPECT_FALSE(pointer);
@@ -207,7 +207,7 @@ __attribute__((noinline)) int store_through_ptr_then_load(int* target) {
 int global_target = 0;
 __attribute__((noinline)) int store_to_global_through_ptr(const ptr<int>& elsewhere) {
     global_target = 1;
-    const ptr<int> local = elsewhere;
+    const ptr<int> local = elsewhere;  // NOLINT(performance-unnecessary-copy-initialization): the subject
     *local = 2;
     return global_target;
 }

@@ -17,8 +17,7 @@
  * threads at once; hf_commit, hf_close, hf_discard and hf_snapshot by one thread while all others stand still.
  *
  * Memory of a heap may lie at another address next time: pointers within it are kept as hf_ptr. */
-#ifndef HOLDFAST_HOLDFAST_H
-#define HOLDFAST_HOLDFAST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -249,6 +248,4 @@ hf_code hf_uuid(const hf_heap* heap, char uuid[HF_UUID_SIZE]);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

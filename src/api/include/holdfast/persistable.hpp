@@ -133,14 +133,12 @@ template <class T>
 /// The flaw of T itself, its elements and parts aside.
 template <class T>
 [[nodiscard]] consteval flaw own_flaw() noexcept {
-    if constexpr (std::is_pointer_v<T> || std::is_reference_v<T>) {
+    if constexpr (std::is_pointer_v<T> || std::is_reference_v<T> || is_view<T>()) {
         return flaw::raw_pointer;
     } else if constexpr (std::is_member_function_pointer_v<T> || is_instance<T, std::function>) {
         return flaw::code;
     } else if constexpr (!std::is_class_v<T>) {
-        return flaw::none;
-    } else if constexpr (is_view<T>()) {
-        return flaw::raw_pointer;
+        return flaw::none;  // NOLINT(bugprone-branch-clone): the last branch asks what only classes can answer
     } else if constexpr (is_raw_smart_pointer<T>()) {
         return flaw::smart_pointer;
     } else if constexpr (belongs_to_process<T>()) {
