@@ -32,7 +32,7 @@ protected:
         EXPECT_TRUE(space_.grow({512}).ok());
         EXPECT_TRUE(allocator_.format().ok());
     }
-    ~extent_test() override { EXPECT_THAT(problems_of(allocator_), IsEmpty()); }
+    void TearDown() override { EXPECT_THAT(problems_of(allocator_), IsEmpty()); }
 
     pages allocate(std::uint64_t length, std::uint64_t alignment = 1, extent_kind kind = extent_kind::used) {
         auto got = allocator_.allocate({length}, {alignment}, kind);

@@ -1,4 +1,5 @@
 // Random operations against a model that knows what is allocated and what stands in it.
+#include <barrier>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -125,7 +126,7 @@ private:
 };
 
 /// The heap holds exactly what the players hold, and every invariant.
-void compare(test_heap& heap, std::vector<player*> players) {
+void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_THAT(heap.problems(), IsEmpty());
     std::map<std::uint64_t, std::size_t> expected;
     for (player* const one : players) {
@@ -201,6 +202,7 @@ TEST(slab_model_test, threads_free_what_others_allocated) {
     for (int phase = 0; phase < 12; ++phase) {
         exchange market;
         std::vector<std::thread> threads;
+        threads.reserve(all.size());
         for (player* const one : all) {
             threads.emplace_back([one, &market] {
                 for (int step = 0; step < 150; ++step) {
@@ -241,6 +243,7 @@ TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) {
     }
     std::atomic<int> freed{0};
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int id = 0; id < 4; ++id) {
         threads.emplace_back([&] {
             for (void* const block : held) {
@@ -256,29 +259,69 @@ TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) {
     EXPECT_TRUE(heap.blocks().all_free());
 }
 
-TEST(slab_thread_test, threads_load_the_slabs_of_a_reopened_heap_at_once) {
-    test_heap heap;
-    std::vector<void*> held(20'000);
-    for (std::size_t i = 0; i < held.size(); ++i) {
-        held[i] = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
-    }
-    ASSERT_TRUE(heap.reopen().ok());
+/// Runs `act(id)` in so many threads at once.
+template <class Act>
+void in_threads(std::size_t count, Act act) {
+    std::barrier start(static_cast<std::ptrdiff_t>(count));
     std::vector<std::thread> threads;
-    for (std::size_t id = 0; id < 4; ++id) {
+    threads.reserve(count);
+    for (std::size_t id = 0; id < count; ++id) {
         threads.emplace_back([&, id] {
-            for (std::size_t i = id; i < held.size(); i += 4) {
-                ASSERT_TRUE(heap.blocks().try_free(held[i]));
-                void* const block = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
-                ASSERT_NE(block, nullptr);
-                ASSERT_TRUE(heap.blocks().try_free(block));
-            }
+            start.arrive_and_wait();
+            act(id);
         });
     }
     for (std::thread& thread : threads) {
         thread.join();
     }
-    EXPECT_THAT(heap.problems(), IsEmpty());
+}
+
+TEST(slab_thread_test, threads_load_the_slabs_of_a_reopened_heap_at_once) {
+    for (const std::size_t bytes : {16UL, 1000UL, 14336UL}) {
+        test_heap heap;
+        std::vector<void*> held(6000);
+        for (void*& block : held) {
+            block = heap.blocks().allocate(bytes, 8);
+        }
+        ASSERT_TRUE(heap.reopen().ok());
+        in_threads(4, [&](std::size_t id) {
+            for (std::size_t i = id; i < held.size(); i += 4) {  // neighbours, of one slab
+                ASSERT_TRUE(heap.blocks().try_free(held[i]));
+                void* const block = heap.blocks().allocate(bytes, 8);
+                ASSERT_NE(block, nullptr);
+                ASSERT_TRUE(heap.blocks().try_free(block));
+            }
+        });
+        EXPECT_THAT(heap.problems(), IsEmpty());
+        EXPECT_TRUE(heap.blocks().all_free());
+    }
+}
+
+TEST(slab_thread_test, full_slabs_return_to_their_owner_whoever_frees_their_blocks) {
+    test_heap heap;
+    constexpr std::size_t count = 4;
+    std::array<std::vector<void*>, count> made;
+    for (int round = 0; round < 5; ++round) {
+        in_threads(count, [&](std::size_t id) {
+            made.at(id).reserve(3000);
+            for (std::size_t i = 0; i < 3000; ++i) {
+                made.at(id).push_back(heap.blocks().allocate(64, 8));
+            }
+        });
+        in_threads(count, [&](std::size_t id) {  // each frees of every thread's blocks, in turns
+            for (std::size_t i = id; i < 3000; i += count) {
+                for (const auto& blocks : made) {
+                    ASSERT_TRUE(heap.blocks().try_free(blocks[i]));
+                }
+            }
+        });
+        EXPECT_THAT(heap.problems(), IsEmpty());
+        for (auto& blocks : made) {
+            blocks.clear();
+        }
+    }
     EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_LE(heap.blocks().statistics().slabs, std::thread::hardware_concurrency());  // the spares
 }
 
 TEST(slab_thread_test, heaps_are_closed_while_other_threads_end) {
@@ -286,6 +329,7 @@ TEST(slab_thread_test, heaps_are_closed_while_other_threads_end) {
         auto heap = std::make_unique<test_heap>(std::uint64_t{64} << 20);
         std::atomic<int> done{0};
         std::vector<std::thread> threads;
+        threads.reserve(3);
         for (int id = 0; id < 3; ++id) {
             threads.emplace_back([&] {
                 void* const block = heap->blocks().allocate(64, 8);

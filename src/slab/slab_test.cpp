@@ -121,6 +121,7 @@ TEST_F(slab_test, wrong_frees_are_named_and_change_nothing) {
 TEST_F(slab_test, memory_is_reused_and_united) {
     for (int round = 0; round < 5; ++round) {
         std::vector<void*> blocks;
+        blocks.reserve(20'000);
         for (int i = 0; i < 20'000; ++i) {
             blocks.push_back(allocate(static_cast<std::size_t>(16 + 16 * (i % 40))));
         }
@@ -134,17 +135,24 @@ TEST_F(slab_test, memory_is_reused_and_united) {
     EXPECT_LE(heap_.blocks().statistics().slabs, class_count);  // the one spare of each bin in use
 }
 
+/// Allocates until there is no space.
+std::vector<void*> exhaust(block_allocator& blocks, std::size_t bytes) {
+    std::vector<void*> all;
+    while (void* const block = blocks.allocate(bytes, 8)) {
+        all.push_back(block);
+    }
+    EXPECT_EQ(block_allocator::last_failure().code, failure_code::no_space);
+    return all;
+}
+
 TEST_F(slab_test, when_space_runs_out_all_that_is_kept_back_is_used) {
-    heap_.space().set_capacity(4 * base::mebibyte);
-    const std::size_t sizes[] = {8, 64, 640, 4096, 14336, 64 * 1024, 1024 * 1024};
-    for (int round = 0; round < 3; ++round) {
-        for (const std::size_t bytes : sizes) {
-            std::vector<void*> blocks;
-            while (void* const block = heap_.blocks().allocate(bytes, 8)) {
-                blocks.push_back(block);
-            }
-            EXPECT_EQ(block_allocator::last_failure().code, failure_code::no_space);
-            EXPECT_GE(blocks.size() * bytes, 4 * base::mebibyte * 3 / 4) << bytes;
+    constexpr std::uint64_t capacity = 4 * base::mebibyte;
+    heap_.space().set_capacity(capacity);
+    for (int round = 0; round < 2; ++round) {
+        for (const std::size_t bytes : {8UL, 64UL, 640UL, 4096UL, 14336UL, 65536UL, 1048576UL}) {
+            test_heap fresh(4 * base::gibibyte, capacity);
+            const std::vector<void*> blocks = exhaust(heap_.blocks(), bytes);
+            EXPECT_EQ(blocks.size(), exhaust(fresh.blocks(), bytes).size()) << bytes;
             ASSERT_THAT(heap_.problems(), IsEmpty());
             for (void* const block : blocks) {
                 free(block);
@@ -154,21 +162,19 @@ TEST_F(slab_test, when_space_runs_out_all_that_is_kept_back_is_used) {
     EXPECT_TRUE(heap_.blocks().all_free());
 }
 
-TEST_F(slab_test, blocks_of_other_threads_are_found_when_space_runs_out) {
+TEST_F(slab_test, free_blocks_of_other_arenas_are_found_when_space_runs_out) {
     heap_.space().set_capacity(4 * base::mebibyte);
-    std::vector<void*> blocks;
-    while (void* const block = heap_.blocks().allocate(64, 8)) {
-        blocks.push_back(block);
-    }
-    for (int round = 0; round < 4; ++round) {  // round robin: every arena has its turn
+    std::vector<void*> blocks = exhaust(heap_.blocks(), 64);
+    for (unsigned arena = 0; arena < 2 * std::thread::hardware_concurrency(); ++arena) {
+        for (std::size_t i = 0; i < 100; ++i) {
+            free(blocks[i * 7]);
+        }
+        heap_.blocks().flush_this_thread();
         std::thread([&] {
             for (std::size_t i = 0; i < 100; ++i) {
-                free(std::exchange(blocks[i * 7], nullptr));
+                blocks[i * 7] = allocate(64);
             }
         }).join();
-        for (std::size_t i = 0; i < 100; ++i) {
-            blocks[i * 7] = allocate(64);
-        }
     }
     EXPECT_EQ(heap_.blocks().allocate(64, 8), nullptr);
     EXPECT_THAT(heap_.problems(), IsEmpty());
@@ -263,6 +269,7 @@ TEST_F(slab_test, threads_that_end_give_their_blocks_back) {
     for (int i = 0; i < 50; ++i) {
         std::thread([&] {
             std::vector<void*> blocks;
+            blocks.reserve(500);
             for (int k = 0; k < 500; ++k) {
                 blocks.push_back(allocate(256));
             }
@@ -303,6 +310,7 @@ TEST_F(slab_test, a_thread_may_use_the_heap_after_its_caches_are_gone) {
 
 TEST(slab_heaps_test, many_heaps_live_in_one_process) {
     std::vector<std::unique_ptr<test_heap>> heaps;
+    heaps.reserve(20);
     std::vector<void*> blocks;
     for (int i = 0; i < 20; ++i) {
         heaps.push_back(std::make_unique<test_heap>(64 * base::mebibyte));
