@@ -56,7 +56,16 @@ private:
         return address;
     }
     [[nodiscard]] std::uint64_t encode(std::uintptr_t target) const noexcept {
-        return target == 0 ? 0 : (target - reinterpret_cast<std::uintptr_t>(this) + distance_bias) & distance_mask;
+        if (target == 0) {
+            return 0;
+        }
+        const std::uint64_t distance = target - reinterpret_cast<std::uintptr_t>(this) + distance_bias;
+        // True of all user addresses. Said aloud, it lets the compiler cancel the coding of temporaries against their
+        // decoding.
+        if (distance == 0 || distance > distance_mask) {
+            __builtin_unreachable();
+        }
+        return distance;
     }
 
     std::uint64_t word_ = 0;
