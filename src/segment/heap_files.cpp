@@ -307,7 +307,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     files->warnings_ = std::move(state.warnings);
     if (options.verify) {
         std::vector<failure> problems;
-        HF_TRY(verify_pages(storage, files->paths_, state.superblock, problems, 1));
+        HF_TRY(verify_pages(storage, files->paths_, state.superblock, problems, 1,
+                            state.overlay ? &*state.overlay : nullptr));
         if (!problems.empty()) {
             return problems.front();
         }
@@ -315,7 +316,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     HF_TRY(files->reserve(options));
     HF_TRY(files->map_committed());
     if (state.overlay) {
-        HF_TRY(files->apply_overlay(*state.overlay));
+        files->overlay_ = std::move(state.overlay);
+        HF_TRY(files->apply_overlay(*files->overlay_));
     }
     HF_TRY(files->verify_tables());
     if (mode == access_mode::read_write) {
@@ -401,7 +403,7 @@ base::result<file_statistics> heap_files::statistics() const {
 }
 
 base::result<void> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
-    return verify_pages(storage_, paths_, superblock_, problems, limit);
+    return verify_pages(storage_, paths_, superblock_, problems, limit, overlay_ ? &*overlay_ : nullptr);
 }
 
 void heap_files::abandon() noexcept {

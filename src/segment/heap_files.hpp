@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -168,6 +169,8 @@ private:
     base::mutex admitted_mutex_;
     std::vector<bool> admitted_
         HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments that were committed at open
+    /// Read-only: the commit that lies over the files, in memory and for verify().
+    std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;
     base::failure poison_;
 };

@@ -41,9 +41,10 @@ base::result<void> check_files(persist::storage& storage, const heap_paths& path
                                const superblock_on_media& superblock);
 
 /// SEG-2: every page that was ever committed matches its checksum, every checksum page matches its own. Reads the whole
-/// heap; stops after `limit` problems. Failures of the environment (not of the content) are returned.
+/// heap; stops after `limit` problems. Failures of the environment (not of the content) are returned. `overlay`: a
+/// whole journal that is not carried home; its pages count, not those of the files.
 base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths,
                                 const superblock_on_media& superblock, std::vector<base::failure>& problems,
-                                std::size_t limit);
+                                std::size_t limit, const journal_content* overlay = nullptr);
 
 }  // namespace holdfast::segment

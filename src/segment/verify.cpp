@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -36,15 +38,56 @@ private:
     std::size_t limit_;
 };
 
+/// The files as they are, or as they will be when the commit in a journal is home.
+class page_source {
+public:
+    static base::result<page_source> open(persist::storage& storage, const heap_paths& paths,
+                                          const journal_content* overlay) {
+        page_source source;
+        if (overlay != nullptr) {
+            source.overlay_ = overlay;
+            HF_TRY_ASSIGN(source.journal_, storage.open(paths.journal(), persist::access_mode::read_only));
+            for (std::size_t i = 0; i < overlay->entries.size(); ++i) {
+                source.entries_.emplace(overlay->entries[i].place, i);
+            }
+        }
+        return source;
+    }
+
+    /// Whole pages of a file from page `first` on.
+    base::result<void> read(persist::file& file, std::uint64_t id, std::uint64_t first, std::span<std::byte> bytes) {
+        HF_TRY(file.read_at(first * page_size, bytes));
+        const std::uint64_t end = id << entry_page_bits | (first + bytes.size() / page_size);
+        for (auto it = entries_.lower_bound(id << entry_page_bits | first); it != entries_.end() && it->first < end;
+             ++it) {
+            const auto page = bytes.subspan((entry_page(overlay_->entries[it->second]) - first) * page_size, page_size);
+            HF_TRY(read_journal_page(*journal_, *overlay_, it->second, page));
+        }
+        return {};
+    }
+
+private:
+    const journal_content* overlay_ = nullptr;
+    std::unique_ptr<persist::file> journal_;
+    std::map<std::uint64_t, std::size_t> entries_;  ///< by place
+};
+
+struct source_file {
+    page_source& source;
+    persist::file& file;
+    std::uint64_t id;
+    [[nodiscard]] const std::string& path() const noexcept { return file.path(); }
+};
+
 /// Reads pages [first, first + count) of the file in chunks and hands each to `examine(page, bytes)`.
 template <class Examine>
-base::result<void> for_each_page(persist::file& file, std::uint64_t first, std::uint64_t count,
+base::result<void> for_each_page(const source_file& file, std::uint64_t first, std::uint64_t count,
                                  const problem_list& problems, Examine&& examine) {
     std::vector<std::byte> buffer(std::min(count, pages_a_read) * page_size);
     for (std::uint64_t done = 0; done < count && !problems.full();) {
         const std::uint64_t now = std::min(pages_a_read, count - done);
         const auto chunk = std::span(buffer).first(now * page_size);
-        HF_TRY(file.read_at((first + done) * page_size, chunk));
+        HF_TRY(file.source.read(file.file, file.id, first + done, chunk));
         for (std::uint64_t i = 0; i < now; ++i) {
             examine(first + done + i, chunk.subspan(i * page_size, page_size));
         }
@@ -53,7 +96,7 @@ base::result<void> for_each_page(persist::file& file, std::uint64_t first, std::
     return {};
 }
 
-base::result<std::vector<std::uint32_t>> read_checksum_pages(persist::file& file, const geometry& shape,
+base::result<std::vector<std::uint32_t>> read_checksum_pages(const source_file& file, const geometry& shape,
                                                              problem_list& problems) {
     std::vector<std::uint32_t> sums;
     sums.reserve(shape.checksum_pages() * checksums_per_page);
@@ -73,7 +116,7 @@ base::result<std::vector<std::uint32_t>> read_checksum_pages(persist::file& file
     return sums;
 }
 
-base::result<void> verify_segment(persist::file& file, const geometry& shape, std::uint64_t user_pages,
+base::result<void> verify_segment(const source_file& file, const geometry& shape, std::uint64_t user_pages,
                                   problem_list& problems) {
     HF_TRY_ASSIGN(const std::vector<std::uint32_t> sums, read_checksum_pages(file, shape, problems));
     const auto compare = [&](std::uint64_t page, std::span<const std::byte> bytes) {
@@ -85,7 +128,7 @@ base::result<void> verify_segment(persist::file& file, const geometry& shape, st
     return for_each_page(file, shape.pages(), shape.checksums_at() / page_size, problems, compare);
 }
 
-base::result<void> verify_objects(persist::file& file, std::uint64_t pages, problem_list& problems) {
+base::result<void> verify_objects(const source_file& file, std::uint64_t pages, problem_list& problems) {
     std::vector<std::uint64_t> sums(objects_group_pages);
     return for_each_page(file, 0, pages, problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
         const std::uint64_t entry = page % objects_group_pages;
@@ -107,17 +150,18 @@ base::result<void> verify_objects(persist::file& file, std::uint64_t pages, prob
 
 base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths,
                                 const superblock_on_media& superblock, std::vector<base::failure>& problems,
-                                std::size_t limit) {
+                                std::size_t limit, const journal_content* overlay) {
     const geometry shape = geometry_of(superblock);
     problem_list list(problems, limit);
+    HF_TRY_ASSIGN(page_source source, page_source::open(storage, paths, overlay));
     const std::uint64_t segments = base::divide_up(superblock.frontier, shape.segment_size);
     for (std::uint64_t i = 0; i < segments && !list.full(); ++i) {
         HF_TRY_ASSIGN(auto file, storage.open(paths.segment(i), persist::access_mode::read_only));
         const std::uint64_t user_bytes = std::min(shape.segment_size, superblock.frontier - i * shape.segment_size);
-        HF_TRY(verify_segment(*file, shape, user_bytes / page_size, list));
+        HF_TRY(verify_segment({source, *file, i}, shape, user_bytes / page_size, list));
     }
     HF_TRY_ASSIGN(auto objects, storage.open(paths.objects(), persist::access_mode::read_only));
-    return verify_objects(*objects, superblock.objects_size / page_size, list);
+    return verify_objects({source, *objects, objects_file_id}, superblock.objects_size / page_size, list);
 }
 
 }  // namespace holdfast::segment
