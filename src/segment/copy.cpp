@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
@@ -72,8 +71,7 @@ private:
         HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync"));
         HF_TRY(storage_.rename(target_.unfinished_superblock(), target_.superblock(), "copy.superblock.rename"));
         HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync_name"));
-        const std::string parent = std::filesystem::path(target_.directory()).parent_path().string();
-        return storage_.sync_directory(parent.empty() ? "." : parent, "copy.parent.sync");
+        return storage_.sync_directory(target_.parent(), "copy.parent.sync");
     }
 
     base::result<void> copy_file(std::uint64_t id) {
@@ -170,6 +168,7 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
     }
     HF_TRY(storage.remove(paths.lock(), "remove.lock"));
     HF_TRY(storage.remove(directory, "remove.directory"));
+    HF_TRY(storage.sync_directory(paths.parent(), "remove.parent.sync"));
     return true;
 }
 

@@ -17,7 +17,7 @@ base::result<void> copy_heap(persist::storage& storage, const heap_paths& source
                              const std::string& destination);
 
 /// Removes the heap's own files and its directory. `locked` where somebody has it open; `invalid_argument`, and nothing
-/// removed, where the directory holds anything else. False where nothing is there.
+/// removed, where the directory holds anything else. False where nothing is there. Durable when it returns.
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory);
 
 }  // namespace holdfast::segment

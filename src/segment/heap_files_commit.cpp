@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -112,8 +111,7 @@ base::result<void> heap_files::finish_creation(const commit_plan& plan, transact
     HF_TRY(storage_.rename(paths_.unfinished_superblock(), paths_.superblock(), "create.superblock.rename"));
     report.stage = commit_stage::uncertain;
     HF_TRY(storage_.sync_directory(paths_.directory(), "create.directory.sync_name"));
-    const std::string parent = std::filesystem::path(paths_.directory()).parent_path().string();
-    HF_TRY(storage_.sync_directory(parent.empty() ? "." : parent, "create.parent.sync"));
+    HF_TRY(storage_.sync_directory(paths_.parent(), "create.parent.sync"));
     report.stage = commit_stage::complete;
     born_ = true;
     return {};

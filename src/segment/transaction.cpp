@@ -72,6 +72,15 @@ std::string heap_paths::segment(std::uint64_t index) const {
     return fmt::format("{}/segment.{:06}", directory_, index);
 }
 
+std::string heap_paths::parent() const {
+    const std::size_t last = directory_.find_last_not_of('/');
+    const std::size_t slash = last == std::string::npos ? last : directory_.rfind('/', last);
+    if (slash == std::string::npos) {
+        return last == std::string::npos ? "/" : ".";
+    }
+    return slash == 0 ? "/" : directory_.substr(0, slash);
+}
+
 bool heap_paths::is_heap_file(const std::string& name) {
     if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock") {
         return true;

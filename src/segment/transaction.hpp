@@ -28,6 +28,8 @@ class heap_paths {
 public:
     explicit heap_paths(std::string directory) : directory_(std::move(directory)) {}
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+    /// The directory that holds the heap's name, however the path was written ("heap/" too).
+    [[nodiscard]] std::string parent() const;
     [[nodiscard]] std::string superblock() const { return directory_ + "/superblock"; }
     /// Where a superblock is made before it gets its name: a directory without `superblock` is no heap.
     [[nodiscard]] std::string unfinished_superblock() const { return directory_ + "/superblock.new"; }
