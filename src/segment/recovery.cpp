@@ -1,6 +1,7 @@
 #include "segment/recovery.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -75,6 +76,22 @@ failure no_superblock(const superblock_copies_read& copies) {
     return what;
 }
 
+/// Rewrites the copy that is bad or older, so that a write that is torn later always leaves the other one.
+base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
+                                   const superblock_copies_read& copies, const superblock_on_media& newest) {
+    const auto bytes = std::as_bytes(std::span{&newest, 1});
+    for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
+        const auto& there = copies.good.at(copy);
+        if (there && std::memcmp(&*there, &newest, sizeof newest) == 0) {
+            continue;
+        }
+        HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
+        HF_TRY(file->write_at(copy * superblock_size, bytes, "recover.superblock.write"));
+        HF_TRY(file->sync("recover.superblock.sync"));
+    }
+    return {};
+}
+
 /// The journal is broken: does the superblock's state still stand, whole?
 base::result<void> judge_broken_journal(persist::storage& storage, const heap_paths& paths,
                                         const superblock_on_media& superblock, const failure& why) {
@@ -139,7 +156,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     recovered_state state;
     if (newest != nullptr) {
         for (const auto& bad : copies.bad) {
-            if (bad.code != failure_code::none) {
+            // Beside a heap that was not closed, it is what a crash left of a write that it met.
+            if (bad.code != failure_code::none && newest->state == heap_state::clean) {
                 state.warnings.push_back(bad);
             }
         }
@@ -175,6 +193,9 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
     }
     HF_TRY(check_files(storage, paths, state.superblock));
+    if (mode == access_mode::read_write && !state.rolled_forward) {
+        HF_TRY(heal_superblock(storage, paths, copies, *newest));
+    }
     return state;
 }
 
