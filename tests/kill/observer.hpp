@@ -1,0 +1,92 @@
+// Starts victims on one heap, one after the other, follows what they say, and checks what their deaths leave behind.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <string>
+
+#include "kill/oracle.hpp"
+#include "kill/victim.hpp"
+#include "kill/world.hpp"
+
+namespace holdfast::test {
+
+/// What happened in a run, by what the victim was doing when it ended.
+struct tally {
+    std::uint64_t cycles = 0;
+    std::uint64_t heaps = 0;
+    std::uint64_t commits = 0;          ///< acknowledged
+    std::uint64_t inside_commit = 0;    ///< of commit, close and snapshot
+    std::uint64_t inside_open = 0;      ///< create, open, recovery, and the check of what was found
+    std::uint64_t inside_making = 0;    ///< of snapshot, copy and create of the second heap
+    std::uint64_t inside_removing = 0;  ///< of the second heap
+    std::uint64_t between = 0;
+    std::uint64_t states_found = 0;  ///< by open, read-only open and copies of what was left
+    std::uint64_t wrong = 0;
+
+    void print(std::ostream& out, const std::string& title) const;
+};
+
+class observer {
+public:
+    /// Heaps are made in `directory`.
+    observer(std::string directory, std::uint64_t seed);
+    observer(const observer&) = delete;
+    observer& operator=(const observer&) = delete;
+    ~observer();
+
+    /// Where the file system is shut down instead of the process being killed.
+    void use_power_loss(bool on) noexcept { power_loss_ = on; }
+    /// Victim, end, and nothing else. An empty string, or what went wrong.
+    [[nodiscard]] std::string cycle();
+    /// Checks of what is left, by this process: read-only, by copies, the second heap. May be left out.
+    [[nodiscard]] std::string examine_remains();
+    /// Another heap, after the one before was removed.
+    [[nodiscard]] std::string next_heap();
+
+    [[nodiscard]] const tally& numbers() const noexcept { return tally_; }
+
+private:
+    victim_plan make_plan();
+    std::string follow(int process, const report_pipe& reports, victim_plan& plan);
+    std::string listen(const report& said, const victim_plan& plan);
+    void count_end() noexcept;
+    std::string wait_for_end(int process, bool ended_by_observer);
+    std::string look_read_only();
+    std::string copy_what_is_left();
+    std::string examine_second();
+    std::string check_heap_at(const std::string& path, std::uint64_t digest);
+    std::string remove_second(bool whole);
+
+    std::string directory_;
+    random source_;
+    bool power_loss_ = false;
+    bool shut_down_ = false;
+    std::string heap_;
+    std::string second_;
+    oracle oracle_;
+    std::uint64_t segment_size_ = 0;
+    std::uint64_t shard_bytes_ = 0;
+    bool huge_blocks_ = false;
+    std::array<double, act_count> duration_ns_{};  ///< of acts that were completed, smoothed
+    tally tally_;
+};
+
+/// A new directory in `parent`, removed with all that is in it; kept where `keep` was called.
+class scratch_directory {
+public:
+    explicit scratch_directory(const std::string& parent);
+    scratch_directory(const scratch_directory&) = delete;
+    scratch_directory& operator=(const scratch_directory&) = delete;
+    ~scratch_directory();
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    void keep() noexcept { keep_ = true; }
+
+private:
+    std::string path_;
+    bool keep_ = false;
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,58 @@
+// File systems that a test mounts for itself: tmpfs of a given size, and ext4 or XFS in an image on a loop device.
+//
+// All of it lies in a mount namespace that only this process and its children see; loop devices are made to vanish with
+// their last user, and images are nameless. So however the process ends, the kernel cleans up, and runs side by side do
+// not meet.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace holdfast::test {
+
+/// Moves this process into a mount namespace of its own. Call it before threads are started. Returns why that (or a
+/// loop device) is not to be had here; an empty string where all is well.
+[[nodiscard]] std::string enter_own_mount_namespace();
+
+/// Says loudly that a test cannot run here, and fails it where HOLDFAST_REQUIRE_POWERLOSS=1 asks for that.
+void report_unavailable(const std::string& why);
+
+/// A tmpfs on a new directory. Unmounted, and the directory removed, at the end.
+class memory_file_system {
+public:
+    /// `options` as mount -o takes them: "size=64m".
+    explicit memory_file_system(const std::string& options);
+    memory_file_system(const memory_file_system&) = delete;
+    memory_file_system& operator=(const memory_file_system&) = delete;
+    ~memory_file_system();
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+private:
+    std::string path_;
+};
+
+enum class file_system_kind : std::uint8_t { ext4, xfs };
+
+/// A file system in an image, which lies in memory.
+class image_file_system {
+public:
+    image_file_system(file_system_kind kind, std::uint64_t bytes);
+    image_file_system(const image_file_system&) = delete;
+    image_file_system& operator=(const image_file_system&) = delete;
+    ~image_file_system();
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    /// After a power loss: what the page cache had is forgotten, the log is replayed.
+    void mount_again();
+
+private:
+    void mount();
+    void unmount();
+
+    file_system_kind kind_;
+    memory_file_system memory_;
+    int device_ = -1;
+    std::string device_path_;
+    std::string path_;
+};
+
+}  // namespace holdfast::test

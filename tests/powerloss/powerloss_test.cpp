@@ -1,0 +1,65 @@
+// Power loss of real file systems, with an oracle outside.
+//
+// Fault model: at any moment the file system stops writing, its log included (the ioctl GOINGDOWN of XFS and ext4,
+// without a flush of the log); what it had not made durable is lost. After the next mount the heap is the last
+// acknowledged commit or the one in flight, sound in every invariant; nothing that was acknowledged is missing. The
+// writer is killed at that moment, or goes on and must not acknowledge what is lost.
+#include <chrono>
+#include <iostream>
+
+#include <gtest/gtest.h>
+
+#include "kill/observer.hpp"
+#include "kill/options.hpp"
+#include "powerloss/mounts.hpp"
+
+namespace holdfast::test {
+namespace {
+
+const std::string& mounts_unavailable() {
+    static const std::string why = enter_own_mount_namespace();
+    return why;
+}
+
+void run_cycles(file_system_kind kind, std::uint64_t megabytes, std::uint64_t cycles, std::uint64_t seed) {
+    if (!mounts_unavailable().empty()) {
+        report_unavailable(mounts_unavailable());
+        GTEST_SKIP() << mounts_unavailable();
+    }
+    constexpr std::uint64_t cycles_a_heap = 20;
+    const std::string name = kind == file_system_kind::ext4 ? "ext4" : "XFS";
+    const auto start = std::chrono::steady_clock::now();
+    image_file_system files(kind, megabytes << 20U);
+    observer watcher(files.path(), seed);
+    watcher.use_power_loss(true);
+    std::string wrong = watcher.next_heap();
+    while (watcher.numbers().cycles < cycles && wrong.empty()) {
+        wrong = watcher.cycle();
+        if (wrong.empty()) {
+            files.mount_again();
+            wrong = watcher.examine_remains();
+        }
+        if (wrong.empty() && watcher.numbers().cycles % cycles_a_heap == 0) {
+            wrong = watcher.next_heap();
+        }
+    }
+    watcher.numbers().print(std::cout, "power loss of " + name);
+    std::cout << "  " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s"
+              << std::endl;
+    EXPECT_EQ(wrong, "") << "seed " << seed;
+    EXPECT_GT(watcher.numbers().inside_commit, cycles / 10);
+}
+
+// Two cycles of three are of ext4.
+TEST(powerloss, any_moment_on_ext4_leaves_a_commit) {
+    run_cycles(file_system_kind::ext4, 768, options().cycles - options().cycles / 3, options().seed);
+}
+
+TEST(powerloss, any_moment_on_xfs_leaves_a_commit) {
+    run_cycles(file_system_kind::xfs, 768, options().cycles / 3, options().seed + 1);
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 300); }
