@@ -238,10 +238,22 @@ void commit_builder::restore_sums() noexcept {
     }
 }
 
+/// Whether the file shows where private pages are dropped: MAP-2.
+bool commit_builder::is_file_below(const page_run& run) const noexcept {
+    if (run.file == objects_file_id) {
+        return (run.page + run.count) * page_size <= files_.adopted_objects_size_;
+    }
+    const std::uint64_t user_pages = files_.view_.shape().pages();
+    if (run.page >= user_pages) {
+        return run.file < files_.segment_count(files_.adopted_frontier_);
+    }
+    return run.file * user_pages + run.page + run.count <= files_.adopted_frontier_.value;
+}
+
 void commit_builder::release() noexcept {
     // Fresh runs are not dropped: their mappings are replaced by the files' (heap_files::adopt).
     for (const summed_run& run : runs_) {
-        if (!run.fresh) {
+        if (!run.fresh && is_file_below(run.run)) {
             drop_private_pages(const_cast<std::byte*>(run.run.content), run.run.count * page_size);
         }
     }

@@ -39,6 +39,7 @@ private:
 
     void scan_user_runs(const std::vector<memory_run>& dirty);
     void add_user(base::pages first, std::uint64_t count);
+    [[nodiscard]] bool is_file_below(const page_run& run) const noexcept;
     void add(const page_run& run, bool fresh);
     void sum_segment_run(const page_run& run, std::size_t first_sum);
     void sum_objects_run(const page_run& run, std::size_t first_sum);

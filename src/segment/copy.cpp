@@ -41,11 +41,16 @@ public:
         } else {
             HF_TRY(storage_.make_directory(target_.directory(), "copy.directory"));
         }
-        auto done = copy_all();
-        if (!done) {
+        try {
+            auto done = copy_all();
+            if (!done) {
+                remove_remains();
+            }
+            return done;
+        } catch (const std::bad_alloc&) {
             remove_remains();
+            throw;
         }
-        return done;
     }
 
 private:
@@ -108,12 +113,16 @@ private:
     }
 
     void remove_remains() noexcept {
-        if (auto names = storage_.list(target_.directory()); names) {
-            for (const std::string& name : names.value()) {
-                static_cast<void>(storage_.remove(target_.directory() + "/" + name, "copy.undo").ok());
+        try {
+            if (auto names = storage_.list(target_.directory()); names) {
+                for (const std::string& name : names.value()) {
+                    static_cast<void>(storage_.remove(target_.directory() + "/" + name, "copy.undo").ok());
+                }
             }
+            static_cast<void>(storage_.remove(target_.directory(), "copy.undo_directory").ok());
+        } catch (const std::bad_alloc&) {
+            return;  // no memory for the names: what remains is no heap
         }
-        static_cast<void>(storage_.remove(target_.directory(), "copy.undo_directory").ok());
     }
 
     persist::storage& storage_;

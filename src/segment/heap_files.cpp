@@ -106,7 +106,7 @@ heap_files::heap_files(persist::storage& storage, std::string directory, access_
     : storage_(storage), paths_(std::move(directory)), mode_(mode), owner_(::getpid()) {}
 
 heap_files::~heap_files() {
-    if (!born_ && lock_ != nullptr && check_process().ok()) {
+    if (!born_ && (owns_files_ || made_directory_) && ::getpid() == owner_) {
         abandon();
     }
 }
@@ -131,6 +131,13 @@ base::result<void> heap_files::check_process() const {
 failure heap_files::poisoned() const {
     failure what = poison_;
     what.code = failure_code::poisoned;
+    if (what.path.empty()) {
+        // It was left by an exception, when there was no memory for more.
+        what.path = paths_.directory();
+        what.field = "commit";
+        what.found = "no memory in the middle of it";
+        what.expected = "free memory";
+    }
     what.hint =
         "an earlier commit failed at a point after which nothing can be promised; close the heap without commit and "
         "open it again. " +
@@ -165,6 +172,7 @@ base::result<void> heap_files::prepare_directory() {
     HF_TRY_ASSIGN(const bool there, storage_.exists(paths_.directory()));
     if (!there) {
         HF_TRY(storage_.make_directory(paths_.directory(), "create.directory"));
+        made_directory_ = true;
     }
     auto listed = storage_.list(paths_.directory());
     if (!listed) {
@@ -192,8 +200,13 @@ base::result<void> heap_files::prepare_directory() {
                            0};
         }
     }
-    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(paths_.lock(), access_mode::read_write));
-    lock_ = std::make_unique<heap_lock>(std::move(lock));
+    auto lock = heap_lock::acquire(paths_.lock(), access_mode::read_write);
+    if (!lock) {
+        made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
+        return std::move(lock).error();
+    }
+    lock_ = std::make_unique<heap_lock>(std::move(lock).value());
+    made_directory_ = false;
     // Under the lock look again: another process may have finished creating meanwhile.
     HF_TRY_ASSIGN(const bool born, storage_.exists(paths_.superblock()));
     if (born) {
@@ -206,6 +219,7 @@ base::result<void> heap_files::prepare_directory() {
                        {},
                        0};
     }
+    owns_files_ = true;
     for (const std::string& name : listed.value()) {
         if (name != "lock") {
             HF_TRY(storage_.remove(paths_.directory() + "/" + name, "create.remove_remains"));
@@ -329,8 +343,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
 }
 
 base::result<void> heap_files::map_committed() {
-    frontier_ = committed_frontier_ = base::pages_for(superblock_.frontier);
-    objects_size_ = committed_objects_size_ = superblock_.objects_size;
+    frontier_ = committed_frontier_ = adopted_frontier_ = base::pages_for(superblock_.frontier);
+    objects_size_ = committed_objects_size_ = adopted_objects_size_ = superblock_.objects_size;
     const std::uint64_t segments = segment_count(frontier_);
     for (std::uint64_t i = 0; i < segments; ++i) {
         HF_TRY(map_committed_segment(i, 0));
@@ -407,16 +421,20 @@ base::result<void> heap_files::verify(std::vector<failure>& problems, std::size_
 }
 
 void heap_files::abandon() noexcept {
+    born_ = true;
     // Best effort: what is left says by its lack of a superblock that it is no heap, and the next create removes it.
-    if (auto listed = storage_.list(paths_.directory()); listed) {
-        for (const std::string& name : listed.value()) {
-            if (heap_paths::is_heap_file(name)) {
-                static_cast<void>(storage_.remove(paths_.directory() + "/" + name, "create.abandon").ok());
+    try {
+        if (auto listed = storage_.list(paths_.directory()); listed) {
+            for (const std::string& name : listed.value()) {
+                if (owns_files_ ? heap_paths::is_heap_file(name) : name == "lock") {
+                    static_cast<void>(storage_.remove(paths_.directory() + "/" + name, "create.abandon").ok());
+                }
             }
         }
+        static_cast<void>(storage_.remove(paths_.directory(), "create.abandon_directory").ok());
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for the names
     }
-    static_cast<void>(storage_.remove(paths_.directory(), "create.abandon_directory").ok());
-    born_ = true;
 }
 
 }  // namespace holdfast::segment

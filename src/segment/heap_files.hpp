@@ -4,7 +4,8 @@
 //   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk; beyond it nothing is
 //          accessible.
 //   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until
-//          the commit that writes them home. So "fresh" needs no list: it is an address comparison.
+//          the commit that writes them home. So "fresh" needs no list: it is an address comparison. Where the kernel
+//          refused to map a committed page it stays memory, beyond the adopted frontier, and counts as changed.
 //
 // Thread safety: grow() and grow_objects() are serialised by their callers; commit() and close() run alone.
 #pragma once
@@ -30,6 +31,8 @@
 #include "segment/transaction.hpp"
 
 namespace holdfast::segment {
+
+class commit_builder;
 
 struct mapping_options {
     std::uint64_t reservation = 0;      ///< bytes of user addresses; 0: the default
@@ -141,6 +144,9 @@ private:
     base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
     base::result<void> run(const commit_plan& plan, transaction_report& report);
     void adopt(const commit_plan& plan) noexcept;
+    base::result<void> map_adopted();
+    base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
+                                    transaction_report& report);
     [[nodiscard]] superblock_on_media next_superblock() const;
     [[nodiscard]] std::uint64_t segment_count(base::pages frontier) const noexcept;
     [[nodiscard]] base::failure poisoned() const;
@@ -159,12 +165,16 @@ private:
     base::pages committed_frontier_{};
     std::uint64_t objects_size_ = 0;
     std::uint64_t committed_objects_size_ = 0;
+    base::pages adopted_frontier_{};  ///< up to here pages are mappings of their files, not memory
+    std::uint64_t adopted_objects_size_ = 0;
     std::uint64_t capacity_ = 0;
     std::unique_ptr<dirty_scanner> scanner_;
     bool names_changed_ = false;
     bool recovered_ = false;
     bool rolled_forward_ = false;
     bool born_ = false;              ///< the heap has its superblock on media
+    bool made_directory_ = false;    ///< create() made it, and nobody else can have put anything there
+    bool owns_files_ = false;        ///< create() knows, under the lock, that what is in the directory is its own
     bool recovery_counted_ = false;  ///< a commit has counted the recovery
     base::mutex admitted_mutex_;
     std::vector<bool> admitted_

@@ -68,24 +68,8 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free) {
     statistics.scan_ns = elapsed_ns(start);
     HF_TRY(mark_running());
     commit_plan plan;
-    builder.build(plan, statistics);
-    plan.superblock = next_superblock();
-    plan.names_changed = names_changed_;
-#if HOLDFAST_CHECKED
-    plan.before_commit_point = [&builder] { return builder.check_unmodified(); };
-#endif
     transaction_report report;
-    if (auto done = run(plan, report); !done) {
-        failure what = std::move(done).error();
-        if (report.stage == commit_stage::durable) {
-            what.hint = "the commit itself is durable; opening the heap again finishes it";
-        }
-        if (report.stage != commit_stage::unchanged) {
-            poison_ = what;
-        }
-        builder.restore_sums();
-        return what;
-    }
+    HF_TRY(write_commit(builder, plan, statistics, report));
     builder.release();
     adopt(plan);
     statistics.write_ns = report.write_ns;
@@ -93,6 +77,42 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free) {
     statistics.written_bytes = report.written_bytes;
     statistics.total_ns = elapsed_ns(start);
     return statistics;
+}
+
+/// Everything that may fail: where it does, the sums are as they were, and beyond the point of return the heap is
+/// poisoned, for an exception too.
+base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
+                                            transaction_report& report) {
+    try {
+        builder.build(plan, statistics);
+        plan.superblock = next_superblock();
+        plan.names_changed = names_changed_;
+#if HOLDFAST_CHECKED
+        plan.before_commit_point = [&builder] { return builder.check_unmodified(); };
+#endif
+        auto done = run(plan, report);
+        if (done) {
+            return done;
+        }
+        builder.restore_sums();
+        failure what = std::move(done).error();
+        if (report.stage != commit_stage::unchanged) {
+            poison_.code = what.code;  // first of all: the rest needs memory
+        }
+        if (report.stage == commit_stage::durable) {
+            what.hint = "the commit itself is durable; opening the heap again finishes it";
+        }
+        if (report.stage != commit_stage::unchanged) {
+            poison_ = what;
+        }
+        return what;
+    } catch (const std::bad_alloc&) {
+        builder.restore_sums();
+        if (report.stage != commit_stage::unchanged && poison_.code == failure_code::none) {
+            poison_.code = failure_code::out_of_memory;
+        }
+        throw;
+    }
 }
 
 base::result<void> heap_files::run(const commit_plan& plan, transaction_report& report) {
@@ -119,22 +139,30 @@ base::result<void> heap_files::finish_creation(const commit_plan& plan, transact
 
 /// The state of `plan` is on media: what was fresh becomes a mapping of its file.
 void heap_files::adopt(const commit_plan& plan) noexcept {
-    const base::pages old_frontier = committed_frontier_;
-    const std::uint64_t old_objects = committed_objects_size_;
     superblock_ = plan.superblock;
     names_changed_ = false;
     recovery_counted_ = true;
     committed_frontier_ = frontier_;
     committed_objects_size_ = objects_size_;
-    // Where a mapping cannot be replaced the zeroed memory stays: its pages count as changed from now on, which is
-    // right, if slower.
-    const std::uint64_t per_segment = view_.shape().pages();
-    for (std::uint64_t page = old_frontier.value; page < frontier_.value;) {
-        const std::uint64_t index = page / per_segment;
-        static_cast<void>(map_committed_segment(index, page % per_segment).ok());
-        page = (index + 1) * per_segment;
+    // Where a mapping cannot be replaced the memory stays, and the next commit tries again. Its pages are written by
+    // every commit until then, which is right, if slower.
+    try {
+        static_cast<void>(map_adopted().ok());
+    } catch (const std::bad_alloc&) {
+        return;  // the same
     }
-    static_cast<void>(map_committed_objects(old_objects).ok());
+}
+
+base::result<void> heap_files::map_adopted() {
+    const std::uint64_t per_segment = view_.shape().pages();
+    while (adopted_frontier_ < committed_frontier_) {
+        const std::uint64_t index = adopted_frontier_.value / per_segment;
+        HF_TRY(map_committed_segment(index, adopted_frontier_.value % per_segment));
+        adopted_frontier_.value = std::min(committed_frontier_.value, (index + 1) * per_segment);
+    }
+    HF_TRY(map_committed_objects(adopted_objects_size_));
+    adopted_objects_size_ = committed_objects_size_;
+    return {};
 }
 
 base::result<void> heap_files::close_cleanly() {
@@ -144,10 +172,10 @@ base::result<void> heap_files::close_cleanly() {
     if (superblock_.state == heap_state::clean) {
         return {};
     }
+    // Poisoned until it is through, should an exception end it.
+    poison_.code = failure_code::out_of_memory;
     auto closed = segment::close_cleanly(storage_, paths_, superblock_);
-    if (!closed) {
-        poison_ = closed.error();
-    }
+    poison_ = closed ? failure{} : closed.error();
     return closed;
 }
 

@@ -141,20 +141,24 @@ base::result<void> heap_files::map_fresh(pages from, pages to) {
 /// next open.
 void heap_files::give_back_on_disk(pages from, pages to) noexcept {
     const std::uint64_t per_segment = view_.shape().pages();
-    for (std::uint64_t page = from.value; page < to.value;) {
-        const std::uint64_t index = page / per_segment;
-        const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
-        if (page % per_segment == 0) {
-            static_cast<void>(storage_.remove(paths_.segment(index), "grow.undo_create").ok());
-        } else if (auto file = storage_.open(paths_.segment(index), access_mode::read_write); file) {
-            static_cast<void>(
-                file.value()
-                    ->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate")
-                    .ok());
+    try {
+        for (std::uint64_t page = from.value; page < to.value;) {
+            const std::uint64_t index = page / per_segment;
+            const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
+            if (page % per_segment == 0) {
+                static_cast<void>(storage_.remove(paths_.segment(index), "grow.undo_create").ok());
+            } else if (auto file = storage_.open(paths_.segment(index), access_mode::read_write); file) {
+                static_cast<void>(
+                    file.value()
+                        ->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate")
+                        .ok());
+            }
+            page = end;
         }
-        page = end;
+        static_cast<void>(unmap(view_.base() + base::to_bytes(from), base::to_bytes(to - from)).ok());
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for a name
     }
-    static_cast<void>(unmap(view_.base() + base::to_bytes(from), base::to_bytes(to - from)).ok());
 }
 
 base::result<void> heap_files::grow_objects(std::uint64_t bytes) {

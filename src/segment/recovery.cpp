@@ -195,6 +195,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     HF_TRY(check_files(storage, paths, state.superblock));
     if (mode == access_mode::read_write && !state.rolled_forward) {
         HF_TRY(heal_superblock(storage, paths, copies, *newest));
+        state.warnings.clear();  // what they name is repaired
     }
     return state;
 }
