@@ -242,6 +242,9 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 pool_.load(slab, cache == nullptr ? 0 : cache->arena);
                 return try_free(block);  // loaded now, or quarantined
             }
+            if (slab_state::class_if_loaded(state) < class_count) {
+                return try_free(block);  // another thread has loaded it since try_free() looked
+            }
             if (state == slab_state::none && offset.value % base::page_size == 0) {
                 auto freed = extents_.free(base::page_of(offset), extent_kind::used);
                 if (!freed) {

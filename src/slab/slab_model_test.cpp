@@ -276,25 +276,46 @@ void in_threads(std::size_t count, Act act) {
     }
 }
 
-TEST(slab_thread_test, threads_load_the_slabs_of_a_reopened_heap_at_once) {
-    for (const std::size_t bytes : {16UL, 1000UL, 14336UL}) {
+TEST(slab_thread_test, threads_load_one_slab_of_a_reopened_heap_at_once) {
+    for (const std::size_t bytes : {16UL, 14336UL}) {
         test_heap heap;
-        std::vector<void*> held(6000);
+        std::vector<void*> held(8000);
         for (void*& block : held) {
             block = heap.blocks().allocate(bytes, 8);
         }
         ASSERT_TRUE(heap.reopen().ok());
+        std::atomic<std::size_t> arrived{0};
         in_threads(4, [&](std::size_t id) {
-            for (std::size_t i = id; i < held.size(); i += 4) {  // neighbours, of one slab
-                ASSERT_TRUE(heap.blocks().try_free(held[i]));
-                void* const block = heap.blocks().allocate(bytes, 8);
-                ASSERT_NE(block, nullptr);
-                ASSERT_TRUE(heap.blocks().try_free(block));
+            for (std::size_t i = id; i < held.size(); i += 4) {
+                ++arrived;
+                while (arrived < i - id + 4) {  // all four free blocks of one slab in the same moment
+                    std::this_thread::yield();
+                }
+                EXPECT_TRUE(heap.blocks().try_free(held[i])) << block_allocator::last_failure().message();
             }
         });
         EXPECT_THAT(heap.problems(), IsEmpty());
         EXPECT_TRUE(heap.blocks().all_free());
     }
+}
+
+TEST(slab_thread_test, threads_allocate_from_a_reopened_heap_at_once) {
+    test_heap heap;
+    std::vector<void*> held(20'000);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        held[i] = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
+    }
+    ASSERT_TRUE(heap.reopen().ok());
+    in_threads(4, [&](std::size_t id) {
+        for (std::size_t i = id; i < held.size(); i += 4) {
+            ASSERT_TRUE(heap.blocks().try_free(held[i]));
+            void* const block = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
+            ASSERT_NE(block, nullptr);
+            ASSERT_TRUE(heap.blocks().try_free(block));
+        }
+    });
+    EXPECT_THAT(heap.problems(), IsEmpty());
+    EXPECT_TRUE(heap.blocks().all_free());
 }
 
 TEST(slab_thread_test, full_slabs_return_to_their_owner_whoever_frees_their_blocks) {
