@@ -206,7 +206,6 @@ base::result<void> heap_files::prepare_directory() {
         return std::move(lock).error();
     }
     lock_ = std::make_unique<heap_lock>(std::move(lock).value());
-    made_directory_ = false;
     // Under the lock look again: another process may have finished creating meanwhile.
     HF_TRY_ASSIGN(const bool born, storage_.exists(paths_.superblock()));
     if (born) {
