@@ -42,7 +42,13 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
     HF_TRY(check_durability(options.durability, path));
     HF_TRY_ASSIGN(auto files, segment::heap_files::create(persist::posix_storage(), path, options.files));
     std::unique_ptr<engine> made(new engine(std::move(files)));
-    HF_TRY(made->format(options.initial_bytes));
+    if (auto formatted = made->format(options.initial_bytes); !formatted) {
+        failure what = std::move(formatted).error();
+        if (what.path.empty()) {
+            what.path = path;
+        }
+        return what;
+    }
     HF_TRY(register_engine(*made));
     return made;
 }

@@ -36,9 +36,13 @@ void leave_failure(failure_code code_at_least, Make make) noexcept {
     }
 }
 
+/// Words so short that they need no memory themselves.
 failure out_of_memory() noexcept {
     failure what;
     what.code = failure_code::out_of_memory;
+    what.field = "memory";
+    what.found = "none left";
+    what.expected = "free memory";
     return what;
 }
 
