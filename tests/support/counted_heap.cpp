@@ -37,9 +37,11 @@ std::size_t block_bytes(std::uint64_t step) { return block_unit * (1 + step % 5)
 
 unsigned char block_byte(std::uint64_t step) { return static_cast<unsigned char>(0x41 + step % 100); }
 
-void expect(bool right, const std::string& what) {
+/// `what` is formatted only where it is needed.
+template <class... Values>
+void expect(bool right, fmt::format_string<Values...> what, Values&&... values) {
     if (!right) {
-        throw wrong_content(what);
+        throw wrong_content(fmt::format(what, std::forward<Values>(values)...));
     }
 }
 
@@ -59,7 +61,7 @@ std::uint64_t check_anonymous(const manager& heap) {
         ++count;
         sum += *static_cast<const std::uint64_t*>(it->value());
     }
-    expect(sum == count * (count + 1) / 2, fmt::format("the {} anonymous objects add up to {}", count, sum));
+    expect(sum == count * (count + 1) / 2, "the {} anonymous objects add up to {}", count, sum);
     return count;
 }
 
@@ -99,25 +101,25 @@ std::uint64_t step_of(const manager& heap) {
         return 0;
     }
     const std::uint64_t step = done->step;
-    expect(anonymous == step, fmt::format("{} anonymous objects at step {}", anonymous, step));
+    expect(anonymous == step, "{} anonymous objects at step {}", anonymous, step);
     expect(heap.get_num_named_objects() == 2, "named objects that nobody made");
     const auto* const numbers = heap.find<numbers_type>("numbers").first;
     expect(numbers != nullptr && numbers->size() == numbers_a_step * (1 + step % 4), "size of the numbers");
     for (std::size_t i = 0; i < numbers->size(); ++i) {
-        expect((*numbers)[i] == number(step, i), fmt::format("number {} at step {}", i, step));
+        expect((*numbers)[i] == number(step, i), "number {} at step {}", i, step);
     }
     const auto* const names = heap.find<names_type>("names").first;
     expect(names != nullptr && names->size() == names_a_step, "number of the names");
     std::uint64_t key = 0;
     for (const auto& [found, text] : *names) {
-        expect(found == key && std::string_view(text.data(), text.size()) == name(step, key),
-               fmt::format("name {} at step {}", key, step));
+        expect(found == key && std::string_view(text.data(), text.size()) == name(step, key), "name {} at step {}", key,
+               step);
         ++key;
     }
     expect(done->block_bytes == block_bytes(step) && heap.root(0), "size of the block");
     const auto* const block = static_cast<const unsigned char*>(heap.root(0).get());
     for (std::size_t i = 0; i < block_bytes(step); ++i) {
-        expect(block[i] == block_byte(step), fmt::format("byte {} of the block at step {}", i, step));
+        expect(block[i] == block_byte(step), "byte {} of the block at step {}", i, step);
     }
     return step;
 }

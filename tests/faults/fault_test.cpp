@@ -1,0 +1,263 @@
+// Everything that a heap does, with every call in it failing (campaign.hpp states the fault model).
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/manager.hpp>
+
+#include "campaign.hpp"
+#include "support/counted_heap.hpp"
+
+namespace holdfast::faults {
+namespace {
+
+namespace fs = std::filesystem;
+
+using support::advance;
+using support::make_heap;
+using support::small_segments;
+using support::step_of;
+using ::testing::IsEmpty;
+
+std::function<void(const std::string&)> heap_at(std::uint64_t step) {
+    return [step](const std::string& path) { make_heap(path, step); };
+}
+
+/// Commits as a program does that does not give up at once: what failed is tried again.
+void commit(manager& heap, const trial& one, std::uint64_t step) {
+    one.begin(step);
+    try {
+        heap.commit();
+    } catch (const error&) {
+        heap.commit();
+    } catch (const std::bad_alloc&) {
+        heap.commit();
+    }
+    one.done(step);
+}
+
+/// Also in the process that committed, the heap holds what it should.
+void expect_step(const manager& heap, std::uint64_t step) {
+    if (step_of(heap) != step) {
+        throw support::wrong_content("another step than was committed");
+    }
+}
+
+/// A directory in which nothing was made, or in which a heap can be made.
+void expect_room_for_a_heap(const std::string& path) {
+    EXPECT_FALSE(manager::consistent(path));
+    make_heap(path, 1);
+    const manager opened(open_read_only, path, small_segments());
+    EXPECT_EQ(step_of(opened), 1U);
+}
+
+/// The directory of a copy: whole where it was acknowledged, else nothing, or nothing that keeps a copy from being
+/// made.
+void judge_copy(const trial& one, bool once, std::uint64_t step) {
+    if (one.told.succeeded || manager::consistent(one.other)) {
+        const manager copy(open_read_only, one.other, small_segments());
+        EXPECT_EQ(step_of(copy), step);
+        EXPECT_THAT(copy.check(true), IsEmpty());
+        return;
+    }
+    if (once) {
+        EXPECT_FALSE(fs::exists(one.other)) << "remains of a copy";
+    }
+    fs::remove_all(one.other);
+}
+
+TEST(faults, create) {
+    run_campaign({"create", [](const std::string&) {},
+                  [](const trial& one) {
+                      manager heap(create_only, one.heap, small_segments());
+                      one.done(0);
+                      advance(heap, 1);
+                      commit(heap, one, 1);
+                      heap.close(true);
+                  },
+                  [](const trial& one, bool once) {
+                      if (manager::consistent(one.heap)) {
+                          judge_commits(one, once);
+                          return;
+                      }
+                      EXPECT_EQ(one.told.attempted, 0U);
+                      if (once) {
+                          EXPECT_FALSE(fs::exists(one.heap)) << "remains of a creation";
+                      }
+                      expect_room_for_a_heap(one.heap);
+                  }});
+}
+
+TEST(faults, open_and_close) {
+    run_campaign({"open and close", heap_at(2),
+                  [](const trial& one) {
+                      one.done(2);
+                      manager heap(open_only, one.heap, small_segments());
+                      static_cast<void>(step_of(heap));
+                      heap.close(true);
+                  },
+                  judge_commits});
+}
+
+TEST(faults, read) {
+    run_campaign({"read", heap_at(2),
+                  [](const trial& one) {
+                      one.done(2);
+                      const manager heap(open_read_only, one.heap, small_segments());
+                      static_cast<void>(step_of(heap));
+                      static_cast<void>(heap.check(true));
+                      static_cast<void>(heap.statistics());
+                      static_cast<void>(heap.get_description());
+                  },
+                  judge_commits});
+}
+
+TEST(faults, commit) {
+    run_campaign({"commit", heap_at(4),
+                  [](const trial& one) {
+                      one.done(4);
+                      manager heap(open_only, one.heap, small_segments());
+                      advance(heap, 5);
+                      commit(heap, one, 5);
+                      advance(heap, 6);
+                      commit(heap, one, 6);
+                      expect_step(heap, 6);
+                  },
+                  judge_commits});
+}
+
+TEST(faults, grow) {
+    run_campaign({"grow", heap_at(2),
+                  [](const trial& one) {
+                      one.done(2);
+                      manager heap(open_only, one.heap, small_segments());
+                      heap.root(1) = heap.allocate(5UL << 20U);
+                      for (int i = 0; i < 2000; ++i) {
+                          static_cast<void>(heap.allocate(900));
+                      }
+                      advance(heap, 3);
+                      commit(heap, one, 3);
+                      // What was just committed for the first time is changed and committed again, and read.
+                      advance(heap, 4);
+                      commit(heap, one, 4);
+                      expect_step(heap, 4);
+                      advance(heap, 5);
+                      commit(heap, one, 5);
+                      expect_step(heap, 5);
+                  },
+                  judge_commits});
+}
+
+TEST(faults, an_allocation_that_fails_leaves_a_heap_that_goes_on) {
+    run_campaign({"allocation", heap_at(2),
+                  [](const trial& one) {
+                      one.done(2);
+                      manager heap(open_only, one.heap, small_segments());
+                      for (int i = 0; i < 2; ++i) {
+                          void* const block = heap.allocate(3UL << 20U, std::nothrow);
+                          if (block != nullptr) {
+                              heap.deallocate(block);
+                          }
+                      }
+                      advance(heap, 3);
+                      commit(heap, one, 3);
+                  },
+                  judge_commits});
+}
+
+TEST(faults, close_with_commit) {
+    run_campaign({"close", heap_at(4),
+                  [](const trial& one) {
+                      one.done(4);
+                      manager heap(open_only, one.heap, small_segments());
+                      advance(heap, 5);
+                      one.begin(5);
+                      heap.close(true);
+                      one.done(5);
+                  },
+                  judge_commits});
+}
+
+TEST(faults, snapshot) {
+    run_campaign({"snapshot", heap_at(4),
+                  [](const trial& one) {
+                      one.done(4);
+                      manager heap(open_only, one.heap, small_segments());
+                      advance(heap, 5);
+                      one.begin(5);
+                      heap.snapshot(one.other);
+                      one.done(5);
+                  },
+                  [](const trial& one, bool once) {
+                      judge_copy(one, once, 5);
+                      judge_commits(one, once);
+                  }});
+}
+
+TEST(faults, copy) {
+    run_campaign({"copy", heap_at(2),
+                  [](const trial& one) {
+                      one.done(2);
+                      manager::copy(one.heap, one.other);
+                  },
+                  [](const trial& one, bool once) {
+                      judge_copy(one, once, 2);
+                      judge_commits(one, once);
+                  }});
+}
+
+TEST(faults, copy_of_a_heap_with_a_commit_in_its_journal) {
+    run_campaign({"copy of a crashed heap",
+                  [](const std::string& path) { support::make_heap_with_pending_commit(path, 4); },
+                  [](const trial& one) {
+                      one.done(4);
+                      manager::copy(one.heap, one.other);
+                  },
+                  [](const trial& one, bool once) {
+                      judge_copy(one, once, 4);
+                      judge_commits(one, once);
+                  }});
+}
+
+TEST(faults, remove) {
+    run_campaign({"remove", heap_at(2),
+                  [](const trial& one) {
+                      one.done(2);
+                      static_cast<void>(manager::remove(one.heap));
+                  },
+                  [](const trial& one, bool once) {
+                      if (manager::consistent(one.heap)) {
+                          EXPECT_FALSE(one.told.succeeded);
+                          judge_commits(one, once);
+                          return;
+                      }
+                      if (one.told.succeeded) {
+                          EXPECT_FALSE(fs::exists(one.heap));
+                      }
+                      expect_room_for_a_heap(one.heap);
+                  }});
+}
+
+TEST(faults, open_after_a_crash_in_a_commit) {
+    run_campaign({"recovery", [](const std::string& path) { support::make_heap_with_pending_commit(path, 4); },
+                  [](const trial& one) {
+                      one.done(4);
+                      manager heap(open_only, one.heap, small_segments());
+                      static_cast<void>(step_of(heap));
+                      heap.close(true);
+                  },
+                  judge_commits});
+}
+
+TEST(faults, read_after_a_crash_in_a_commit) {
+    run_campaign({"reader's recovery", [](const std::string& path) { support::make_heap_with_pending_commit(path, 4); },
+                  [](const trial& one) {
+                      one.done(4);
+                      const manager heap(open_read_only, one.heap, small_segments());
+                      static_cast<void>(step_of(heap));
+                  },
+                  judge_commits});
+}
+
+}  // namespace
+}  // namespace holdfast::faults

@@ -1,0 +1,227 @@
+#include "interposer.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <new>
+
+namespace holdfast::faults {
+
+namespace {
+
+fault plan;
+std::atomic<bool> armed{false};
+std::array<std::atomic<std::uint64_t>, call_count> counts{};
+std::atomic<std::uint64_t> failures{0};
+
+/// Counts a call; true, and errno set, where it is to fail.
+bool fails(call which) noexcept {
+    if (!armed.load(std::memory_order_relaxed)) {
+        return false;
+    }
+    const std::uint64_t number = counts[static_cast<std::size_t>(which)].fetch_add(1) + 1;
+    if (plan.nth == 0 || plan.which != which || (plan.from_then_on ? number < plan.nth : number != plan.nth)) {
+        return false;
+    }
+    failures.fetch_add(1);
+    errno = plan.os_error;
+    return true;
+}
+
+}  // namespace
+
+std::string_view name_of(call which) {
+    static constexpr std::array<std::string_view, call_count> names{
+        "copy_file_range", "fallocate", "fdatasync", "flock",  "fsync",   "ftruncate", "ioctl",
+        "madvise",         "mkdir",     "mmap",      "open",   "opendir", "pread",     "pwrite",
+        "pwritev",         "rename",    "rmdir",     "unlink", "memory"};
+    return names.at(static_cast<std::size_t>(which));
+}
+
+std::span<const int> errors_of(call which) {
+    static constexpr std::array io{EIO};
+    static constexpr std::array no_memory{ENOMEM};
+    static constexpr std::array no_space{ENOSPC, EOPNOTSUPP};
+    static constexpr std::array write_errors{EIO, ENOSPC};
+    static constexpr std::array unsupported{ENOTTY, EIO};
+    static constexpr std::array no_descriptor{EMFILE, EACCES};
+    static constexpr std::array no_lock{ENOLCK};
+    static constexpr std::array cross_device{EXDEV, EIO};
+    switch (which) {
+        case call::copy_file_range: return cross_device;
+        case call::fallocate: return no_space;
+        case call::flock: return no_lock;
+        case call::ioctl: return unsupported;
+        case call::madvise:
+        case call::mmap:
+        case call::memory: return no_memory;
+        case call::open:
+        case call::opendir: return no_descriptor;
+        case call::pwrite:
+        case call::pwritev: return write_errors;
+        default: return io;
+    }
+}
+
+void arm(const fault& planned) noexcept {
+    plan = planned;
+    for (auto& count : counts) {
+        count = 0;
+    }
+    failures = 0;
+    armed = true;
+}
+
+void disarm() noexcept { armed = false; }
+
+std::array<std::uint64_t, call_count> calls() noexcept {
+    std::array<std::uint64_t, call_count> copy{};
+    std::copy(counts.begin(), counts.end(), copy.begin());
+    return copy;
+}
+
+std::uint64_t fired() noexcept { return failures; }
+
+}  // namespace holdfast::faults
+
+using holdfast::faults::call;
+using holdfast::faults::fails;
+
+// NOLINTBEGIN(bugprone-reserved-identifier): the names that the linker's --wrap asks for.
+extern "C" {
+
+ssize_t __real_copy_file_range(int in, off64_t* in_at, int out, off64_t* out_at, size_t count, unsigned flags);
+int __real_fallocate(int fd, int mode, off_t offset, off_t length);
+int __real_fdatasync(int fd);
+int __real_flock(int fd, int operation);
+int __real_fsync(int fd);
+int __real_ftruncate(int fd, off_t length);
+int __real_ioctl(int fd, unsigned long request, void* argument);
+int __real_madvise(void* address, size_t length, int advice);
+int __real_mkdir(const char* path, mode_t mode);
+void* __real_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset);
+int __real_open(const char* path, int flags, ...);
+DIR* __real_opendir(const char* path);
+ssize_t __real_pread(int fd, void* buffer, size_t count, off_t offset);
+ssize_t __real_pwrite(int fd, const void* buffer, size_t count, off_t offset);
+ssize_t __real_pwritev(int fd, const iovec* parts, int count, off_t offset);
+int __real_rename(const char* from, const char* to);
+int __real_rmdir(const char* path);
+int __real_unlink(const char* path);
+
+ssize_t __wrap_copy_file_range(int in, off64_t* in_at, int out, off64_t* out_at, size_t count, unsigned flags) {
+    return fails(call::copy_file_range) ? -1 : __real_copy_file_range(in, in_at, out, out_at, count, flags);
+}
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t length) {
+    return fails(call::fallocate) ? -1 : __real_fallocate(fd, mode, offset, length);
+}
+int __wrap_fdatasync(int fd) { return fails(call::fdatasync) ? -1 : __real_fdatasync(fd); }
+int __wrap_flock(int fd, int operation) { return fails(call::flock) ? -1 : __real_flock(fd, operation); }
+int __wrap_fsync(int fd) { return fails(call::fsync) ? -1 : __real_fsync(fd); }
+int __wrap_ftruncate(int fd, off_t length) { return fails(call::ftruncate) ? -1 : __real_ftruncate(fd, length); }
+int __wrap_ioctl(int fd, unsigned long request, void* argument) {
+    return fails(call::ioctl) ? -1 : __real_ioctl(fd, request, argument);
+}
+int __wrap_madvise(void* address, size_t length, int advice) {
+    return fails(call::madvise) ? -1 : __real_madvise(address, length, advice);
+}
+int __wrap_mkdir(const char* path, mode_t mode) { return fails(call::mkdir) ? -1 : __real_mkdir(path, mode); }
+void* __wrap_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+    return fails(call::mmap) ? MAP_FAILED : __real_mmap(address, length, protection, flags, fd, offset);
+}
+int __wrap_open(const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if ((flags & O_CREAT) != 0) {
+        va_list rest;
+        va_start(rest, flags);
+        mode = va_arg(rest, mode_t);
+        va_end(rest);
+    }
+    return fails(call::open) ? -1 : __real_open(path, flags, mode);
+}
+DIR* __wrap_opendir(const char* path) { return fails(call::opendir) ? nullptr : __real_opendir(path); }
+ssize_t __wrap_pread(int fd, void* buffer, size_t count, off_t offset) {
+    return fails(call::pread) ? -1 : __real_pread(fd, buffer, count, offset);
+}
+ssize_t __wrap_pwrite(int fd, const void* buffer, size_t count, off_t offset) {
+    if (fails(call::pwrite)) {
+        const int os_error = errno;
+        static_cast<void>(__real_pwrite(fd, buffer, count / 2, offset));
+        errno = os_error;
+        return -1;
+    }
+    return __real_pwrite(fd, buffer, count, offset);
+}
+ssize_t __wrap_pwritev(int fd, const iovec* parts, int count, off_t offset) {
+    if (fails(call::pwritev)) {
+        const int os_error = errno;
+        static_cast<void>(__real_pwritev(fd, parts, count / 2, offset));
+        errno = os_error;
+        return -1;
+    }
+    return __real_pwritev(fd, parts, count, offset);
+}
+int __wrap_rename(const char* from, const char* to) { return fails(call::rename) ? -1 : __real_rename(from, to); }
+int __wrap_rmdir(const char* path) { return fails(call::rmdir) ? -1 : __real_rmdir(path); }
+int __wrap_unlink(const char* path) { return fails(call::unlink) ? -1 : __real_unlink(path); }
+
+}  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)
+
+namespace {
+
+void* obtain(std::size_t bytes, std::size_t alignment) noexcept {
+    if (fails(call::memory)) {
+        return nullptr;
+    }
+    if (alignment <= alignof(std::max_align_t)) {
+        return std::malloc(bytes == 0 ? 1 : bytes);
+    }
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+void* obtain_or_throw(std::size_t bytes, std::size_t alignment) {
+    void* const memory = obtain(bytes, alignment);
+    if (memory == nullptr) {
+        throw std::bad_alloc();
+    }
+    return memory;
+}
+
+}  // namespace
+
+// All of the program's memory, that of the standard library included.
+void* operator new(std::size_t bytes) { return obtain_or_throw(bytes, 0); }
+void* operator new[](std::size_t bytes) { return obtain_or_throw(bytes, 0); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+    return obtain_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+    return obtain_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return obtain(bytes, 0); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return obtain(bytes, 0); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t /*alignment*/) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t& /*tag*/) noexcept { std::free(memory); }

@@ -1,0 +1,54 @@
+// Makes the n-th call of one kind fail, in this process. Linked between the library and the system.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace holdfast::faults {
+
+enum class call : std::uint8_t {
+    copy_file_range,
+    fallocate,
+    fdatasync,
+    flock,
+    fsync,
+    ftruncate,
+    ioctl,
+    madvise,
+    mkdir,
+    mmap,
+    open,
+    opendir,
+    pread,
+    pwrite,
+    pwritev,
+    rename,
+    rmdir,
+    unlink,
+    memory,  ///< operator new
+};
+inline constexpr std::size_t call_count = static_cast<std::size_t>(call::memory) + 1;
+
+[[nodiscard]] std::string_view name_of(call which);
+/// The errors that the call may well fail with, at least one.
+[[nodiscard]] std::span<const int> errors_of(call which);
+
+struct fault {
+    call which = call::memory;
+    std::uint64_t nth = 0;  ///< counted from 1; 0: none, count only
+    bool from_then_on = false;
+    int os_error = 0;
+};
+
+/// From here calls are counted, and those that the fault names fail. A write that fails has written half before.
+void arm(const fault& planned) noexcept;
+void disarm() noexcept;
+/// Calls of each kind since arm().
+[[nodiscard]] std::array<std::uint64_t, call_count> calls() noexcept;
+/// Calls that failed since arm().
+[[nodiscard]] std::uint64_t fired() noexcept;
+
+}  // namespace holdfast::faults
