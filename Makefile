@@ -1,5 +1,5 @@
 # The short names of what the scripts do. Everything that these targets make lies in build/.
-.PHONY: help demo test build bench soak format lint coverage clean
+.PHONY: help demo test testall build bench soak format lint coverage clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -8,8 +8,11 @@ help: ## this list
 demo: build ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, answer, compare
 	@scripts/demo.sh
 
-test: ## install what is needed, build every preset, run the whole suite
+test: ## install what is needed, build, run the suite: presets dev, release and crash
 	@scripts/test.sh
+
+testall: ## the same for every preset: sanitizers, clang with clang-tidy, fuzzers, arm64 too
+	@scripts/test.sh --all
 
 build: ## the programs of the release preset, in build/release/bin
 	@scripts/install-dependencies.sh
