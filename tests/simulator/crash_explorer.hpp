@@ -132,29 +132,61 @@ public:
     class trial {
     public:
         [[nodiscard]] Device& device() noexcept { return device_; }
+        /// What recovery may find.
         [[nodiscard]] const expectation& expected() const noexcept { return expected_; }
-        /// Recovery has returned and shows this state. From now on the checker's operations are not cut any more, and a
-        /// crash right after it must find the same state: recovery is idempotent.
+        /// Recovery has returned and shows this state. A crash right after it must find the same state: recovery is
+        /// idempotent.
         void recovered(std::uint64_t state) {
             device_.set_observer({});
-            if (depth_ < explorer_.options_.recovery_depth) {
-                explorer_.cut(device_, {state, state}, depth_ + 1);
+            now_ = {state, state};
+            cut();
+        }
+        /// What follows is used as a scenario goes on: it is cut off too, if recoveries as deep as this one are (true),
+        /// or it runs in peace.
+        bool go_on() {
+            if (depth_ == explorer_.options_.recovery_depth) {
+                device_.run_in_peace();
+                return false;
             }
+            device_.set_observer([this] { cut(); });
+            return true;
+        }
+        void begins(std::uint64_t state) {
+            now_.newest = state;
+            cut();
+        }
+        void returned(std::uint64_t state) {
+            now_ = {state, state};
+            cut();
+        }
+        /// From here on nothing is cut off any more.
+        void run_in_peace() {
+            device_.set_observer({});
+            device_.run_in_peace();
+            in_peace_ = true;
         }
 
     private:
         friend class crash_explorer;
         trial(crash_explorer& explorer, Device& device, expectation expected, unsigned depth)
-            : explorer_(explorer), device_(device), expected_(expected), depth_(depth) {}
+            : explorer_(explorer), device_(device), expected_(expected), now_(expected), depth_(depth) {}
+        void cut() {
+            if (depth_ < explorer_.options_.recovery_depth && !in_peace_) {
+                explorer_.cut(device_, now_, depth_ + 1);
+            }
+        }
         crash_explorer& explorer_;
         Device& device_;
         expectation expected_;
+        expectation now_;  ///< what a crash now may leave
         unsigned depth_;
+        bool in_peace_ = false;
     };
 
     /// Runs on a device; answers what went wrong by itself, or nothing.
     using scenario = std::function<std::string(Device&, timeline&)>;
-    /// Recovers, calls trial::recovered(), then checks and uses the result. Answers what is wrong, or nothing.
+    /// Recovers, calls trial::recovered(), then checks the result, and goes on with it. Answers what is wrong, or
+    /// nothing.
     using checker = std::function<std::string(trial&)>;
 
     explicit crash_explorer(explore_options options) : options_(options), visited_(options.recovery_depth + 1) {}
@@ -207,7 +239,7 @@ private:
         auto device = before.restarted(left);
         trial one{*this, *device, expected, depth};
         if (deeper > 0) {
-            device->set_observer([&] { cut(*device, expected, depth + 1); });
+            device->set_observer([&] { one.cut(); });
         }
         std::string wrong = (*check_)(one);
         device->set_observer({});

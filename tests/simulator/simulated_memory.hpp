@@ -59,6 +59,8 @@ public:
     bool for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
                               const std::function<bool(const image&)>& visit) const;
     [[nodiscard]] image current() const { return {visible_}; }
+    /// No crash image will be asked for any more.
+    void run_in_peace() noexcept { at_cut_ = {}; }
     [[nodiscard]] std::string position() const;
     void at(persist::site where) noexcept { last_site_ = where; }
 

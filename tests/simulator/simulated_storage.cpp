@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/checked.hpp"
@@ -227,6 +228,9 @@ void simulated_storage::add_name_change(name_change one) {
     auto changed = std::make_shared<name_map>(*names_);
     apply(*changed, one);
     names_ = std::move(changed);
+    if (in_peace_) {
+        return;
+    }
     pending_names_.push_back(std::move(one));
 }
 
@@ -360,6 +364,9 @@ result<void> simulated_storage::copy_content(persist::file& source, persist::fil
 // Content.
 
 sparse_content& simulated_storage::writable(std::shared_ptr<const sparse_content>& content) {
+    if (content.use_count() == 1) {
+        return const_cast<sparse_content&>(*content);  // made by this function, and nobody else has seen it since
+    }
     auto copy = std::make_shared<sparse_content>(*content);
     auto& writable = *copy;
     content = std::move(copy);
@@ -370,16 +377,25 @@ sparse_content& simulated_storage::writable(std::shared_ptr<const sparse_content
 std::vector<simulated_storage::atom> simulated_storage::atoms_of(const node& of, std::uint64_t offset,
                                                                  std::span<const std::byte> data,
                                                                  std::uint64_t atom_size) {
+    std::vector<const change*> undecided;  // those that may decide what stands here before this write
+    for (const change& one : of.pending) {
+        const bool here = one.what != change::kind::grow && one.atoms.front().offset < offset + data.size() &&
+                          offset < one.atoms.back().offset + one.atoms.back().length;
+        if (here || one.what == change::kind::set_size) {
+            undecided.push_back(&one);
+        }
+    }
+    std::vector<std::byte> before(data.size());
+    of.now->read(offset, before);
     std::vector<atom> atoms;
     for (std::uint64_t done = 0; done < data.size();) {
         const std::uint64_t at = offset + done;
         const std::uint64_t step = std::min(data.size() - done, atom_size - at % atom_size);
-        const bool touched = std::any_of(of.pending.begin(), of.pending.end(), [&](const change& one) {
-            return one.what == change::kind::set_size ||
-                   (!one.atoms.empty() && one.what != change::kind::grow && one.atoms.front().offset < at + step &&
-                    at < one.atoms.back().offset + one.atoms.back().length);
+        const bool touched = std::any_of(undecided.begin(), undecided.end(), [&](const change* one) {
+            return one->what == change::kind::set_size ||
+                   (one->atoms.front().offset < at + step && at < one->atoms.back().offset + one->atoms.back().length);
         });
-        if (touched || !of.now->equals(at, data.subspan(done, step))) {
+        if (touched || std::memcmp(before.data() + done, data.data() + done, step) != 0) {
             atoms.push_back({at, step});
         }
         done += step;
@@ -395,6 +411,10 @@ void simulated_storage::write(node_id id, std::uint64_t offset, std::span<const 
         set_size(id, end, change::kind::grow);
     }
     node& of = nodes_[id];
+    if (in_peace_) {
+        writable(of.now).write(offset, data);
+        return;
+    }
     change one{change::kind::data, offset, {data.begin(), data.end()}, atoms_of(of, offset, data, atom_size_)};
     if (one.atoms.empty()) {
         return;
@@ -410,6 +430,10 @@ void simulated_storage::zero(node_id id, std::uint64_t offset, std::uint64_t len
         return;
     }
     length = std::min(length, size - offset);
+    if (in_peace_) {
+        writable(of.now).zero(offset, length);
+        return;
+    }
     change one{change::kind::zero, offset, {}, {}};
     for (std::uint64_t done = 0; done < length;) {
         const std::uint64_t at = offset + done;
@@ -427,10 +451,16 @@ void simulated_storage::set_size(node_id id, std::uint64_t bytes, change::kind w
         return;
     }
     writable(of.now).resize(bytes);
+    if (in_peace_) {
+        return;
+    }
     of.pending.push_back({what, bytes, {}, {{bytes, 0}}});
 }
 
 void simulated_storage::sync(node_id id) {
+    if (in_peace_) {
+        return;
+    }
     nodes_[id].durable = nodes_[id].now;
     nodes_[id].pending.clear();
 }
@@ -469,6 +499,14 @@ void simulated_storage::apply(sparse_content& content, const change& one, std::s
 }
 
 // Images.
+
+void simulated_storage::run_in_peace() noexcept {
+    in_peace_ = true;
+    for (node& one : nodes_) {
+        one.durable.reset();
+        one.pending.clear();
+    }
+}
 
 std::size_t simulated_storage::pending_atoms() const {
     std::size_t count = pending_names_.size();
@@ -530,6 +568,7 @@ storage_image simulated_storage::build(std::span<const outcome> chosen) const {
 
 bool simulated_storage::for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
                                              const std::function<bool(const image&)>& visit) const {
+    HF_ASSERT(!in_peace_);
     return for_each_choice(choices(), limits, seed,
                            [&](std::span<const outcome> chosen) { return visit(build(chosen)); });
 }

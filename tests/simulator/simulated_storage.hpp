@@ -49,6 +49,8 @@ struct storage_image {
     std::vector<node> nodes;
 
     [[nodiscard]] std::uint64_t hash() const;
+    /// The same without one file.
+    [[nodiscard]] std::uint64_t hash_without(const std::string& path) const;
     /// The content of a file, for tests; it must exist.
     [[nodiscard]] std::vector<std::byte> bytes_of(const std::string& path) const;
     /// Writes all files and directories below `directory` of the image into an existing, empty directory of the real
@@ -86,6 +88,9 @@ public:
     using observer = std::function<void()>;
     void set_observer(observer after_operation) { after_operation_ = std::move(after_operation); }
 
+    /// From now on nothing can be lost, and no crash image will be asked for: what a checker does after it has
+    /// recovered.
+    void run_in_peace() noexcept;
     /// Visits images that a crash now may leave, until a visit answers false; returns false then.
     bool for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
                               const std::function<bool(const image&)>& visit) const;
@@ -158,6 +163,7 @@ private:
     std::shared_ptr<const name_map> names_;
     std::vector<name_change> pending_names_;
     std::vector<node> nodes_;
+    bool in_peace_ = false;
     std::uint64_t operations_ = 0;
     persist::site last_site_ = "start";
     observer after_operation_;

@@ -1,0 +1,81 @@
+// A heap reduced to what the commit protocol sees: files, pages with known content, checksums. No mapping, no
+// allocator.
+//
+// It calls the real superblock, journal, transaction and recovery code on any storage, and does around them what
+// segment::heap_files does with mappings (creation, growth, removal of leftovers): that order of calls is repeated
+// here, and full_stack_crash_test.cpp runs the original.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/recovery.hpp"
+#include "segment/transaction.hpp"
+
+namespace holdfast::simulator {
+
+/// File id and page within the file, as the journal counts them.
+using page_place = std::pair<std::uint64_t, std::uint64_t>;
+using page_content = std::shared_ptr<const std::vector<std::byte>>;
+
+/// What a commit changes.
+struct model_step {
+    std::vector<page_place> dirty;   ///< user, metadata and objects pages; checksum pages follow by themselves
+    std::uint64_t grow_regions = 0;  ///< of 2 MiB
+    std::uint64_t grow_objects = 0;  ///< bytes
+    bool close = false;              ///< after the commit
+};
+
+/// One committed state, whole. Sequence 0: no heap.
+struct model_state {
+    segment::superblock_on_media superblock{};
+    std::map<page_place, page_content> pages;
+
+    static model_state none(std::uint64_t segment_size);
+    /// What a step makes of this state.
+    [[nodiscard]] model_state after(const model_step& step) const;
+};
+
+class model_heap {
+public:
+    static constexpr const char* directory = "/heap";
+
+    /// Starts from a state that is on media; `found`: the superblock as recovery found it, where it may differ.
+    model_heap(persist::storage& storage, const model_state& state,
+               const segment::superblock_on_media* found = nullptr);
+
+    /// The step that makes the heap. Remains of a creation that was cut off are removed.
+    base::result<void> create(const model_step& step, const model_state& next);
+    /// Any other step; `next` is what it makes of the state.
+    base::result<void> commit(const model_step& step, const model_state& next, segment::transaction_report& report);
+    /// Closes a heap that may be closed already.
+    base::result<void> close();
+    /// What a writer does after recovery, before it changes anything.
+    base::result<void> remove_leftovers();
+
+    /// Compares the media with the state: all of its pages, and those of `places` that were never written, which read
+    /// as zero. Empty, or what differs.
+    static std::string difference(persist::storage& storage, const model_state& state,
+                                  const std::set<page_place>& places);
+
+private:
+    base::result<void> grow(const model_state& next);
+    base::result<void> make_segment(std::uint64_t index);
+    [[nodiscard]] segment::commit_plan plan_for(const model_step& step, const model_state& next) const;
+    void adopt(const model_state& next);
+
+    persist::storage& storage_;
+    const model_state* state_;
+    segment::heap_paths paths_;
+    segment::superblock_on_media on_media_{};
+    bool names_changed_ = false;
+};
+
+}  // namespace holdfast::simulator
