@@ -198,6 +198,14 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     statistics.dirty_pages = pages;
     close_checksum_pages();
     close_object_groups();
+    // A file that grew is synced even where no page of it is written: its size is part of the commit.
+    for (std::uint64_t index = files_.segment_count(files_.committed_frontier_);
+         index < files_.segment_count(files_.frontier_); ++index) {
+        runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), true});
+    }
+    if (files_.objects_size_ != files_.committed_objects_size_) {
+        runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), true});
+    }
     std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
         return std::tie(a.run.file, a.run.page) < std::tie(b.run.file, b.run.page);
     });

@@ -212,9 +212,11 @@ base::result<void> heap_files::remove_leftovers() {
     if (last != 0) {
         HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segments - 1), access_mode::read_write));
         HF_TRY(file->punch_hole(last * page_size, (view_.shape().pages() - last) * page_size, "open.punch_leftover"));
+        HF_TRY(file->sync("open.sync_leftover"));
     }
     HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
-    return objects->resize(objects_size_, "open.resize_objects");
+    HF_TRY(objects->resize(objects_size_, "open.resize_objects"));
+    return objects->sync("open.sync_objects");
 }
 
 }  // namespace holdfast::segment

@@ -191,6 +191,12 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         HF_TRY(check_files(storage, paths, state.superblock));
         // What a power cut leaves of a journal that it met half written is no damage, and nothing to warn of.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
+        if (mode == access_mode::read_write) {
+            // The next commit may happen to write just the sectors that this journal lacks. Whole again, it would bring
+            // back a commit that was given up, after the heap has shown the one before it.
+            HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
+            HF_TRY(write_void_journal(*file, state.superblock));
+        }
     }
     HF_TRY(check_files(storage, paths, state.superblock));
     if (mode == access_mode::read_write && !state.rolled_forward) {

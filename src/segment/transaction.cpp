@@ -31,6 +31,9 @@ base::result<void> write_file(persist::file& file, std::span<const page_run> run
                               transaction_report& report) {
     const stopwatch watch(report.write_ns);
     for (const page_run& run : runs) {
+        if (run.count == 0) {
+            continue;  // a file that grew, and is to be synced
+        }
         HF_TRY(file.write_at(run.page * base::page_size, run.bytes(), where));
         report.written_bytes += run.count * base::page_size;
     }
