@@ -1,11 +1,8 @@
-// Holdfast: the same Boost containers, in a heap that grows by itself.
+// Holdfast: its own containers, as a user takes them, in a heap that grows by itself.
 #include <functional>
 #include <optional>
-#include <utility>
 
-#include <boost/container/vector.hpp>
-#include <boost/unordered_map.hpp>
-#include <holdfast/allocator.hpp>
+#include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
 
 #include "adjacency/adjacency.hpp"
@@ -17,12 +14,8 @@ namespace {
 
 class holdfast_backend {
 public:
-    template <class T>
-    using allocator = holdfast::allocator<T>;
-    using list_type = boost::container::vector<std::uint64_t, allocator<std::uint64_t>>;
-    using map_type =
-        boost::unordered_map<std::uint64_t, list_type, std::hash<std::uint64_t>, std::equal_to<std::uint64_t>,
-                             allocator<std::pair<const std::uint64_t, list_type>>>;
+    using list_type = holdfast::vector<std::uint64_t>;
+    using map_type = holdfast::unordered_map<std::uint64_t, list_type>;
     static constexpr bool is_durable = true;
 
     explicit holdfast_backend(const adjacency_workload& workload)
@@ -31,7 +24,9 @@ public:
     [[nodiscard]] std::span<map_type> create_banks(std::size_t banks) {
         return {heap_->construct<map_type>("banks")[banks](heap_->get_allocator<std::byte>()), banks};
     }
-    [[nodiscard]] allocator<std::uint64_t> list_allocator() const { return heap_->get_allocator<std::uint64_t>(); }
+    [[nodiscard]] holdfast::allocator<std::uint64_t> list_allocator() const {
+        return heap_->get_allocator<std::uint64_t>();
+    }
     void make_durable() { heap_->commit(); }
     [[nodiscard]] std::span<map_type> reopen(std::size_t /*banks*/) {
         heap_->close(false);

@@ -17,9 +17,17 @@
 
 namespace holdfast {
 
+namespace detail {
+
+/// Doubling: Boost's default of 8/5 copies half as much again, and saves little where blocks come in size classes.
+using vector_options =
+    boost::container::vector_options_t<boost::container::growth_factor<boost::container::growth_factor_100>>;
+
+}  // namespace detail
+
 /// vector<bool> holds bools, one byte each.
 template <class T, class Allocator = allocator<T>>
-using vector = boost::container::vector<T, Allocator>;
+using vector = boost::container::vector<T, Allocator, detail::vector_options>;
 template <class T, class Allocator = allocator<T>>
 using deque = boost::container::deque<T, Allocator>;
 template <class T, class Allocator = allocator<T>>
