@@ -46,6 +46,7 @@ public:
         return write_parts_fully(fd_.get(), offset, parts, path_);
     }
 
+    void start_writeback() noexcept override { ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE); }
     result<void> sync(site /*where*/) override {
         // The kernel reports a lost write once; the next fdatasync answers 0 although the data is gone. So the first
         // failure stands for as long as this file is open.

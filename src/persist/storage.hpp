@@ -47,6 +47,8 @@ public:
     /// Writes the parts one after the other from offset on (pwritev); as write_at in all else.
     virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
                                             site where) = 0;
+    /// Lets the device begin with what was written; promises nothing. Safe beside all other calls.
+    virtual void start_writeback() noexcept {}
     /// Waits until all earlier writes of this file are durable (fdatasync: with the metadata needed to read them).
     virtual base::result<void> sync(site where) = 0;
     /// Sets the size; new bytes are a hole that reads as zero.

@@ -1,7 +1,12 @@
 #include "segment/address_range.hpp"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
@@ -10,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "persist/descriptor.hpp"
 
 namespace holdfast::segment {
 
@@ -132,5 +138,29 @@ base::result<void> unmap(std::byte* address, std::uint64_t bytes) {
 }
 
 void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_DONTNEED); }
+
+void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
+#ifdef SYS_process_madvise
+    // Opened for each call: one that was kept would mean the parent after a fork.
+    const persist::descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    std::array<iovec, 1024> batch{};
+    while (self.valid() && !ranges.empty()) {
+        const std::size_t count = std::min(ranges.size(), batch.size());
+        std::size_t bytes = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            batch[i] = {ranges[i].data(), ranges[i].size()};
+            bytes += ranges[i].size();
+        }
+        const long done = ::syscall(SYS_process_madvise, self.get(), batch.data(), count, MADV_DONTNEED, 0);
+        if (done != static_cast<long>(bytes)) {
+            break;  // an older kernel; dropping what was dropped already does no harm
+        }
+        ranges = ranges.subspan(count);
+    }
+#endif
+    for (const auto& range : ranges) {
+        drop_private_pages(range.data(), range.size());
+    }
+}
 
 }  // namespace holdfast::segment

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/result.hpp"
@@ -42,5 +43,7 @@ base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
 /// Forgets private pages: the range shows the file again.
 void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept;
+/// The same for many ranges; one system call for hundreds of them where the kernel can (Linux 6.13).
+void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept;
 
 }  // namespace holdfast::segment

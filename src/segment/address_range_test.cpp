@@ -118,6 +118,24 @@ TEST_F(mapped_files, never_see_what_is_stored) {
     EXPECT_FALSE(is_readable(range.begin() + 2 * page_size));
 }
 
+TEST(address_ranges, are_zeroed_again_where_many_are_dropped_at_once) {
+    constexpr std::uint64_t pages = 5000;  // more than one system call takes
+    const auto range = must(address_range::anywhere(2 * pages * page_size, 0, large));
+    must(map_zeroed(range.begin(), range.size(), false));
+    std::vector<std::span<std::byte>> dropped;
+    for (std::uint64_t page = 0; page < 2 * pages; ++page) {
+        range.begin()[page * page_size] = std::byte{1};
+        if (page % 2 == 0) {
+            dropped.emplace_back(range.begin() + page * page_size, page_size);
+        }
+    }
+    drop_private_pages(dropped);
+    for (std::uint64_t page = 0; page < 2 * pages; ++page) {
+        ASSERT_EQ(range.begin()[page * page_size], std::byte{page % 2 == 0 ? std::uint8_t{0} : std::uint8_t{1}})
+            << page;
+    }
+}
+
 TEST(address_ranges, are_zeroed_and_taken_away_again) {
     const auto range = must(address_range::anywhere(2 * large, 0, large));
     for (const bool huge : {false, true}) {

@@ -1,6 +1,8 @@
 #include "segment/commit_builder.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -260,14 +262,24 @@ bool commit_builder::is_file_below(const page_run& run) const noexcept {
 
 void commit_builder::release() noexcept {
     // Fresh runs are not dropped: their mappings are replaced by the files' (heap_files::adopt).
+    std::array<std::span<std::byte>, 1024> batch;
+    std::size_t count = 0;
+    const auto drop = [&](std::byte* address, std::uint64_t pages) {
+        if (count == batch.size()) {
+            drop_private_pages(batch);
+            count = 0;
+        }
+        batch[count++] = {address, pages * page_size};
+    };
     for (const summed_run& run : runs_) {
         if (!run.fresh && is_file_below(run.run)) {
-            drop_private_pages(const_cast<std::byte*>(run.run.content), run.run.count * page_size);
+            drop(const_cast<std::byte*>(run.run.content), run.run.count);
         }
     }
     for (const memory_run& run : dropped_) {
-        drop_private_pages(run.address, run.pages * page_size);
+        drop(run.address, run.pages);
     }
+    drop_private_pages(std::span{batch}.first(count));
 }
 
 }  // namespace holdfast::segment

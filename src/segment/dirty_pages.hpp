@@ -30,13 +30,23 @@ public:
     static base::result<dirty_scanner> open(method how);
 
     /// Appends the dirty runs of [begin, begin + bytes), in order of address, neighbours merged. Page aligned.
+    /// Large ranges are shared out to up to four threads, which end before it returns.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
     [[nodiscard]] method used() const noexcept { return method_; }
 
 private:
     dirty_scanner(persist::descriptor pagemap, method how) noexcept : pagemap_(std::move(pagemap)), method_(how) {}
-    base::result<void> scan_ioctl(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
-    base::result<void> scan_bits(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
+    /// What one thread scans.
+    struct share {
+        std::byte* begin = nullptr;
+        std::uint64_t bytes = 0;
+        std::vector<memory_run> runs;
+        base::result<void> done;
+        bool out_of_memory = false;
+    };
+    void scan_share(share& part) const noexcept;
+    base::result<void> scan_ioctl(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const;
+    base::result<void> scan_bits(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const;
 
     persist::descriptor pagemap_;
     method method_;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 #include <tuple>
@@ -158,6 +159,39 @@ TEST_P(dirty_pages, are_found_within_the_range_alone) {
     must(scanner_.scan(range_.begin(), 0, runs));
 }
 
+/// PAGEMAP_SCAN where the kernel has it (Linux 6.7): open() finds out.
+std::vector<method> methods() {
+    if (must(dirty_scanner::open()).used() == method::pagemap_scan) {
+        return {method::pagemap_scan, method::pagemap_bits};
+    }
+    return {method::pagemap_bits};
+}
+
+/// Ranges like these are shared out to several threads, where the machine has cores for them.
+TEST(large_dirty_ranges, have_every_page_once_and_in_order) {
+    constexpr std::uint64_t large = std::uint64_t{3} << 30U;
+    const auto range = must(address_range::anywhere(large, 0, 2 * base::mebibyte));
+    must(map_zeroed(range.begin(), large, false));
+    std::set<std::uint64_t> written;
+    for (const std::uint64_t parts : {2U, 3U, 4U}) {
+        for (std::uint64_t part = 0; part <= parts; ++part) {
+            const std::uint64_t border = large / page_size * part / parts;
+            for (std::uint64_t page = border < 3 ? 0 : border - 3; page < std::min(border + 3, large / page_size);
+                 ++page) {
+                range.begin()[page * page_size] = std::byte{1};
+                written.insert(page);
+            }
+        }
+    }
+    for (const method how : methods()) {
+        auto scanner = must(dirty_scanner::open(how));
+        std::vector<memory_run> runs;
+        must(scanner.scan(range.begin(), large, runs));
+        EXPECT_EQ(pages_of(runs, range.begin()), written);
+        EXPECT_EQ(runs.size(), 7U) << "runs across the threads' borders are one";
+    }
+}
+
 std::string name_of(const testing::TestParamInfo<std::tuple<method, memory>>& info) {
     const std::string how = std::get<0>(info.param) == method::pagemap_scan ? "scan" : "bits";
     switch (std::get<1>(info.param)) {
@@ -167,14 +201,6 @@ std::string name_of(const testing::TestParamInfo<std::tuple<method, memory>>& in
         case memory::zeroed_huge: return how + "_of_zeroed_memory_in_huge_pages";
     }
     return how;
-}
-
-/// PAGEMAP_SCAN where the kernel has it (Linux 6.7): open() finds out.
-std::vector<method> methods() {
-    if (must(dirty_scanner::open()).used() == method::pagemap_scan) {
-        return {method::pagemap_scan, method::pagemap_bits};
-    }
-    return {method::pagemap_bits};
 }
 
 INSTANTIATE_TEST_SUITE_P(, dirty_pages,

@@ -199,9 +199,8 @@ base::result<void> heap_files::remove_leftovers() {
     const std::uint64_t segments = segment_count(frontier_);
     HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(paths_.directory()));
     for (const std::string& name : names) {
-        const bool later_segment = name.starts_with("segment.") && heap_paths::is_heap_file(name) &&
-                                   std::stoull(name.substr(sizeof "segment." - 1)) >= segments;
-        if (later_segment || name == "superblock.new") {
+        const auto index = heap_paths::segment_index(name);
+        if ((index && *index >= segments) || name == "superblock.new") {
             HF_TRY(storage_.remove(paths_.directory() + "/" + name, "open.remove_leftover"));
         }
     }

@@ -63,6 +63,26 @@ base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     return {};
 }
 
+/// Everything but the header. In pieces, so that the device writes one while the next is copied.
+base::result<void> write_content(persist::file& file, std::span<const std::span<const std::byte>> parts) {
+    constexpr std::uint64_t piece = std::uint64_t{8} << 20U;
+    std::uint64_t offset = superblock_at;
+    while (!parts.empty()) {
+        std::size_t count = 0;
+        std::uint64_t bytes = 0;
+        while (count < parts.size() && bytes < piece) {
+            bytes += parts[count++].size();
+        }
+        HF_TRY(file.write_gather(offset, parts.first(count), "journal.write.content"));
+        parts = parts.subspan(count);
+        offset += bytes;
+        if (!parts.empty()) {
+            file.start_writeback();
+        }
+    }
+    return {};
+}
+
 failure broken(const std::string& path, std::string_view field, std::string found, std::string expected) {
     return failure{failure_code::corrupt, path, std::string(field), std::move(found), std::move(expected), {}, 0};
 }
@@ -84,7 +104,7 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     for (const page_run& run : runs) {
         parts.push_back(run.bytes());
     }
-    HF_TRY(file.write_gather(superblock_at, parts, "journal.write.content"));
+    HF_TRY(write_content(file, parts));
     if (before_header) {
         HF_TRY(before_header());
     }
@@ -113,7 +133,7 @@ base::result<journal_content> read_content(persist::file& file, const journal_he
                                            std::uint64_t file_size) {
     journal_content content;
     // JRN-2: superblock and table are inside the file and match the table checksum; the superblock is valid and bears
-    // the sequence.
+    // the header's sequence and uuid.
     const auto count_fits = header.entry_count <= file_size / page_size;
     if (!count_fits || file_size < table_at + table_size(header.entry_count) + header.entry_count * page_size) {
         return broken(file.path(), "file size", fmt::format("{}", file_size),
@@ -130,6 +150,10 @@ base::result<journal_content> read_content(persist::file& file, const journal_he
     if (content.superblock.sequence != header.sequence) {
         return broken(file.path(), "sequence", fmt::format("{}", content.superblock.sequence),
                       fmt::format("{}", header.sequence));
+    }
+    if (std::memcmp(content.superblock.uuid, header.uuid, sizeof header.uuid) != 0) {
+        return broken(file.path(), "uuid of the superblock", uuid_text(content.superblock.uuid),
+                      uuid_text(header.uuid));
     }
     content.entries.resize(header.entry_count);
     if (header.entry_count != 0) {

@@ -1,11 +1,14 @@
 #include "segment/transaction.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "persist/mutant.hpp"
+#include "segment/writeback.hpp"
 
 namespace holdfast::segment {
 
@@ -43,6 +46,47 @@ base::result<void> write_file(persist::file& file, std::span<const page_run> run
 base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
     const stopwatch watch(report.sync_ns);
     return file.sync(where);
+}
+
+/// How many files are open at once between their writes and their syncs.
+constexpr std::size_t files_at_once = 64;
+/// Below this a second thread costs more than it saves.
+constexpr std::uint64_t writeback_pages = 256;
+
+std::uint64_t page_count(std::span<const page_run> runs) noexcept {
+    std::uint64_t pages = 0;
+    for (const page_run& run : runs) {
+        pages += run.count;
+    }
+    return pages;
+}
+
+/// Takes the runs of the first files off the list, writes and syncs them. All are written before the first is synced,
+/// and synced from the last one on while the device is given the first.
+base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
+                                    persist::site write_site, persist::site sync_site, transaction_report& report) {
+    const bool starts_writeback = page_count(runs) >= writeback_pages;
+    std::vector<std::unique_ptr<persist::file>> files;
+    writeback device;
+    while (!runs.empty() && files.size() < files_at_once) {
+        const std::uint64_t id = runs.front().file;
+        const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
+        const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
+        HF_TRY_ASSIGN(auto file, storage.open(paths.file(id), persist::access_mode::read_write));
+        HF_TRY(write_file(*file, of_file, write_site, report));
+        files.push_back(std::move(file));
+        if (starts_writeback) {
+            device.start(*files.back());
+        }
+        runs = runs.subspan(of_file.size());
+    }
+    const commit_stage before = report.stage;
+    report.stage = std::max(before, commit_stage::uncertain);
+    for (auto file = files.rbegin(); file != files.rend(); ++file) {
+        HF_TRY(sync_file(**file, sync_site, report));
+    }
+    report.stage = before;
+    return {};
 }
 
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
@@ -88,24 +132,27 @@ bool heap_paths::is_heap_file(const std::string& name) {
     if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock") {
         return true;
     }
+    return segment_index(name).has_value();
+}
+
+std::optional<std::uint64_t> heap_paths::segment_index(std::string_view name) {
     constexpr std::string_view prefix = "segment.";
-    return name.size() >= prefix.size() + 6 && name.starts_with(prefix) &&
-           std::all_of(name.begin() + prefix.size(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!name.starts_with(prefix)) {
+        return std::nullopt;
+    }
+    const std::string_view digits = name.substr(prefix.size());
+    std::uint64_t index = 0;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), index);
+    if (error != std::errc{} || end != digits.end() || digits != fmt::format("{:06}", index)) {
+        return std::nullopt;
+    }
+    return index;
 }
 
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
                               persist::site write_site, persist::site sync_site, transaction_report& report) {
     while (!runs.empty()) {
-        const std::uint64_t id = runs.front().file;
-        const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
-        const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
-        HF_TRY_ASSIGN(auto file, storage.open(paths.file(id), persist::access_mode::read_write));
-        HF_TRY(write_file(*file, of_file, write_site, report));
-        const commit_stage before = report.stage;
-        report.stage = std::max(before, commit_stage::uncertain);
-        HF_TRY(sync_file(*file, sync_site, report));
-        report.stage = before;
-        runs = runs.subspan(of_file.size());
+        HF_TRY(write_some_files(storage, paths, runs, write_site, sync_site, report));
     }
     return {};
 }

@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -41,6 +43,8 @@ public:
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
     /// True for names that this format gives to files of a heap.
     [[nodiscard]] static bool is_heap_file(const std::string& name);
+    /// The index of the segment whose file has this name; nothing where segment() names none so.
+    [[nodiscard]] static std::optional<std::uint64_t> segment_index(std::string_view name);
 
 private:
     std::string directory_;
