@@ -43,6 +43,9 @@ function(hf_add_library)
                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     )
     target_compile_features(holdfast PUBLIC cxx_std_20)
+    set_source_files_properties(
+        ${HOLDFAST_SOURCE_ROOT}/api/c_face.cpp PROPERTIES COMPILE_DEFINITIONS HOLDFAST_VERSION="${PROJECT_VERSION}"
+    )
     set_target_properties(
         holdfast PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     )

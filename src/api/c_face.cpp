@@ -156,7 +156,7 @@ const char* hf_code_name(hf_code code) {
     return index < holdfast::c_face::code_names.size() ? holdfast::c_face::code_names[index] : "unknown";
 }
 
-const char* hf_version(void) { return "0.1.0"; }
+const char* hf_version(void) { return HOLDFAST_VERSION; }
 
 hf_code hf_create(const char* path, const hf_options* options, hf_heap** heap) {
     return holdfast::c_face::open_as(holdfast::create_only, path, options, heap);

@@ -95,11 +95,17 @@ manager_core::~manager_core() {
     if (engine_ == nullptr) {
         return;
     }
-    if (auto closed = engine_->close(commit_on_close_); !closed) {
+    // A commit needs memory, and so do the words for what went wrong.
+    try {
+        auto closed = engine_->close(commit_on_close_);
         // In a child of fork there is nothing to say: the heap is its parent's.
-        if (closed.error().code != failure_code::wrong_process) {
+        if (!closed && closed.error().code != failure_code::wrong_process) {
             report_failure(closed.error());
         }
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::out_of_memory;
+        report_failure(what);
     }
 }
 

@@ -163,6 +163,7 @@ TEST_F(manager_test, keeps_what_was_committed_and_no_more) {
         heap.close(false);
     }
     manager heap = open();
+    EXPECT_FALSE(heap.statistics().recovered) << "closed, not crashed";
     EXPECT_EQ(*heap.find<int>("n").first, 2);
     EXPECT_EQ(heap.find<int>("later").first, nullptr);
     EXPECT_LT(heap.get_size(), 50 * mebibyte);

@@ -96,8 +96,11 @@ base::result<segment::commit_statistics> engine::commit() {
 
 base::result<void> engine::close(bool commit_changes) {
     HF_TRY(check_process());
-    if (read_only() || !commit_changes) {
+    if (read_only()) {
         return {};
+    }
+    if (!commit_changes) {
+        return files_->close_unchanged();
     }
     const segment::free_runs free = free_space();
     HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
@@ -187,7 +190,7 @@ base::result<segment::superblock_on_media> read_superblock(const std::string& pa
 
 base::result<void> copy(const std::string& source, const std::string& destination) {
     const segment::heap_paths paths(source);
-    HF_TRY(read_superblock(source));
+    HF_TRY(segment::examine_directory(persist::posix_storage(), paths));
     HF_TRY_ASSIGN(const auto lock, segment::heap_lock::acquire(paths.lock(), access_mode::read_only));
     HF_TRY_ASSIGN(const auto state, segment::recover(persist::posix_storage(), paths, access_mode::read_only));
     return segment::copy_heap(persist::posix_storage(), paths, state, destination);

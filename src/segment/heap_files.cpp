@@ -285,7 +285,9 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
     }
     for (;; user /= 2) {
         const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
-        auto range = fixed && wanted != nullptr ? address_range::exactly(wanted - before, before + user)
+        // Of numbers, for below a low address the metadata wrap around: what comes of it is refused as taken.
+        auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(wanted) - before);
+        auto range = fixed && wanted != nullptr ? address_range::exactly(begin, before + user)
                                                 : address_range::anywhere(before + user, before, region_size);
         if (range) {
             range_ = std::move(range).value();

@@ -114,6 +114,9 @@ public:
     base::result<bool> unchanged(const free_runs& free);
     /// Leaves a clean heap on media; the last commit() has everything.
     base::result<void> close_cleanly();
+    /// The same, and what was changed since the last commit() is forgotten. Where a commit() failed, the heap is left as
+    /// after a crash: the next open clears away what that one wrote.
+    base::result<void> close_unchanged();
     /// Removes all files of a heap whose creation did not succeed.
     void abandon() noexcept;
 
@@ -175,6 +178,7 @@ private:
     bool born_ = false;              ///< the heap has its superblock on media
     bool made_directory_ = false;    ///< create() made it, and nobody else can have put anything there
     bool owns_files_ = false;        ///< create() knows, under the lock, that what is in the directory is its own
+    bool commit_failed_ = false;     ///< so there may be content beyond the frontier on media
     bool recovery_counted_ = false;  ///< a commit has counted the recovery
     base::mutex admitted_mutex_;
     std::vector<bool> admitted_

@@ -94,6 +94,7 @@ base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan
         if (done) {
             return done;
         }
+        commit_failed_ = true;
         builder.restore_sums();
         failure what = std::move(done).error();
         if (report.stage != commit_stage::unchanged) {
@@ -107,6 +108,7 @@ base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan
         }
         return what;
     } catch (const std::bad_alloc&) {
+        commit_failed_ = true;
         builder.restore_sums();
         if (report.stage != commit_stage::unchanged && poison_.code == failure_code::none) {
             poison_.code = failure_code::out_of_memory;
@@ -163,6 +165,13 @@ base::result<void> heap_files::map_adopted() {
     HF_TRY(map_committed_objects(adopted_objects_size_));
     adopted_objects_size_ = committed_objects_size_;
     return {};
+}
+
+base::result<void> heap_files::close_unchanged() {
+    if (poison_.code != failure_code::none || commit_failed_) {
+        return {};
+    }
+    return close_cleanly();
 }
 
 base::result<void> heap_files::close_cleanly() {

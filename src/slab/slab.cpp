@@ -327,6 +327,7 @@ result<std::size_t> block_allocator::usable_size(const void* block) const {
     const std::uint8_t state = pool_.table().state(slab);
     const unsigned class_index = slab_state::class_of(state);
     if (class_index != no_class) {
+        HF_TRY(pool_.admit(slab));
         const size_class& kind = size_classes[class_index];
         const std::uint64_t within = offset.value % base::granule_size;
         const std::uint32_t index = block_index(kind, within);

@@ -97,8 +97,9 @@ private:
     void check_extents() {
         of_.extents_.for_each([this](const extent::extent& found) {
             const granule first = base::granule_of(base::pages{found.start.value + base::pages_per_granule - 1});
-            const granule end = base::granule_of(found.start + found.length);
-            for (granule here = first; here < end; ++here.value) {  // granules that this extent fills
+            const granule end =
+                base::granule_of(base::pages{found.start.value + found.length.value + base::pages_per_granule - 1});
+            for (granule here = first; here < end; ++here.value) {  // granules that begin in this extent
                 if (found.kind == extent_kind::slab) {
                     check_slab(here);
                 } else {

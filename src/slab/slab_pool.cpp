@@ -207,7 +207,7 @@ void slab_pool::release(bin& owner, granule slab) noexcept {
 /// Whether the slab's bitmap is what was committed.
 bool slab_pool::admitted(granule slab) const noexcept {
     try {
-        return guard_ == nullptr || guard_->admit(slab).ok();
+        return admit(slab).ok();
     } catch (const std::bad_alloc&) {  // while a failure was worded
         return false;
     }

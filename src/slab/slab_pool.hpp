@@ -56,6 +56,10 @@ public:
 
     /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
     void load(base::granule unloaded, unsigned arena) noexcept;
+    /// `corrupt` where the slab's live bitmap is not what was committed; cheap after the first time.
+    [[nodiscard]] base::result<void> admit(base::granule slab) const {
+        return guard_ == nullptr ? base::result<void>() : guard_->admit(slab);
+    }
     /// Gives all slabs without a block out back to the extents, unloaded ones too.
     void release_empty() noexcept;
 

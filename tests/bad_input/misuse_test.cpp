@@ -298,10 +298,16 @@ TEST_F(misuse, an_address_range_that_is_taken_is_refused_with_its_occupant) {
     make_heap(path_, 2);
     const std::string file = scratch_ / "occupant";
     constexpr std::size_t alignment = 2UL << 20U;
-    const occupied there(nullptr, 2 * alignment, file);
+    // With room around it, so that nobody else is in the way.
+    constexpr std::size_t room = std::size_t{1} << 32U;
+    void* const hole = ::mmap(nullptr, 2 * room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(hole, MAP_FAILED);
+    ::munmap(hole, 2 * room);
+    const occupied there(
+        reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(hole) + room) / alignment * alignment), 2 * alignment,
+        file);
     open_options options = small_segments();
-    options.base_address =
-        reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(there.at()) + alignment - 1) / alignment * alignment);
+    options.base_address = there.at();
     const refusal wanted{errc::address_taken, path_, "address range", file, "free"};
     expect_refusal(path_, wanted, [&] { const manager opened(open_only, path_, options); });
     expect_refusal(path_, wanted, [&] { const manager opened(open_read_only, path_, options); });

@@ -22,8 +22,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In C any number may be passed for an enumerator; this says so to C++. */
 #ifdef __cplusplus
+#define HF_OF_INT : int
 extern "C" {
+#else
+#define HF_OF_INT
 #endif
 
 /* NOLINTBEGIN(readability-identifier-naming,modernize-use-using): C. */
@@ -32,7 +36,7 @@ extern "C" {
  */
 
 /* What went wrong; the values are those of holdfast::errc and never change. */
-typedef enum hf_code {
+typedef enum hf_code HF_OF_INT {
     HF_OK = 0,
     HF_INVALID_ARGUMENT = 1,         /* the call has no meaning */
     HF_NOT_A_HEAP = 2,               /* something is at the path, and it is no heap */
@@ -173,7 +177,7 @@ hf_code hf_object_destroy(hf_heap* heap, const char* name, const char* type, siz
 /* The same for an object of any kind, by its address. HF_BAD_ADDRESS where there is none. */
 hf_code hf_object_destroy_at(hf_heap* heap, void* address);
 
-typedef enum hf_kind { HF_NAMED = 1, HF_UNIQUE = 2, HF_ANONYMOUS = 3 } hf_kind;
+typedef enum hf_kind HF_OF_INT { HF_NAMED = 1, HF_UNIQUE = 2, HF_ANONYMOUS = 3 } hf_kind;
 
 /* One object; later versions may append fields. */
 typedef struct hf_object_info {
