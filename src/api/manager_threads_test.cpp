@@ -162,6 +162,7 @@ TEST_F(manager_test, is_opened_and_closed_while_threads_live_on) {
                 ++arrived;
                 arrived.notify_one();
             }
+            round.wait(rounds - 1);  // a thread that ends uses the heap
         });
     }
     for (int next = 0; next < rounds; ++next) {
@@ -176,6 +177,8 @@ TEST_F(manager_test, is_opened_and_closed_while_threads_live_on) {
         EXPECT_TRUE(heap->all_memory_deallocated());
         heap.reset();
     }
+    round = rounds;
+    round.notify_all();
     for (std::thread& thread : threads) {
         thread.join();
     }

@@ -182,7 +182,7 @@ TEST_F(heap_test, finds_an_object_without_its_block) {
     nowhere.offset = std::uint64_t{1} << 45;
     nowhere.count = nowhere.type_size = 1;
     must(heap->objects().insert(nowhere));
-    EXPECT_THAT(heap->check(false), Contains(HasSubstr("beyond the heap")));
+    EXPECT_THAT(heap->check(false), Contains(HasSubstr("bytes of user space")));
 }
 
 TEST_F(heap_test, finds_a_damaged_page_and_a_damaged_superblock_copy) {

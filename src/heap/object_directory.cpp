@@ -71,6 +71,14 @@ base::result<object_entry> object_directory::read(cell position) const {
     if (header.kind < 1 || header.kind > 4) {
         return corrupt(position, "kind", fmt::format("{}", header.kind), "1 to 4");
     }
+    const std::uint64_t frontier = base::to_bytes(files_.frontier());
+    const auto bytes = base::checked_multiply(header.count, header.type_size);
+    if (!bytes || header.offset >= frontier || *bytes > frontier - header.offset) {
+        // Nobody is handed an address outside the heap; OBJ-3 asks for more, and takes longer.
+        return corrupt(position, "offset, count and type size",
+                       fmt::format("{:#x}, {}, {}", header.offset, header.count, header.type_size),
+                       fmt::format("within the {} bytes of user space", frontier));
+    }
     object_entry entry;
     entry.kind = static_cast<object_kind>(header.kind);
     const auto* text = reinterpret_cast<const char*>(address(position) + sizeof header);

@@ -91,7 +91,10 @@ public:
     [[nodiscard]] const std::vector<base::failure>& warnings() const noexcept { return warnings_; }
 
     // space_growth
-    [[nodiscard]] base::pages frontier() const noexcept override { return frontier_; }
+    /// May be asked while another thread grows the heap.
+    [[nodiscard]] base::pages frontier() const noexcept override {
+        return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
+    }
     base::result<base::pages> grow(base::pages wanted) override;
 
     // bitmap_guard

@@ -85,7 +85,7 @@ base::result<pages> heap_files::grow(pages wanted) {
                 give_back_on_disk(frontier_, to);
                 return std::move(mapped).error();
             }
-            frontier_ = to;
+            __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
             return pages{step};
         }
         give_back_on_disk(frontier_, to);

@@ -9,7 +9,8 @@
 //
 // Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
 // close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its
-// memory (debug builds of the library detect writes during a commit and refuse it). Different managers are independent.
+// memory (debug builds of the library detect writes during a commit and refuse it). A thread that ends gives the free
+// blocks that it kept back: it is no other one only when it was joined. Different managers are independent.
 //
 // After fork() the heap is the parent's: commit, close and snapshot of the child fail with errc::wrong_process, and
 // what the child stores stays its own.
