@@ -8,10 +8,10 @@ help: ## this list
 demo: build ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, answer, compare
 	@scripts/demo.sh
 
-test: ## install what is needed, build, run the suite: presets dev, release and crash
+test: ## install what is needed, build, run the suite: release, sanitizers, crash simulator, fuzzers, arm64
 	@scripts/test.sh
 
-testall: ## the same for every preset: sanitizers, clang with clang-tidy, fuzzers, arm64 too
+testall: ## the same and the presets dev and clang (with clang-tidy)
 	@scripts/test.sh --all
 
 build: ## the programs of the release preset, in build/release/bin

@@ -173,7 +173,7 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
     HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
     HF_TRY(storage.sync_directory(directory, "remove.directory.sync"));
     for (const std::string& name : names) {
-        HF_TRY(storage.remove(directory + "/" + name, "remove.file"));
+        HF_TRY(storage.remove(fmt::format("{}/{}", directory, name), "remove.file"));
     }
     HF_TRY(storage.remove(paths.lock(), "remove.lock"));
     HF_TRY(storage.remove(directory, "remove.directory"));

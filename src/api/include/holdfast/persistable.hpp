@@ -137,8 +137,9 @@ template <class T>
         return flaw::raw_pointer;
     } else if constexpr (std::is_member_function_pointer_v<T> || is_instance<T, std::function>) {
         return flaw::code;
+        // NOLINTNEXTLINE(bugprone-branch-clone): the last branch asks what only classes can answer
     } else if constexpr (!std::is_class_v<T>) {
-        return flaw::none;  // NOLINT(bugprone-branch-clone): the last branch asks what only classes can answer
+        return flaw::none;
     } else if constexpr (is_raw_smart_pointer<T>()) {
         return flaw::smart_pointer;
     } else if constexpr (belongs_to_process<T>()) {
