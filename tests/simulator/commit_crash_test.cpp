@@ -1,34 +1,94 @@
-// Superblock, journal, commit and recovery without power: every legal image of every scenario is recovered, and cut off
-// again while it is.
+// Superblock, journal, commit and recovery without power: the images of every scenario, and of random programs, are
+// recovered, and cut off again while they are, and while the next session goes on with them. By hand:
+// commit_crash_test --programs N.
 //
 // Oracle: recovery succeeds wherever a heap had been created; what it shows is exactly one commit, page by page: none
-// older than the last that returned, none newer than the last that began; shown once, it stays; the next commit works.
+// older than the last that returned, none newer than the last that began; shown once, it stays; what no commit wrote
+// reads as zero; the next session opens, commits and closes, and a crash of that one is judged in the same way.
 #include <cstdio>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "simulator/commit_scenarios.hpp"
+#include "simulator/parallel.hpp"
 
 namespace holdfast::simulator {
 namespace {
 
-class commit_crash_test : public testing::TestWithParam<std::size_t> {};
+constexpr std::uint64_t images_at_least = 5'000'000;
 
-TEST_P(commit_crash_test, EveryImageRecoversToTheOldOrTheNewCommit) {
-    const auto& one = commit_scenarios()[GetParam()];
-    for (const std::uint64_t atom_size : {std::uint64_t{512}, std::uint64_t{8}}) {
-        const auto report = explore(one, atom_size, full_effort());
-        std::printf("%-28s atoms of %3llu bytes: %9llu images, %9llu duplicates, %8llu cuts\n", one.name.c_str(),
-                    static_cast<unsigned long long>(atom_size), static_cast<unsigned long long>(report.images),
-                    static_cast<unsigned long long>(report.duplicates), static_cast<unsigned long long>(report.cuts));
-        ASSERT_TRUE(report.violations.empty())
-            << one.name << ", atoms of " << atom_size << ": " << report.violations.front();
-        RecordProperty("images_" + std::to_string(atom_size), std::to_string(report.images));
+std::uint64_t random_programs = 72;  ///< --programs
+
+struct job {
+    commit_scenario scenario;
+    std::uint64_t atom_size;
+    [[nodiscard]] std::string name() const { return scenario.name + ", atoms of " + std::to_string(atom_size); }
+};
+
+std::vector<job> all_jobs() {
+    std::vector<job> jobs;
+    for (const std::uint64_t atom_size : {std::uint64_t{8}, std::uint64_t{512}}) {
+        for (const auto& one : commit_scenarios()) {
+            jobs.push_back({one, atom_size});
+        }
     }
+    for (std::uint64_t seed = 1; seed <= random_programs; ++seed) {
+        jobs.push_back({random_scenario(seed), seed % 4 == 0 ? std::uint64_t{8} : std::uint64_t{512}});
+    }
+    return jobs;
 }
 
-INSTANTIATE_TEST_SUITE_P(Scenarios, commit_crash_test, testing::Range(std::size_t{0}, commit_scenarios().size()),
-                         [](const auto& which) { return commit_scenarios()[which.param].name; });
+void print(const std::string& name, const explore_report& report) {
+    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+    std::printf("%-44s %9llu images, %9llu recoveries, %9llu cuts, %zu bad\n", name.c_str(), number(report.images()),
+                number(report.trials), number(report.cuts), report.violations.size());
+    std::fflush(stdout);
+}
+
+TEST(commit_crash_test, EveryImageRecoversToTheOldOrTheNewCommit) {
+    const auto jobs = all_jobs();
+    std::mutex mutex;
+    explore_report total;
+    for_each_in_parallel(jobs.size(), [&](std::size_t i) {
+        const job& one = jobs[i];
+        auto report = explore(one.scenario, one.atom_size, full_effort());
+        for (std::string& violation : report.violations) {
+            violation.insert(0, one.name() + ": ");
+        }
+        const std::lock_guard lock{mutex};
+        print(one.name(), report);
+        total += report;
+    });
+    print("all, each image once", total);
+    EXPECT_TRUE(total.violations.empty()) << total.violations.front();
+    EXPECT_GE(total.images(), images_at_least);
+}
+
+TEST(commit_crash_test, AJournalThatIsDamagedShowsNoMixtureOfTwoCommits) {
+    explore_report total;
+    for (const auto& one : commit_scenarios()) {
+        if (rewrites_under_one_checksum_page(one)) {
+            total += explore_damaged_journals(one, mutant_effort());
+        }
+    }
+    print("with damage in the journal", total);
+    EXPECT_TRUE(total.violations.empty()) << total.violations.front();
+    EXPECT_GT(total.images(), 500U);
+}
 
 }  // namespace
 }  // namespace holdfast::simulator
+
+int main(int count, char** arguments) {
+    ::testing::InitGoogleTest(&count, arguments);
+    if (count == 3 && std::string{arguments[1]} == "--programs") {
+        holdfast::simulator::random_programs = std::stoull(arguments[2]);
+    } else if (count != 1) {
+        std::fprintf(stderr, "unknown option %s\n", arguments[1]);
+        return 2;
+    }
+    return RUN_ALL_TESTS();
+}

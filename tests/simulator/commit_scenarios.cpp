@@ -1,10 +1,15 @@
 #include "simulator/commit_scenarios.hpp"
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
+#include <random>
 #include <set>
 #include <string_view>
+
+#include <malloc.h>
 
 #include "segment/journal_format.hpp"
 
@@ -48,6 +53,12 @@ std::vector<commit_scenario> make_scenarios() {
     all.push_back({"page_rewritten",
                    small_segment,
                    {creation(), change(pages(0, {0})), change(pages(0, {0})), change(pages(0, {0}))},
+                   1});
+    all.push_back({"pages_rewritten",
+                   small_segment,
+                   {{pages(0, {0, 1, 5, 512, 513}) + pages(objects_file_id, {1}), 1, 65536, false},
+                    change(pages(0, {0, 5, 512})),
+                    change(pages(0, {1, 5, 513}))},
                    1});
     all.push_back({"journal_shrinks_and_grows",
                    small_segment,
@@ -94,12 +105,18 @@ std::vector<commit_scenario> make_scenarios() {
 class state_book {
 public:
     explicit state_book(const commit_scenario& one) : program_(one.program) {
+        const std::uint64_t metadata = one.segment_size / base::page_size;
+        later_steps_ = {
+            {pages(0, {0, 9, metadata + 1}) + pages(objects_file_id, {1}), 0, 0, false},
+            {pages(0, {1}), 1, 65536, true},
+            {pages(0, {9}), 0, 0, true},
+        };
         states_.push_back(model_state::none(one.segment_size));
         for (const model_step& step : program_) {
             note(step);
             states_.push_back(states_.back().after(step));
         }
-        for (const model_step& step : later_steps()) {
+        for (const model_step& step : later_steps_) {
             note(step);
         }
     }
@@ -109,14 +126,7 @@ public:
     [[nodiscard]] const std::vector<model_step>& program() const { return program_; }
 
     /// The steps that a session after a crash may take.
-    static const std::vector<model_step>& later_steps() {
-        static const std::vector<model_step> steps{
-            {pages(0, {0, 9, 513}) + pages(objects_file_id, {1}), 0, 0, false},
-            {pages(0, {1}), 1, 65536, true},
-            {pages(0, {9}), 0, 0, true},
-        };
-        return steps;
-    }
+    [[nodiscard]] const std::vector<model_step>& later_steps() const { return later_steps_; }
     /// The state after later_steps()[step] on top of `id`.
     std::uint64_t later(std::uint64_t id, std::size_t step) {
         const auto [found, is_new] = later_.try_emplace({id, step}, states_.size());
@@ -133,6 +143,7 @@ private:
     void note(const model_step& step) { places_.insert(step.dirty.begin(), step.dirty.end()); }
 
     std::vector<model_step> program_;
+    std::vector<model_step> later_steps_;
     std::deque<model_state> states_;
     std::map<std::pair<std::uint64_t, std::size_t>, std::uint64_t> later_;
     std::set<page_place> places_;
@@ -153,41 +164,54 @@ std::string run_program(simulated_storage& storage, crash_explorer<simulated_sto
             return "step " + std::to_string(step) + ": " + done.error().message();
         }
         marks.returned(step + 1);
+        if (std::string different = heap.differing_copy(); !different.empty()) {
+            return "step " + std::to_string(step) + ": " + different;
+        }
     }
     return {};
 }
 
 using commit_trial = crash_explorer<simulated_storage>::trial;
 
+/// What a session left that has ended without a crash.
+std::string check_session(simulated_storage& storage, const model_heap& heap, const state_book& book,
+                          std::uint64_t id) {
+    std::string different = heap.differing_copy();
+    if (different.empty()) {
+        different = model_heap::difference(storage, book[id], book.places());
+    }
+    return different.empty() ? different : "the session after the crash: " + different;
+}
+
 /// The session after the crash: a writer removes what was left behind, and closes, or commits and so on. Cut off as
 /// well.
-std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const segment::superblock_on_media* found) {
+std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const segment::recovered_state* recovered) {
     auto& storage = trial.device();
     trial.go_on();
     const std::uint64_t turn = book.turns++;
-    model_heap heap(storage, book[id], found);
+    model_heap heap(storage, book[id], recovered != nullptr ? &recovered->superblock : nullptr);
     if (id == 0) {
         trial.begins(1);
         const auto done = heap.create(book.program()[0], book[1]);
         trial.returned(1);
-        return done ? std::string{} : "create after the crash: " + done.error().message();
+        return done ? check_session(storage, heap, book, 1) : "create after the crash: " + done.error().message();
     }
-    if (const auto done = heap.remove_leftovers(); !done) {
+    if (const auto done = heap.remove_leftovers(recovered->crashed); !done) {
         return "open after the crash: " + done.error().message();
     }
-    const std::size_t step = turn % (state_book::later_steps().size() + 1);
-    if (step == state_book::later_steps().size()) {
+    const std::size_t step = turn % (book.later_steps().size() + 1);
+    if (step == book.later_steps().size()) {
         const auto done = heap.close();
-        return done ? std::string{} : "close after the crash: " + done.error().message();
+        return done ? check_session(storage, heap, book, id) : "close after the crash: " + done.error().message();
     }
     const std::uint64_t next = book.later(id, step);
     trial.begins(next);
     segment::transaction_report report;
-    if (const auto done = heap.commit(state_book::later_steps()[step], book[next], report); !done) {
+    if (const auto done = heap.commit(book.later_steps()[step], book[next], report); !done) {
         return "commit after the crash: " + done.error().message();
     }
     trial.returned(next);
-    return {};
+    return check_session(storage, heap, book, next);
 }
 
 /// Whether a session shall go on from here: once for all that differs in more than the content of a journal that nobody
@@ -228,32 +252,68 @@ std::string judge(commit_trial& trial, state_book& book) {
         return different;
     }
     const std::string_view kind = recovered->rolled_forward ? "whole" : recovered->warnings.empty() ? "void" : "bad";
-    return is_worth_using(storage, book, id, kind) ? go_on(trial, book, id, &superblock) : std::string{};
+    return is_worth_using(storage, book, id, kind) ? go_on(trial, book, id, &*recovered) : std::string{};
 }
 
-}  // namespace
-
-const std::vector<commit_scenario>& commit_scenarios() {
-    static const std::vector<commit_scenario> all = make_scenarios();
-    return all;
+/// Turns one bit of a page of the journal.
+base::result<void> damage_journal(simulated_storage& storage, std::uint64_t page) {
+    const auto path = segment::heap_paths{model_heap::directory}.journal();
+    HF_TRY_ASSIGN(auto journal, storage.open(path, persist::access_mode::read_write));
+    const std::uint64_t offset = page * base::page_size + mix(page) % base::page_size;
+    std::array<std::byte, 1> byte{};
+    HF_TRY(journal->read_at(offset, byte));
+    byte[0] ^= std::byte{1};
+    return journal->write_at(offset, byte, "test.damage");
 }
 
-explore_options full_effort() {
-    explore_options options;
-    options.recovery_depth = 2;
-    return options;
+/// Whether what recovery shows of the machine is one of two commits, each page of it, or nothing at all.
+std::string judge_damaged(simulated_storage& storage, const state_book& book, const expectation& expected) {
+    const auto recovered =
+        segment::recover(storage, segment::heap_paths{model_heap::directory}, persist::access_mode::read_write);
+    if (!recovered) {
+        const bool says_so = recovered.error().code == base::failure_code::corrupt;
+        return says_so ? std::string{} : recovered.error().message();
+    }
+    std::string different;
+    for (std::uint64_t id = expected.oldest; id <= expected.newest; ++id) {
+        different = model_heap::difference(storage, book[id], book.places());
+        if (different.empty()) {
+            return {};
+        }
+    }
+    return different;
 }
 
-explore_options mutant_effort() {
-    explore_options options;
-    options.cuts = {64, 24, 24, 24};
-    options.cuts_in_recovery = {16, 6, 6, 6};
-    options.recovery_depth = 1;
-    return options;
+std::string judge_with_damage(commit_trial& trial, const state_book& book, std::uint64_t atom_size) {
+    trial.run_in_peace();
+    const auto image = trial.device().current();
+    const auto journal = segment::heap_paths{model_heap::directory}.journal();
+    const std::uint64_t journal_pages = image.bytes_of(journal).size() / base::page_size;
+    for (std::uint64_t page = 0; page < journal_pages; ++page) {
+        simulated_storage damaged(image, atom_size);
+        damaged.run_in_peace();
+        if (const auto done = damage_journal(damaged, page); !done) {
+            return done.error().message();
+        }
+        if (std::string wrong = judge_damaged(damaged, book, trial.expected()); !wrong.empty()) {
+            return "page " + std::to_string(page) + " of the journal is damaged: " + wrong;
+        }
+    }
+    return {};
 }
 
-explore_report explore(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort) {
-    state_book book(one);
+/// Recovery and verification ask for buffers of 1 MiB, for each image. To take them from the kernel and to give them
+/// back, page by page, would cost twice what all the rest does. Only speed depends on the answers.
+bool keep_freed_memory() {
+    constexpr int large = 16 << 20;
+    return ::mallopt(M_MMAP_THRESHOLD, large) != 0 && ::mallopt(M_TRIM_THRESHOLD, large) != 0;
+}
+
+/// Runs the scenario up to its first cut in peace, and cuts it off from there on.
+explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort,
+                            const state_book& book, const crash_explorer<simulated_storage>::checker& check) {
+    static const bool kept = keep_freed_memory();
+    static_cast<void>(kept);
     simulated_storage calm(atom_size);
     model_heap heap(calm, book[0]);
     for (std::uint64_t step = 0; step < one.first_cut; ++step) {
@@ -272,7 +332,90 @@ explore_report explore(const commit_scenario& one, std::uint64_t atom_size, cons
             }
             return run_program(storage, marks, one, book);
         },
-        [&](auto& trial) { return judge(trial, book); });
+        check);
+}
+
+}  // namespace
+
+const std::vector<commit_scenario>& commit_scenarios() {
+    static const std::vector<commit_scenario> all = make_scenarios();
+    return all;
+}
+
+commit_scenario random_scenario(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto chance = [&random](unsigned percent) { return random() % 100 < percent; };
+    commit_scenario one;
+    one.name = "random_" + std::to_string(seed);
+    one.segment_size = chance(20) ? large_segment : small_segment;
+    one.first_cut = 1;
+    one.program.push_back(creation());
+    std::uint64_t regions = 1;
+    std::uint64_t objects = 65536;
+    const std::uint64_t user_pages = one.segment_size / base::page_size;
+    for (int step = 0; step < 3; ++step) {
+        model_step next;
+        next.grow_regions = chance(25) ? 1 : 0;
+        next.grow_objects = chance(20) ? 65536 : 0;
+        next.close = chance(25);
+        regions += next.grow_regions;
+        objects += next.grow_objects;
+        // Few places, so that steps meet on them; old and new segments, metadata, objects.
+        std::set<page_place> places;
+        for (std::uint64_t count = random() % 4; count > 0; --count) {
+            const std::uint64_t page = chance(50) ? random() % 3 : random() % (regions * 512);
+            places.emplace(page / user_pages, page % user_pages);
+        }
+        if (chance(30)) {
+            const std::uint64_t segments = base::divide_up(regions * 512, user_pages);
+            places.emplace(random() % segments, user_pages + random() % 2);
+        }
+        if (chance(30)) {
+            places.emplace(objects_file_id, 1 + random() % (objects / base::page_size - 1));
+        }
+        next.dirty.assign(places.begin(), places.end());
+        one.program.push_back(std::move(next));
+    }
+    return one;
+}
+
+explore_options full_effort() {
+    explore_options options;
+    options.cuts = {choice_limits{1024, 128, 128, 128}, choice_limits{64, 16, 16, 16}, choice_limits{8, 2, 2, 2}};
+    options.images_below_one = 40;
+    return options;
+}
+
+explore_options mutant_effort() {
+    explore_options options;
+    options.cuts = {choice_limits{64, 16, 16, 16}, choice_limits{8, 4, 4, 4}, choice_limits{4, 1, 1, 1}};
+    options.images_below_one = 20;
+    return options;
+}
+
+explore_report explore(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort) {
+    state_book book(one);
+    return explore_with(one, atom_size, effort, book, [&](auto& trial) { return judge(trial, book); });
+}
+
+bool rewrites_under_one_checksum_page(const commit_scenario& one) {
+    const std::vector<page_place>& first = one.program.front().dirty;
+    return one.first_cut > 0 && one.segment_size == small_segment &&
+           std::all_of(one.program.begin() + 1, one.program.end(), [&](const model_step& step) {
+               return step.grow_regions == 0 && step.grow_objects == 0 &&
+                      std::all_of(step.dirty.begin(), step.dirty.end(), [&](page_place place) {
+                          return place.first == 0 && std::find(first.begin(), first.end(), place) != first.end();
+                      });
+           });
+}
+
+explore_report explore_damaged_journals(const commit_scenario& one, const explore_options& effort) {
+    constexpr std::uint64_t sector = 512;
+    explore_options without_recoveries = effort;
+    without_recoveries.recovery_depth = 0;
+    state_book book(one);
+    return explore_with(one, sector, without_recoveries, book,
+                        [&](auto& trial) { return judge_with_damage(trial, book, sector); });
 }
 
 }  // namespace holdfast::simulator

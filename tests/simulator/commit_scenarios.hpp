@@ -19,6 +19,8 @@ struct commit_scenario {
 };
 
 [[nodiscard]] const std::vector<commit_scenario>& commit_scenarios();
+/// A heap, and three steps that change, grow and close at random; the same for the same seed.
+[[nodiscard]] commit_scenario random_scenario(std::uint64_t seed);
 
 /// What the crash suite explores; and what suffices to kill mutants.
 [[nodiscard]] explore_options full_effort();
@@ -26,5 +28,13 @@ struct commit_scenario {
 
 [[nodiscard]] explore_report explore(const commit_scenario& one, std::uint64_t atom_size,
                                      const explore_options& effort);
+
+/// Whether each commit rewrites pages of the first, under one checksum page. Then what is half way home cannot look
+/// whole: where that checksum page is in its place already, the pages that are missing differ from it, and where it is
+/// not, those that are there. (A page that was never written has no checksum to differ from.)
+[[nodiscard]] bool rewrites_under_one_checksum_page(const commit_scenario& one);
+/// Not only does the power fail: the medium loses a bit of each page of the journal in turn. Recovery refuses, or shows
+/// one commit whole. For scenarios of the kind above; sectors are the atoms.
+[[nodiscard]] explore_report explore_damaged_journals(const commit_scenario& one, const explore_options& effort);
 
 }  // namespace holdfast::simulator

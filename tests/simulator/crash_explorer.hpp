@@ -29,27 +29,15 @@ struct expectation {
 };
 
 struct explore_options {
-    choice_limits cuts;                              ///< at the operations of the scenario
-    choice_limits cuts_in_recovery{64, 16, 16, 16};  ///< at the operations of a recovery
-    unsigned recovery_depth = 2;                     ///< how many recoveries in a row are cut off
+    /// At the operations of the scenario, of a recovery from its crashes, of a recovery from the crashes of that one.
+    std::array<choice_limits, 3> cuts{choice_limits{}, choice_limits{64, 16, 16, 16}, choice_limits{16, 4, 4, 4}};
+    unsigned recovery_depth = 2;  ///< how many recoveries in a row are cut off; at most 2
     std::uint64_t seed = 1;
     std::size_t violations_wanted = 1;                ///< stop after so many
     std::uint64_t images_wanted = ~std::uint64_t{0};  ///< stop after so many
-};
-
-struct explore_report {
-    std::uint64_t images = 0;      ///< recovered and checked
-    std::uint64_t duplicates = 0;  ///< equal to one checked before
-    std::uint64_t cuts = 0;        ///< moments at which the power was cut
-    std::vector<std::string> violations;
-
-    explore_report& operator+=(const explore_report& other) {
-        images += other.images;
-        duplicates += other.duplicates;
-        cuts += other.cuts;
-        violations.insert(violations.end(), other.violations.begin(), other.violations.end());
-        return *this;
-    }
+    /// So many new images below one crash of the scenario. What is left out there comes below another crash, whose
+    /// recovery does much the same: images seen before do not count.
+    std::uint64_t images_below_one = ~std::uint64_t{0};
 };
 
 /// A set of hashes, open addressing: 8 bytes each.
@@ -73,6 +61,16 @@ public:
             }
         }
         return false;
+    }
+
+    [[nodiscard]] std::uint64_t size() const noexcept { return used_; }
+    hash_set& operator+=(const hash_set& other) {
+        for (const std::uint64_t hash : other.slots_) {
+            if (hash != 0) {
+                insert(hash);
+            }
+        }
+        return *this;
     }
 
 private:
@@ -100,6 +98,26 @@ private:
 
     std::vector<std::uint64_t> slots_;
     std::size_t used_ = 0;
+};
+
+struct explore_report {
+    hash_set contents;         ///< of the images that were recovered and checked, by hash
+    std::uint64_t trials = 0;  ///< recoveries that were checked: some images allow other states when they come again
+    std::uint64_t duplicates = 0;  ///< equal to one checked before, and allowing the same states
+    std::uint64_t cuts = 0;        ///< moments at which the power was cut
+    std::vector<std::string> violations;
+
+    /// Those that differ in what they hold: each counts once, over all reports that were added up.
+    [[nodiscard]] std::uint64_t images() const noexcept { return contents.size(); }
+
+    explore_report& operator+=(const explore_report& other) {
+        contents += other.contents;
+        trials += other.trials;
+        duplicates += other.duplicates;
+        cuts += other.cuts;
+        violations.insert(violations.end(), other.violations.begin(), other.violations.end());
+        return *this;
+    }
 };
 
 template <class Device>
@@ -209,21 +227,22 @@ public:
 
 private:
     void cut(Device& device, expectation expected, unsigned depth) {
-        if (stopped_) {
+        if (stopped_ || (depth > 0 && images_below_ >= options_.images_below_one)) {
             return;
         }
         ++report_.cuts;
-        const auto& limits = depth == 0 ? options_.cuts : options_.cuts_in_recovery;
+        const auto& limits = options_.cuts.at(depth);
         path_.push_back(&device);
         device.for_each_crash_image(limits, mix(options_.seed, report_.cuts), [&](const image& left) {
             visit(device, left, expected, depth);
-            return !stopped_;
+            return !stopped_ && (depth == 0 || images_below_ < options_.images_below_one);
         });
         path_.pop_back();
     }
 
     void visit(Device& before, const image& left, expectation expected, unsigned depth) {
-        const std::uint64_t key = mix(mix(left.hash(), expected.oldest), expected.newest);
+        const std::uint64_t content = left.hash();
+        const std::uint64_t key = mix(mix(content, expected.oldest), expected.newest);
         const unsigned deeper = options_.recovery_depth - depth;
         for (unsigned level = deeper; level < visited_.size(); ++level) {
             if (level != deeper && visited_[level].contains(key)) {
@@ -235,7 +254,9 @@ private:
             ++report_.duplicates;
             return;
         }
-        ++report_.images;
+        ++report_.trials;
+        report_.contents.insert(content);
+        images_below_ = depth == 0 ? 0 : images_below_ + 1;
         auto device = before.restarted(left);
         trial one{*this, *device, expected, depth};
         if (deeper > 0) {
@@ -246,7 +267,7 @@ private:
         if (!wrong.empty()) {
             fail(std::move(wrong), expected);
         }
-        stopped_ = stopped_ || report_.images >= options_.images_wanted;
+        stopped_ = stopped_ || report_.images() >= options_.images_wanted;
     }
 
     void fail(std::string wrong, expectation expected) {
@@ -265,6 +286,7 @@ private:
     const checker* check_ = nullptr;
     expectation expected_;
     std::vector<const Device*> path_;
+    std::uint64_t images_below_ = 0;  ///< new ones below the crash of the scenario at hand
     bool stopped_ = false;
 };
 

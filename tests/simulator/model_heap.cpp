@@ -226,7 +226,7 @@ result<void> model_heap::close() {
                                                          : segment::close_cleanly(storage_, paths_, on_media_);
 }
 
-result<void> model_heap::remove_leftovers() {
+result<void> model_heap::remove_leftovers(bool crashed) {
     const auto& superblock = state_->superblock;
     const geometry shape{superblock.segment_size};
     const std::uint64_t segments = base::divide_up(superblock.frontier, shape.segment_size);
@@ -236,6 +236,9 @@ result<void> model_heap::remove_leftovers() {
             HF_TRY(storage_.remove(std::string(directory) + "/" + name, "model.open.remove_leftover"));
         }
     }
+    if (!crashed) {
+        return {};
+    }
     if (const std::uint64_t last = superblock.frontier % shape.segment_size; last != 0) {
         HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segments - 1), access_mode::read_write));
         HF_TRY(file->punch_hole(last, shape.segment_size - last, "model.open.punch_leftover"));
@@ -244,6 +247,25 @@ result<void> model_heap::remove_leftovers() {
     HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
     HF_TRY(objects->resize(superblock.objects_size, "model.open.resize_objects"));
     return objects->sync("model.open.sync_objects");
+}
+
+std::string model_heap::differing_copy() const {
+    const auto file = storage_.open(paths_.superblock(), access_mode::read_only);
+    if (!file) {
+        return file.error().message();
+    }
+    const auto copies = segment::read_superblocks(**file);
+    if (!copies) {
+        return copies.error().message();
+    }
+    for (std::size_t copy = 0; copy < segment::superblock_copies; ++copy) {
+        const auto& there = copies->good.at(copy);
+        if (!there || std::memcmp(&*there, &on_media_, sizeof on_media_) != 0) {
+            return "copy " + std::to_string(copy) + " of the superblock is not that of commit " +
+                   std::to_string(on_media_.sequence);
+        }
+    }
+    return {};
 }
 
 std::string model_heap::difference(persist::storage& storage, const model_state& state,

@@ -57,9 +57,12 @@ public:
     base::result<void> commit(const model_step& step, const model_state& next, segment::transaction_report& report);
     /// Closes a heap that may be closed already.
     base::result<void> close();
-    /// What a writer does after recovery, before it changes anything.
-    base::result<void> remove_leftovers();
+    /// What a writer does after recovery, before it changes anything. `crashed`: the heap was not closed.
+    base::result<void> remove_leftovers(bool crashed);
 
+    /// Whether each copy of the superblock holds what the last step made of it: what was lost of one can be read in the
+    /// other. Empty, or what differs.
+    [[nodiscard]] std::string differing_copy() const;
     /// Compares the media with the state: all of its pages, and those of `places` that were never written, which read
     /// as zero. Empty, or what differs.
     static std::string difference(persist::storage& storage, const model_state& state,

@@ -186,7 +186,7 @@ explore_report explore_log(const log_options& options) {
 TEST(simulated_memory, ACorrectLogHasNoViolation) {
     const auto report = explore_log({});
     EXPECT_TRUE(report.violations.empty()) << report.violations.front();
-    EXPECT_GT(report.images, 3 * 256U) << "the eight words of each record, in every subset";
+    EXPECT_GT(report.images(), 3 * 256U) << "the eight words of each record, in every subset";
 }
 
 TEST(simulated_memory, EveryStepThatIsMissingIsFound) {

@@ -28,6 +28,19 @@ result<void> check_range(std::uint64_t offset, std::uint64_t length, const char*
     return {};
 }
 
+/// Whether two atoms differ. Most have 8 bytes, and there are 512 of them to a page: the call would cost more than the
+/// comparison.
+bool differ(const std::byte* a, const std::byte* b, std::uint64_t length) noexcept {
+    if (length == sizeof(std::uint64_t)) {
+        std::uint64_t one = 0;
+        std::uint64_t other = 0;
+        std::memcpy(&one, a, sizeof one);
+        std::memcpy(&other, b, sizeof other);
+        return one != other;
+    }
+    return std::memcmp(a, b, length) != 0;
+}
+
 }  // namespace
 
 /// An open file. Its node lives on after the name is gone, as an inode does.
@@ -153,19 +166,6 @@ std::string simulated_storage::position() const {
 }
 
 // Names.
-
-std::string normal_path(const std::string& path) {
-    std::string out;
-    for (const char c : path) {
-        if (c != '/' || (!out.empty() && out.back() != '/')) {
-            out.push_back(c);
-        }
-    }
-    if (!out.empty() && out.back() == '/') {
-        out.pop_back();
-    }
-    return out;
-}
 
 std::string simulated_storage::parent_of(const std::string& path) {
     const auto slash = path.rfind('/');
@@ -377,28 +377,40 @@ sparse_content& simulated_storage::writable(std::shared_ptr<const sparse_content
 std::vector<simulated_storage::atom> simulated_storage::atoms_of(const node& of, std::uint64_t offset,
                                                                  std::span<const std::byte> data,
                                                                  std::uint64_t atom_size) {
-    std::vector<const change*> undecided;  // those that may decide what stands here before this write
+    std::vector<atom> undecided;  // ranges of changes that may decide what stands here before this write
     for (const change& one : of.pending) {
-        const bool here = one.what != change::kind::grow && one.atoms.front().offset < offset + data.size() &&
-                          offset < one.atoms.back().offset + one.atoms.back().length;
-        if (here || one.what == change::kind::set_size) {
-            undecided.push_back(&one);
+        if (one.what == change::kind::set_size) {
+            undecided.push_back({offset, data.size()});
+        } else if (one.what != change::kind::grow) {
+            const std::uint64_t begin = one.atoms.front().offset;
+            undecided.push_back({begin, one.atoms.back().offset + one.atoms.back().length - begin});
         }
     }
     std::vector<std::byte> before(data.size());
     of.now->read(offset, before);
+    const auto is_change = [&](std::uint64_t at, std::uint64_t length) {
+        return differ(before.data() + (at - offset), data.data() + (at - offset), length) ||
+               std::any_of(undecided.begin(), undecided.end(),
+                           [&](const atom& one) { return one.offset < at + length && at < one.offset + one.length; });
+    };
     std::vector<atom> atoms;
-    for (std::uint64_t done = 0; done < data.size();) {
-        const std::uint64_t at = offset + done;
-        const std::uint64_t step = std::min(data.size() - done, atom_size - at % atom_size);
-        const bool touched = std::any_of(undecided.begin(), undecided.end(), [&](const change* one) {
-            return one->what == change::kind::set_size ||
-                   (one->atoms.front().offset < at + step && at < one->atoms.back().offset + one->atoms.back().length);
-        });
-        if (touched || std::memcmp(before.data() + done, data.data() + done, step) != 0) {
-            atoms.push_back({at, step});
+    const std::uint64_t end = offset + data.size();
+    const auto boundary_after = [end](std::uint64_t at, std::uint64_t size) {
+        return std::min(end, (at | (size - 1)) + 1);
+    };
+    for (std::uint64_t at = offset; at < end;) {
+        // Most of a page is as it was. A sector that is has no atoms, however small they are.
+        const std::uint64_t sector_end = boundary_after(at, std::max<std::uint64_t>(atom_size, 512));
+        if (!is_change(at, sector_end - at)) {
+            at = sector_end;
         }
-        done += step;
+        while (at < sector_end) {
+            const std::uint64_t next = boundary_after(at, atom_size);
+            if (is_change(at, next - at)) {
+                atoms.push_back({at, next - at});
+            }
+            at = next;
+        }
     }
     return atoms;
 }

@@ -2,17 +2,14 @@
 // allows.
 //
 // Fault model, the contract of persist/storage.hpp taken at its word:
-//   - What is written to a file is split into atoms of `atom_size` bytes, aligned: 512 for disks, 8 for
-//   byte-addressable
-//     media. Until sync() of that file returned, any subset of its atoms may be on media, whatever the order of the
-//     writes.
+//   - What is written to a file is split into atoms of `atom_size` bytes, aligned: 512 for disks, 8 for media that are
+//     addressed by bytes. Until sync() of that file returned, any subset of its atoms may be on media, whatever the
+//     order of the writes.
 //   - A change of size is one atom, and so is the growth that a write beyond the end brings with it. New bytes are
-//   zero.
-//     A punched hole is split as a write of zeros is, but into blocks of 4096 bytes.
+//     zero. A punched hole is split as a write of zeros is, but into blocks of 4096 bytes.
 //   - Each creation, rename and removal of a name is one atom, until sync_directory() of its directory returned; a
-//   rename
-//     between two directories is one atom that either of the two makes durable. sync() of a file says nothing of its
-//     name.
+//     rename between two directories is one atom that either of the two makes durable. sync() of a file says nothing of
+//     its name.
 //   - A process crash (all atoms there) is among the images.
 //
 // Not thread-safe.

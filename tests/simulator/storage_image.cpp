@@ -14,6 +14,8 @@ using base::result;
 
 namespace {
 
+std::string path_below(const std::string& directory, const std::string& name) { return directory + "/" + name; }
+
 /// Loads what stands below a directory of the real machine.
 class loader {
 public:
@@ -23,13 +25,13 @@ public:
         add(name, true, std::make_shared<sparse_content>());
         HF_TRY_ASSIGN(const auto entries, persist::posix_storage().list(source));
         for (const auto& entry : entries) {
-            const std::string path = source + "/" + entry;
+            const std::string path = path_below(source, entry);
             struct stat status {};
             if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-                HF_TRY(load(path, name + "/" + entry));
+                HF_TRY(load(path, path_below(name, entry)));
             } else {
                 HF_TRY_ASSIGN(auto content, read(path));
-                add(name + "/" + entry, false, std::move(content));
+                add(path_below(name, entry), false, std::move(content));
             }
         }
         return {};
@@ -70,6 +72,19 @@ private:
 };
 
 }  // namespace
+
+std::string normal_path(const std::string& path) {
+    std::string out;
+    for (const char c : path) {
+        if (c != '/' || (!out.empty() && out.back() != '/')) {
+            out.push_back(c);
+        }
+    }
+    if (!out.empty() && out.back() == '/') {
+        out.pop_back();
+    }
+    return out;
+}
 
 std::uint64_t storage_image::hash() const { return hash_without({}); }
 
