@@ -1,9 +1,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
@@ -224,6 +226,12 @@ public:
         } while (answer != 0 && errno == EINTR);
         if (answer != 0) {
             return os_failure(errno, "fsync", path);
+        }
+        // XFS answers 0 for a directory whose changes were lost because the file system was shut down meanwhile (by an
+        // error of its own, say). Reading it tells.
+        alignas(dirent64) std::array<std::byte, 1024> entries;
+        if (::syscall(SYS_getdents64, fd.get(), entries.data(), entries.size()) < 0) {
+            return os_failure(errno, "getdents64", path);
         }
         return {};
     }

@@ -1,6 +1,7 @@
 #include "segment/recovery.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -15,9 +16,6 @@ namespace {
 using base::failure;
 using base::failure_code;
 using persist::access_mode;
-
-/// Pages of one journal that are read and written together.
-constexpr std::size_t batch_pages = 256;
 
 base::result<void> check_target(const journal_content& journal, const journal_entry_on_media& entry,
                                 const std::string& path) {
@@ -41,14 +39,12 @@ base::result<void> apply(persist::storage& storage, const heap_paths& paths, per
         HF_TRY(check_target(journal, entry, file.path()));
     }
     HF_TRY(check_files(storage, paths, journal.superblock));
-    std::vector<std::byte> pages(batch_pages * base::page_size);
+    std::array<std::byte, base::page_size> page{};
     std::size_t next = 0;
-    while (next < journal.entries.size()) {
-        // A batch never mixes files, so that each file is opened and synced a few times at most.
+    while (next < journal.entries.size()) {  // a commit writes them sorted by file: each is opened once
         const std::uint64_t id = entry_file(journal.entries[next]);
         HF_TRY_ASSIGN(auto home, storage.open(paths.file(id), access_mode::read_write));
         for (; next < journal.entries.size() && entry_file(journal.entries[next]) == id; ++next) {
-            const auto page = std::span(pages).first(base::page_size);
             HF_TRY(read_journal_page(file, journal, next, page));
             HF_TRY(home->write_at(entry_page(journal.entries[next]) * base::page_size, page, "recover.home.write"));
         }

@@ -1,5 +1,6 @@
 #include "kill/observer.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -46,6 +47,16 @@ int start_victim(const victim_plan& plan, int reports) {
 
 bool is_no_heap(errc reason) {
     return reason == errc::not_found || reason == errc::not_a_heap || reason == errc::missing;
+}
+
+/// What we remove ourselves must not come back with the next power cut.
+void sync_parent(const std::string& path) {
+    const std::string parent = std::filesystem::path(path).parent_path();
+    const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0 || ::fsync(directory) != 0) {
+        throw std::system_error(errno, std::generic_category(), "fsync of " + parent);
+    }
+    ::close(directory);
 }
 
 }  // namespace
@@ -298,6 +309,7 @@ std::string observer::remove_second(bool whole) {
             throw;
         }
         std::filesystem::remove_all(second_);
+        sync_parent(second_);
     }
     return std::filesystem::exists(second_) ? "remove has left " + second_ : std::string();
 }
