@@ -2,8 +2,8 @@
 // with the rest; the index over it lives in DRAM and is built at the first use.
 //
 // Invariants (check()):
-//   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, its checksum; its
-//          object lies in user space.
+//   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, its checksum;
+//          its object lies in user space.
 //   OBJ-2: names are unique among the named objects and among the unique ones.
 //   OBJ-3: an object's offset is the start of an allocated block that holds count * type_size bytes.
 //   OBJ-4: cells outside records are zero.

@@ -98,7 +98,7 @@ TEST_F(mapped_files, that_are_in_the_way_are_named) {
 TEST(address_ranges, beyond_the_user_space_are_refused) {
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-    GTEST_SKIP() << "ThreadSanitizer ends the process where mmap is asked for such an address; the other presets do this";
+    GTEST_SKIP() << "ThreadSanitizer ends the process where mmap is asked for such an address; other presets do this";
 #endif
 #endif
     auto* const kernel = reinterpret_cast<std::byte*>(std::uintptr_t{0xffff800000000000});

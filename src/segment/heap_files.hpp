@@ -117,8 +117,8 @@ public:
     base::result<bool> unchanged(const free_runs& free);
     /// Leaves a clean heap on media; the last commit() has everything.
     base::result<void> close_cleanly();
-    /// The same, and what was changed since the last commit() is forgotten. Where a commit() failed, the heap is left as
-    /// after a crash: the next open clears away what that one wrote.
+    /// The same, and what was changed since the last commit() is forgotten. Where a commit() failed, the heap is left
+    /// as after a crash: the next open clears away what that one wrote.
     base::result<void> close_unchanged();
     /// Removes all files of a heap whose creation did not succeed.
     void abandon() noexcept;
