@@ -101,26 +101,44 @@ function(hf_add_layer_tests)
     endforeach()
 endfunction()
 
-# src/<layer>/<x>_fuzz.cpp: one libFuzzer executable each; its test runs the corpus (tests/corpus/<x>) and 10 s more.
+# src/<layer>/<x>_fuzz.cpp: one libFuzzer executable each, build/fuzz/fuzz/<x>_fuzz, and two tests. <x>_fuzz, in the
+# suite: the inputs of tests/corpus/<x>, then HOLDFAST_FUZZ_RUNS_<x> more from a fixed seed, about 20 s. <x>_fuzz_soak,
+# for scripts/soak.sh: ten minutes from a random one; it keeps what it learns in build/fuzz/fuzz/<x>.
+set(HOLDFAST_FUZZ_RUNS_superblock 100000)
+set(HOLDFAST_FUZZ_RUNS_journal 50000)
+set(HOLDFAST_FUZZ_RUNS_recovery 4000)
+set(HOLDFAST_FUZZ_RUNS_heap 2500)
 function(hf_add_layer_fuzzers)
+    target_compile_options(hf_simulator PRIVATE -fno-sanitize=fuzzer-no-link)
     foreach(layer IN LISTS ARGN)
         file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_fuzz.cpp)
         foreach(source IN LISTS sources)
             get_filename_component(name ${source} NAME_WE)
-            add_executable(${name} ${source})
-            target_link_libraries(${name} PRIVATE hf_flags hf_${layer})
-            target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-            set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
             string(REGEX REPLACE "_fuzz$" "" subject ${name})
-            set(corpus ${PROJECT_SOURCE_DIR}/tests/corpus/${subject})
-            if(NOT IS_DIRECTORY ${corpus})
-                set(corpus "")
+            add_executable(${name} ${source})
+            target_link_libraries(${name} PRIVATE hf_flags hf_${layer} hf_simulator)
+            # Only what is examined counts as new: neither the fuzzer nor the machine below is worth an input.
+            target_compile_options(${name} PRIVATE -fno-sanitize=fuzzer-no-link)
+            target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+            set(output ${CMAKE_BINARY_DIR}/fuzz)
+            set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${output})
+            set(limits -timeout=20 -rss_limit_mb=1024 -artifact_prefix=${output}/${subject}-)
+            # A list in a file and no directory: libFuzzer would write into the first one.
+            file(GLOB corpus CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/corpus/${subject}/*)
+            string(REPLACE ";" "," inputs "${corpus}")
+            file(WRITE ${output}/${subject}.inputs "${inputs}")
+            set(seeds "")
+            if(corpus)
+                set(seeds -seed_inputs=@${output}/${subject}.inputs)
             endif()
-            set(found ${CMAKE_BINARY_DIR}/fuzz/found_${subject})
-            file(MAKE_DIRECTORY ${found})
             hf_register_test(
-                NAME ${name} COMMAND $<TARGET_FILE:${name}> -max_total_time=10 -timeout=10 ${found} ${corpus}
-                LABELS fuzz TARGETS ${name}
+                NAME ${name} COMMAND $<TARGET_FILE:${name}> ${limits} -seed=1 -runs=${HOLDFAST_FUZZ_RUNS_${subject}}
+                                     ${seeds} LABELS fuzz TARGETS ${name} TIMEOUT 300
+            )
+            file(MAKE_DIRECTORY ${output}/${subject})
+            hf_register_test(
+                NAME ${name}_soak COMMAND $<TARGET_FILE:${name}> ${limits} -max_total_time=600 ${seeds}
+                                          ${output}/${subject} LABELS fuzz soak TARGETS ${name} TIMEOUT 900
             )
         endforeach()
     endforeach()

@@ -186,6 +186,27 @@ TEST_F(object_directory_test, reports_damage) {
     EXPECT_EQ(reloaded.count(object_kind::named).error().code, failure_code::corrupt);
 }
 
+TEST_F(object_directory_test, calls_an_object_outside_the_heap_damage) {
+    const std::uint64_t end = base::to_bytes(files_->frontier());
+    const auto is_read = [&](std::uint64_t offset, std::uint64_t count, std::uint64_t type_size) {
+        object_entry entry = entry_of(object_kind::named, "a", offset);
+        entry.count = count;
+        entry.type_size = type_size;
+        object_directory writer(*files_);
+        must(writer.insert(entry));
+        object_directory reader(*files_);
+        const auto found = reader.find(object_kind::named, "a");
+        EXPECT_TRUE(found.ok() || found.error().code == failure_code::corrupt);
+        std::memset(files_->objects() + base::page_size, 0, 2 * cell_size);
+        return found.ok();
+    };
+    EXPECT_TRUE(is_read(end - 64, 8, 8));
+    EXPECT_FALSE(is_read(end - 64, 9, 8));
+    EXPECT_FALSE(is_read(end, 0, 8));
+    EXPECT_FALSE(is_read(~std::uint64_t{0}, 1, 1));
+    EXPECT_FALSE(is_read(0, std::uint64_t{1} << 63, 2));
+}
+
 // --- the model ------------------------------------------------------------------------------------------------------
 
 class model {

@@ -95,12 +95,14 @@ base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::ui
 }
 
 base::result<address_range> address_range::exactly(std::byte* begin, std::uint64_t bytes) {
-    void* const raw = ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (raw == begin) {
+    // Null is no place, though root may map it: a range that begins there counts as none.
+    void* const raw =
+        begin == nullptr ? nullptr : ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw != nullptr && raw == begin) {
         return address_range(begin, bytes);
     }
     const int os_error = raw == MAP_FAILED ? errno : EEXIST;
-    if (raw != MAP_FAILED) {
+    if (raw != MAP_FAILED && raw != nullptr) {
         ::munmap(raw, bytes);  // a kernel that does not know MAP_FIXED_NOREPLACE took the address for a hint
     }
     const auto from = reinterpret_cast<std::uintptr_t>(begin);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -60,6 +61,10 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free) {
     }
     if (poison_.code != failure_code::none) {
         return poisoned();
+    }
+    if (superblock_.sequence == std::numeric_limits<std::uint64_t>::max()) {
+        return failure{
+            failure_code::limit, paths_.superblock(), "sequence", "the last number", "one that has a next", {}, 0};
     }
     const auto start = clock::now();
     commit_statistics statistics;

@@ -1,5 +1,6 @@
 #include "segment/journal.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -133,7 +134,7 @@ base::result<journal_content> read_content(persist::file& file, const journal_he
                                            std::uint64_t file_size) {
     journal_content content;
     // JRN-2: superblock and table are inside the file and match the table checksum; the superblock is valid and bears
-    // the header's sequence and uuid.
+    // the header's sequence and uuid; places ascend, so that no page is there twice.
     const auto count_fits = header.entry_count <= file_size / page_size;
     if (!count_fits || file_size < table_at + table_size(header.entry_count) + header.entry_count * page_size) {
         return broken(file.path(), "file size", fmt::format("{}", file_size),
@@ -159,6 +160,10 @@ base::result<journal_content> read_content(persist::file& file, const journal_he
     if (header.entry_count != 0) {
         std::memcpy(content.entries.data(), table.data() + page_size,
                     header.entry_count * sizeof(journal_entry_on_media));
+    }
+    const auto descends = [](const auto& one, const auto& next) { return one.place >= next.place; };
+    if (std::ranges::adjacent_find(content.entries, descends) != content.entries.end()) {
+        return broken(file.path(), "table", "a page after a later one, or twice", "pages in ascending order");
     }
     content.content_at = superblock_at + table.size();
     // JRN-3: every page of content matches its entry's checksum.

@@ -388,6 +388,17 @@ TEST_F(slab_test, live_bits_beyond_the_blocks_are_found_when_the_slab_is_loaded)
     free(block);
 }
 
+TEST_F(slab_test, live_bits_of_a_granule_that_several_extents_share_are_found) {
+    const base::granule shared = heap_.granule_of(allocate(20'000));
+    allocate(20'000);
+    std::uint64_t* const bitmap = heap_.space().view().live_bitmap(shared);
+    bitmap[3] = 1;
+    ASSERT_TRUE(heap_.reopen().ok());
+    EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-4")));
+    bitmap[3] = 0;
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
 TEST_F(slab_test, check_compares_media_with_its_twins) {
     void* const block = allocate(64);
     const base::granule slab = heap_.granule_of(block);

@@ -81,6 +81,14 @@ TEST_F(damaged_journal, whole_it_replaces_both_copies_of_the_superblock) {
     expect_heap_goes_on(heap_);
 }
 
+TEST_F(damaged_journal, whole_it_is_copied_though_both_copies_of_the_superblock_are_torn) {
+    make_heap_with_pending_commit(heap_, 4);
+    flip_bit(heap_ + "/superblock", 700, 1);
+    flip_bit(heap_ + "/superblock", segment::superblock_size + 700, 1);
+    manager::copy(heap_, scratch_ / "copy");
+    EXPECT_EQ(step_when_opened(scratch_ / "copy"), 4U);
+}
+
 TEST_F(damaged_journal, torn_before_anything_was_home_the_commit_before_stands) {
     make_heap_with_pending_commit(heap_, 4);
     const scratch_directory kept;
