@@ -103,7 +103,9 @@ TEST_F(hostile_heap_test, at_the_last_number_refuses_commits_and_stays) {
     {
         const auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, {}));
         files->view().base()[0] = std::byte{1};
-        EXPECT_EQ(files->commit({}).error().code, failure_code::limit);
+        const auto refused = files->commit({});
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().code, failure_code::limit);
     }
     EXPECT_TRUE(heap_files::open(posix_storage(), path_, access_mode::read_write, {}).ok());
 }
