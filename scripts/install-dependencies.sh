@@ -11,6 +11,8 @@ packages=(
     # libraries
     libboost1.81-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
     libgtest-dev libgmock-dev libbenchmark-dev
+    # what holdfast-bench is measured beside
+    libpmemobj-dev libjemalloc-dev libmimalloc-dev
     # file systems that the crash tests mount
     e2fsprogs xfsprogs btrfs-progs fuse3 libfuse3-dev mount
     # the demo's input

@@ -12,8 +12,9 @@
 namespace bench {
 
 void common_options::declare(CLI::App& app) {
-    app.add_option("--directory", directory, "Where the files are made, and removed again")->capture_default_str();
-    app.add_option("--rounds", rounds, "Measured runs of everything, in turn")
+    app.add_option("--directory,--dir", directory, "Where the files are made, and removed again")
+        ->capture_default_str();
+    app.add_option("--rounds,--repeat", rounds, "Measured runs of everything, in turn")
         ->capture_default_str()
         ->check(CLI::Range(1U, 1'000U));
     app.add_option("--seed", seed, "Of the workload")->capture_default_str();

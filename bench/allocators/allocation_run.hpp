@@ -1,0 +1,83 @@
+// One measured run of holdfast-bench, as the program that compares hands it to the process that measures; the result
+// goes the other way as one JSON object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace bench {
+
+struct allocation_run {
+    std::string backend = "holdfast";
+    std::string workload = "pair";
+    std::string durability = "atomic";
+    std::string domain = "emulated";
+    std::string directory;  ///< empty, for this run alone
+    unsigned threads = 1;
+    double scale = 2;                    ///< millions of calls a thread, where nothing is timed but the whole
+    std::uint64_t latency_calls = 0;     ///< calls a thread, each timed; 0: as the workload says
+    std::uint64_t seed = 0;              ///< of sizes and of slots
+    std::size_t size = 64;               ///< bytes of a block; larson-small has its own
+    std::size_t batch = 16;              ///< blocks of one call of the workload batch
+    std::size_t destinations = 1;        ///< pair, latency: a thread goes round so many
+    std::size_t objects = 100'000;       ///< threadtest: allocated by a thread before it frees them
+    std::size_t queue = 1'024;           ///< prod-con: what a producer may be ahead
+    std::size_t slots = 1'000;           ///< larson-small: blocks of a thread
+    std::size_t handover_steps = 10'000; /**< larson-small: steps after which the slots go to another thread */
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability, domain, directory, threads, scale,
+                                   latency_calls, seed, size, batch, destinations, objects, queue, slots,
+                                   handover_steps)
+
+/// The sizes of larson-small, in bytes.
+inline constexpr std::size_t larson_least_size = 64;
+inline constexpr std::size_t larson_greatest_size = 256;
+
+enum class workload_kind : std::uint8_t { threadtest, prod_con, larson_small, pair, batch, latency };
+/// Throws std::invalid_argument.
+[[nodiscard]] workload_kind workload_of(const std::string& name);
+
+/// Thrown where this machine or this build does not have what a run needs; the message says what to do.
+class backend_unavailable : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// What the allocator itself has counted so far.
+struct protocol_totals {
+    bool known = false;
+    std::uint64_t durable_records = 0;
+    std::uint64_t fences = 0;
+    std::uint64_t lines_flushed = 0;
+    std::uint64_t reflushes = 0;
+    std::uint64_t media_bytes = 0;
+    std::uint64_t checkpoints = 0;
+    std::uint64_t longest_checkpoint_ns = 0;  ///< of the whole run, not a sum
+};
+
+/// What a backend has to provide for: destinations of each thread, and blocks that live at the same time in all.
+struct allocation_demand {
+    std::size_t destinations_a_thread = 0;  ///< a multiple of a cache line's words
+    std::size_t destinations = 0;           ///< of all threads
+    std::uint64_t bytes = 0;                ///< of all blocks that live at the same time, generously
+};
+[[nodiscard]] allocation_demand demand_of(const allocation_run& run);
+
+/// Runs it in this process.
+using run_function = nlohmann::ordered_json (*)(const allocation_run&);
+nlohmann::ordered_json run_holdfast_allocations(const allocation_run& run);
+nlohmann::ordered_json run_libpmemobj_allocations(const allocation_run& run);
+nlohmann::ordered_json run_jemalloc_allocations(const allocation_run& run);
+nlohmann::ordered_json run_mimalloc_allocations(const allocation_run& run);
+nlohmann::ordered_json run_glibc_allocations(const allocation_run& run);
+nlohmann::ordered_json run_raw_allocations(const allocation_run& run);
+nlohmann::ordered_json run_no_allocations(const allocation_run& run);
+
+/// The durability that is measured where none is named: atomic, or commit where this build has no other.
+[[nodiscard]] const char* holdfast_durability() noexcept;
+
+}  // namespace bench

@@ -1,0 +1,173 @@
+// What stands between a workload and a backend: nothing, the check of what the allocator did, or a clock around each
+// call. The workloads are templates over these, so that what is not asked for is not there.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+#include "allocators/ticks.hpp"
+#include "support/random.hpp"
+
+namespace bench {
+
+/// One thread's way into a backend. All functions throw where memory is short.
+template <class Worker>
+concept allocation_worker = requires(Worker worker, typename Worker::destination& one, std::size_t size,
+                                     std::span<typename Worker::destination* const> many) {
+    /// Allocates `size` bytes and makes the destination, which is null, refer to them.
+    worker.allocate(one, size);
+    /// Frees what the destination refers to and makes it null.
+    worker.release(one);
+    /// The same for many at once; where the allocator has no such call, one after the other.
+    worker.allocate_batch(many, size);
+    worker.release_batch(many);
+    { worker.is_null(one) } -> std::same_as<bool>;
+    /// The block that the destination refers to; null where the backend has none (the measures: raw, none).
+    { worker.block(one) } -> std::same_as<void*>;
+};
+
+/// For throughput.
+template <allocation_worker Worker>
+class plain_caller {
+public:
+    using destination = typename Worker::destination;
+    using destinations = std::span<destination* const>;
+
+    explicit plain_caller(Worker& worker) : worker_(worker) {}
+    void allocate(destination& one, std::size_t size) { worker_.allocate(one, size); }
+    void release(destination& one) { worker_.release(one); }
+    void allocate_batch(destinations many, std::size_t size) { worker_.allocate_batch(many, size); }
+    void release_batch(destinations many) { worker_.release_batch(many); }
+
+private:
+    Worker& worker_;
+};
+
+/// For latency: each call into the histogram; a batch is one call.
+template <allocation_worker Worker>
+class timing_caller {
+public:
+    using destination = typename Worker::destination;
+    using destinations = std::span<destination* const>;
+
+    timing_caller(Worker& worker, tick_histogram& histogram) : worker_(worker), histogram_(histogram) {}
+    void allocate(destination& one, std::size_t size) {
+        timed([&] { worker_.allocate(one, size); });
+    }
+    void release(destination& one) {
+        timed([&] { worker_.release(one); });
+    }
+    void allocate_batch(destinations many, std::size_t size) {
+        timed([&] { worker_.allocate_batch(many, size); });
+    }
+    void release_batch(destinations many) {
+        timed([&] { worker_.release_batch(many); });
+    }
+
+private:
+    template <class Call>
+    void timed(Call call) {
+        const std::uint64_t start = read_ticks();
+        call();
+        const std::uint64_t end = read_ticks_after_stores();
+        histogram_.add(end > start ? end - start : 0);
+    }
+
+    Worker& worker_;
+    tick_histogram& histogram_;
+};
+
+/// Fills each block with what tells it from all others, and looks when it is freed: two owners of one byte are noticed.
+/// The checksum is a function of the workload alone, the same for every backend.
+template <allocation_worker Worker>
+class checking_caller {
+public:
+    using destination = typename Worker::destination;
+    using destinations = std::span<destination* const>;
+
+    /// `first`: the first destination of all threads, from which they are numbered; `least_size`: of all blocks.
+    checking_caller(Worker& worker, const destination* first, std::size_t least_size)
+        : worker_(worker), first_(first), one_word_only_(least_size < 3 * word) {}
+    void allocate(destination& one, std::size_t size) {
+        worker_.allocate(one, size);
+        mark(one, size);
+    }
+    void release(destination& one) {
+        examine(one);
+        worker_.release(one);
+        require(worker_.is_null(one), "a destination is not null after its block was freed");
+    }
+    void allocate_batch(destinations many, std::size_t size) {
+        worker_.allocate_batch(many, size);
+        for (destination* const one : many) {
+            mark(*one, size);
+        }
+    }
+    void release_batch(destinations many) {
+        for (destination* const one : many) {
+            examine(*one);
+        }
+        worker_.release_batch(many);
+        for (destination* const one : many) {
+            require(worker_.is_null(*one), "a destination is not null after its block was freed");
+        }
+    }
+    [[nodiscard]] std::uint64_t checksum() const noexcept { return checksum_; }
+
+private:
+    static constexpr std::size_t word = sizeof(std::uint64_t);
+
+    static void require(bool holds, const char* message) {
+        if (!holds) {
+            throw std::logic_error(message);
+        }
+    }
+    [[nodiscard]] std::uint64_t token_of(const destination& one) const noexcept {
+        return mix(static_cast<std::uint64_t>(&one - first_) + 1);
+    }
+    /// First word: the token; second: the size; last: the token. Where blocks are too small for that, the first alone.
+    void mark(const destination& one, std::size_t size) {
+        require(!worker_.is_null(one), "a destination is null after an allocation");
+        const std::uint64_t token = token_of(one);
+        checksum_ += mix(token ^ size);
+        auto* const block = static_cast<std::byte*>(worker_.block(one));
+        if (block == nullptr) {
+            return;
+        }
+        std::memcpy(block, &token, word);
+        if (!one_word_only_) {
+            const std::uint64_t bytes = size;
+            std::memcpy(block + word, &bytes, word);
+            std::memcpy(block + size - word, &token, word);
+        }
+    }
+    void examine(const destination& one) {
+        const std::uint64_t token = token_of(one);
+        checksum_ += mix(~token);
+        const auto* const block = static_cast<const std::byte*>(worker_.block(one));
+        if (block == nullptr) {
+            return;
+        }
+        std::uint64_t found = 0;
+        std::memcpy(&found, block, word);
+        require(found == token, "the first word of a block was overwritten");
+        if (!one_word_only_) {
+            std::uint64_t size = 0;
+            std::memcpy(&size, block + word, word);
+            require(size >= 3 * word && size <= (std::uint64_t{1} << 40U), "the size in a block was overwritten");
+            std::memcpy(&found, block + size - word, word);
+            require(found == token, "the last word of a block was overwritten");
+        }
+    }
+
+    Worker& worker_;
+    const destination* first_;
+    bool one_word_only_;
+    std::uint64_t checksum_ = 0;
+};
+
+}  // namespace bench

@@ -1,0 +1,67 @@
+// Runs several configurations in turn (A B A B), each in a process of its own, and takes medians.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "allocators/allocation_run.hpp"
+#include "support/report.hpp"
+
+namespace bench {
+
+/// All runs of one configuration.
+class run_summary {
+public:
+    void add(const nlohmann::ordered_json& outcome);
+    /// Why there is none, where the machine or the build lacks something; else empty.
+    [[nodiscard]] const std::string& unavailable() const noexcept { return unavailable_; }
+    void mark_unavailable(const std::string& reason) { unavailable_ = reason; }
+    [[nodiscard]] bool has(const std::string& key) const { return values_.contains(key); }
+    /// The median of all runs; 0 where the backend does not tell.
+    [[nodiscard]] double median(const std::string& key) const;
+    [[nodiscard]] const samples& values(const std::string& key) const;
+    [[nodiscard]] std::string text(const std::string& key) const;
+    [[nodiscard]] std::uint64_t checksum() const;
+    /// The fields of one run with the medians of all for the numbers; of the throughput and the longest call also what
+    /// each run found.
+    [[nodiscard]] nlohmann::ordered_json median_fields() const;
+
+private:
+    nlohmann::ordered_json last_;
+    std::map<std::string, samples> values_;
+    std::vector<double> mops_;
+    std::vector<double> max_ns_;
+    std::string unavailable_;
+};
+
+struct configuration {
+    allocation_run run;
+    run_summary found;
+};
+
+/// The environment that a run needs before its process starts. Called once, by the process that compares.
+void prepare_environment_of_runs();
+
+/// Measures all, `rounds` times, each round all in turn. A backend that is not available: throws std::runtime_error
+/// where `missing_allowed` is off, else marks the configuration. Throws where one computes another checksum than others
+/// of the same workload and threads.
+void measure_in_turn(std::vector<configuration>& all, const common_options& options, bool missing_allowed);
+
+/// What runs, of the process that is to run one: prints its outcome. The exit status.
+int run_one(const std::string& words);
+
+/// Medians, one table a workload and number of threads; the ratio is to the throughput of the first backend in it. With
+/// --json: one object a configuration.
+void print_configurations(report& out, const std::vector<configuration>& all, const common_options& options);
+
+/// A checksum of all checksums.
+[[nodiscard]] std::uint64_t checksum_of(const std::vector<configuration>& all);
+
+/// The goals of the durability `atomic`, all in one run (docs/benchmarks.md). `pattern`: sizes, scale, seed.
+void report_goals(report& out, const common_options& options, const allocation_run& pattern);
+
+}  // namespace bench

@@ -1,0 +1,226 @@
+// Runs one backend with one workload in this process: threads, passes, clocks.
+//
+// Each thread makes three passes over the workload, all threads in step: one that checks what the allocator does (and
+// warms caches and pages), one for throughput without any clock in it, one with a clock around each call. The workload
+// `latency` makes the first and the last alone.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <concepts>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "allocators/allocation_run.hpp"
+#include "allocators/callers.hpp"
+#include "allocators/ticks.hpp"
+#include "allocators/workloads.hpp"
+
+namespace bench {
+
+/// What a run is given to measure: an allocator, opened, with room for the destinations.
+template <class Backend>
+concept allocation_backend = allocation_worker<typename Backend::worker> && requires(Backend backend) {
+    requires std::constructible_from<Backend, const allocation_run&>;
+    /// Made and destroyed by the thread itself.
+    requires std::constructible_from<typename Backend::worker, Backend&, unsigned>;
+    /// demand_of(run).destinations, null, on a cache line's boundary.
+    { backend.destinations() } -> std::same_as<typename Backend::worker::destination*>;
+    /// What it says of itself, found rather than asked for.
+    { backend.durability() } -> std::convertible_to<std::string>;
+    { backend.domain() } -> std::convertible_to<std::string>;
+    { backend.totals() } -> std::same_as<protocol_totals>;
+    { backend.charged_bytes() } -> std::same_as<std::uint64_t>;
+    /// After the last pass: the time of the commit where there is one, and every check that the allocator offers.
+    { backend.finish() } -> std::same_as<double>;
+};
+
+enum class pass_kind : std::uint8_t { check, throughput, latency };
+
+/// One thread's share of a pass.
+struct alignas(64) pass_part {
+    std::uint64_t calls = 0;
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+    std::int64_t cpu_ns = 0;
+    std::int64_t preemptions = 0;
+    std::uint64_t checksum = 0;
+    tick_histogram histogram;
+};
+
+/// A pass of all threads.
+struct pass_result {
+    std::uint64_t calls = 0;
+    double wall_ns = 0;  ///< from the first thread's start to the last one's end
+    double cpu_ns = 0;
+    std::int64_t preemptions = 0;  ///< how often the kernel took a core away
+    std::uint64_t checksum = 0;
+    protocol_totals before;
+    protocol_totals after;
+};
+
+[[nodiscard]] inline std::int64_t clock_ns(clockid_t clock) noexcept {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+[[nodiscard]] inline std::int64_t preemptions_of_this_thread() noexcept {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+}
+
+/// The fields of the JSON object that all backends share.
+[[nodiscard]] nlohmann::ordered_json describe_passes(const allocation_run& run, const pass_result& check,
+                                                     const pass_result& throughput, const pass_result& latency,
+                                                     const tick_histogram& histogram);
+
+template <allocation_backend Backend>
+class allocation_runner {
+public:
+    using worker = typename Backend::worker;
+
+    explicit allocation_runner(const allocation_run& run)
+        : run_(run),
+          kind_(workload_of(run.workload)),
+          backend_(run),
+          field_(run, backend_.destinations()),
+          parts_(run.threads),
+          in_step_(static_cast<std::ptrdiff_t>(run.threads) + 1) {
+        passes_ = {pass_kind::check};
+        if (kind_ != workload_kind::latency) {
+            passes_.push_back(pass_kind::throughput);
+        }
+        passes_.push_back(pass_kind::latency);
+    }
+
+    [[nodiscard]] nlohmann::ordered_json measure() {
+        std::array<pass_result, 3> results;
+        {
+            std::vector<std::jthread> threads;
+            for (unsigned i = 0; i < run_.threads; ++i) {
+                threads.emplace_back([this, i] { run_thread(i); });
+            }
+            for (const pass_kind pass : passes_) {
+                results[static_cast<std::size_t>(pass)] = oversee();
+            }
+        }
+        if (kind_ == workload_kind::latency) {
+            results[1] = results[2];
+        }
+        tick_histogram histogram;
+        for (const pass_part& part : parts_) {
+            histogram.merge(part.histogram);
+        }
+        nlohmann::ordered_json fields = describe_passes(run_, results[0], results[1], results[2], histogram);
+        fields["durability"] = std::string(backend_.durability());
+        fields["domain"] = std::string(backend_.domain());
+        fields["charged_mib"] = static_cast<double>(backend_.charged_bytes()) / (1U << 20U);
+        fields["commit_ms"] = backend_.finish();
+        return fields;
+    }
+
+private:
+    /// Calls of one thread in a pass.
+    [[nodiscard]] std::uint64_t calls_of(pass_kind pass) const noexcept {
+        const auto all = static_cast<std::uint64_t>(run_.scale * 1e6);
+        const std::uint64_t timed = run_.latency_calls != 0           ? run_.latency_calls
+                                    : kind_ == workload_kind::latency ? std::min<std::uint64_t>(all, 1'000'000)
+                                                                      : std::min<std::uint64_t>(all / 4, 200'000);
+        switch (pass) {
+            case pass_kind::check: return std::min<std::uint64_t>(all / 4, 200'000);
+            case pass_kind::throughput: return all;
+            case pass_kind::latency: return timed;
+        }
+        return 0;
+    }
+
+    pass_result oversee() {
+        pass_result result;
+        field_.reset();
+        result.before = backend_.totals();
+        in_step_.arrive_and_wait();
+        in_step_.arrive_and_wait();
+        result.after = backend_.totals();
+        std::int64_t start = parts_.front().start_ns;
+        std::int64_t end = parts_.front().end_ns;
+        for (const pass_part& part : parts_) {
+            start = std::min(start, part.start_ns);
+            end = std::max(end, part.end_ns);
+            result.calls += part.calls;
+            result.cpu_ns += static_cast<double>(part.cpu_ns);
+            result.preemptions += part.preemptions;
+            result.checksum += part.checksum;
+        }
+        result.wall_ns = static_cast<double>(end - start);
+        return result;
+    }
+
+    void run_thread(unsigned thread) {
+        try {
+            worker own(backend_, thread);
+            for (const pass_kind pass : passes_) {
+                in_step_.arrive_and_wait();
+                run_pass(pass, own, thread);
+                in_step_.arrive_and_wait();
+            }
+        } catch (const std::exception& failure) {
+            // The other threads wait for this one: there is no way on, and the process exists for this run alone.
+            fmt::print("{}\n", nlohmann::json{{"error", failure.what()}}.dump());
+            std::fflush(stdout);
+            std::_Exit(0);
+        }
+    }
+
+    void run_pass(pass_kind pass, worker& own, unsigned thread) {
+        pass_part& part = parts_[thread];
+        const std::uint64_t calls = calls_of(pass);
+        const std::int64_t preemptions = preemptions_of_this_thread();
+        const std::int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        part.start_ns = clock_ns(CLOCK_MONOTONIC);
+        if (pass == pass_kind::check) {
+            const bool is_larson = kind_ == workload_kind::larson_small;
+            checking_caller<worker> caller(own, field_.first(), is_larson ? larson_least_size : run_.size);
+            part.calls = run_workload(kind_, caller, field_, thread, calls);
+            part.checksum = caller.checksum();
+        } else if (pass == pass_kind::throughput) {
+            plain_caller<worker> caller(own);
+            part.calls = run_workload(kind_, caller, field_, thread, calls);
+        } else {
+            timing_caller<worker> caller(own, part.histogram);
+            part.calls = run_workload(kind_, caller, field_, thread, calls);
+        }
+        part.end_ns = clock_ns(CLOCK_MONOTONIC);
+        part.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+        part.preemptions = preemptions_of_this_thread() - preemptions;
+    }
+
+    const allocation_run& run_;
+    workload_kind kind_;
+    Backend backend_;
+    allocation_field<typename worker::destination> field_;
+    std::vector<pass_part> parts_;
+    std::vector<pass_kind> passes_;
+    std::barrier<> in_step_;
+};
+
+template <allocation_backend Backend>
+[[nodiscard]] nlohmann::ordered_json run_allocations(const allocation_run& run) {
+    // On the heap: a histogram a thread is too much for a stack.
+    return std::make_unique<allocation_runner<Backend>>(run)->measure();
+}
+
+}  // namespace bench

@@ -1,0 +1,200 @@
+// The workloads: what calls come in which order, for all backends the same. Each is one thread's part; it leaves all
+// destinations null and returns how many calls it made (an allocation is one, a free is one).
+//
+// Threadtest, prod-con and Larson are those by which PMAlloc and its forerunners are measured (PMAlloc, TOCS 2024,
+// section 8); what differs is said beside each.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "allocators/allocation_run.hpp"
+#include "allocators/callers.hpp"
+#include "allocators/handing_over.hpp"
+#include "support/random.hpp"
+
+namespace bench {
+
+/// What the threads of a run share.
+template <class Destination>
+class allocation_field {
+public:
+    allocation_field(const allocation_run& run, Destination* first)
+        : run_(run), demand_(demand_of(run)), first_(first) {
+        for (unsigned i = 0; i < (run.threads + 1) / 2; ++i) {
+            queues_.emplace_back(run.queue);
+        }
+        turns_ = std::vector<turn>(run.threads);
+    }
+    /// Between two passes, while no thread runs.
+    void reset() {
+        for (turn& one : turns_) {
+            one.passed.store(0, std::memory_order_relaxed);
+        }
+    }
+    [[nodiscard]] const allocation_run& run() const noexcept { return run_; }
+    [[nodiscard]] Destination* first() const noexcept { return first_; }
+    /// The destinations of one thread; `count` of them, the rest fills the last cache line.
+    [[nodiscard]] std::span<Destination> part(unsigned thread, std::size_t count) const noexcept {
+        return {first_ + std::size_t{thread} * demand_.destinations_a_thread, count};
+    }
+    [[nodiscard]] std::span<Destination> all() const noexcept { return {first_, demand_.destinations}; }
+    [[nodiscard]] handing_queue<Destination*>& queue_of(unsigned thread) { return queues_[thread / 2]; }
+    [[nodiscard]] turn& turn_of(std::size_t set) { return turns_[set]; }
+
+private:
+    const allocation_run& run_;
+    allocation_demand demand_;
+    Destination* first_;
+    std::deque<handing_queue<Destination*>> queues_;
+    std::vector<turn> turns_;
+};
+
+/// Allocates into one destination and frees it, round by round through the thread's destinations.
+template <class Caller, class Field>
+std::uint64_t run_pair(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    const auto own = field.part(thread, field.run().destinations);
+    const std::size_t size = field.run().size;
+    const std::uint64_t pairs = std::max<std::uint64_t>(calls / 2, 1);
+    std::size_t next = 0;
+    for (std::uint64_t i = 0; i < pairs; ++i) {
+        caller.allocate(own[next], size);
+        caller.release(own[next]);
+        next = next + 1 == own.size() ? 0 : next + 1;
+    }
+    return pairs * 2;
+}
+
+/// The same with many destinations a call. Each block counts as a call.
+template <class Caller, class Field>
+std::uint64_t run_batch(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    using destination = typename Caller::destination;
+    const std::size_t size = field.run().size;
+    std::vector<destination*> many;
+    for (destination& one : field.part(thread, field.run().batch)) {
+        many.push_back(&one);
+    }
+    const std::uint64_t rounds = std::max<std::uint64_t>(calls / (2 * many.size()), 1);
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+        caller.allocate_batch(many, size);
+        caller.release_batch(many);
+    }
+    return rounds * 2 * many.size();
+}
+
+/// Threadtest: allocates all of a thread's destinations, then frees all, again and again.
+template <class Caller, class Field>
+std::uint64_t run_threadtest(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    const auto own = field.part(thread, field.run().objects);
+    const std::size_t size = field.run().size;
+    const std::uint64_t rounds = std::max<std::uint64_t>(calls / (2 * own.size()), 1);
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+        for (auto& one : own) {
+            caller.allocate(one, size);
+        }
+        for (auto& one : own) {
+            caller.release(one);
+        }
+    }
+    return rounds * 2 * own.size();
+}
+
+/// Producer and consumer, in pairs of threads: one allocates, the other frees what comes through the queue. With one
+/// thread, it does both in turn, a free half a queue behind its allocation.
+template <class Caller, class Field>
+std::uint64_t run_prod_con(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    auto& queue = field.queue_of(thread);
+    const std::size_t size = field.run().size;
+    const auto own = field.part(thread - thread % 2, 2 * field.run().queue);
+    std::size_t next = 0;
+    const auto produce = [&] {
+        caller.allocate(own[next], size);
+        queue.push(&own[next]);
+        next = next + 1 == own.size() ? 0 : next + 1;
+    };
+    const auto consume = [&] {
+        caller.release(*queue.front());
+        queue.pop();
+    };
+    if (field.run().threads == 1) {
+        const std::uint64_t objects = std::max<std::uint64_t>(calls / 2, 1);
+        const std::uint64_t ahead = std::min<std::uint64_t>(objects, field.run().queue / 2);
+        for (std::uint64_t i = 0; i < ahead; ++i) {
+            produce();
+        }
+        for (std::uint64_t i = ahead; i < objects; ++i) {
+            produce();
+            consume();
+        }
+        for (std::uint64_t i = 0; i < ahead; ++i) {
+            consume();
+        }
+        return objects * 2;
+    }
+    for (std::uint64_t i = 0; i < calls; ++i) {
+        if (thread % 2 == 0) {
+            produce();
+        } else {
+            consume();
+        }
+    }
+    return calls;
+}
+
+/// Larson-small: a thread frees a random one of its slots and allocates 64 to 256 B into it. After so many steps, its
+/// slots go to another thread: Larson's server starts a thread that takes them over, here they go round among the
+/// threads, so that neither starting threads nor a barrier is measured (a thread waits for the one before it alone).
+template <class Caller, class Field>
+std::uint64_t run_larson_small(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    const allocation_run& run = field.run();
+    random_source random(mix(run.seed + thread));
+    const auto random_size = [&random] { return random.between(larson_least_size, larson_greatest_size); };
+    const std::uint64_t fills = 2 * std::uint64_t{run.slots};
+    const std::uint64_t steps = calls > fills + 2 ? (calls - fills) / 2 : 1;
+    const std::uint64_t turns = (steps + run.handover_steps - 1) / run.handover_steps;
+    std::uint64_t left = steps;
+    for (std::uint64_t number = 0; number < turns; ++number) {
+        const std::size_t set = static_cast<std::size_t>((thread + number) % run.threads);
+        const auto slots = field.part(static_cast<unsigned>(set), run.slots);
+        auto& passed = field.turn_of(set).passed;
+        wait_until([&] { return passed.load(std::memory_order_acquire) == number; });
+        if (number == 0) {
+            for (auto& slot : slots) {
+                caller.allocate(slot, random_size());
+            }
+        }
+        const std::uint64_t now = std::min<std::uint64_t>(left, run.handover_steps);
+        for (std::uint64_t i = 0; i < now; ++i) {
+            auto& slot = slots[random.below(slots.size())];
+            caller.release(slot);
+            caller.allocate(slot, random_size());
+        }
+        left -= now;
+        if (number + 1 == turns) {
+            for (auto& slot : slots) {
+                caller.release(slot);
+            }
+        }
+        passed.store(number + 1, std::memory_order_release);
+    }
+    return steps * 2 + fills;
+}
+
+template <class Caller, class Field>
+std::uint64_t run_workload(workload_kind kind, Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    switch (kind) {
+        case workload_kind::threadtest: return run_threadtest(caller, field, thread, calls);
+        case workload_kind::prod_con: return run_prod_con(caller, field, thread, calls);
+        case workload_kind::larson_small: return run_larson_small(caller, field, thread, calls);
+        case workload_kind::batch: return run_batch(caller, field, thread, calls);
+        case workload_kind::pair:
+        case workload_kind::latency: break;
+    }
+    return run_pair(caller, field, thread, calls);
+}
+
+}  // namespace bench

@@ -1,0 +1,168 @@
+// holdfast-bench: what an allocation costs. Holdfast beside libpmemobj, jemalloc, mimalloc, the C library's malloc, and
+// the hardware's own limit; docs/benchmarks.md.
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "allocators/allocation_run.hpp"
+#include "allocators/comparison.hpp"
+#include "support/report.hpp"
+
+namespace {
+
+struct options {
+    bench::common_options common;
+    bench::allocation_run run;
+    std::vector<std::string> backends{"holdfast"};
+    std::vector<std::string> workloads{"pair"};
+    std::vector<unsigned> threads{1};
+    bool goals = false;
+    std::string worker;  // what this process is to run
+};
+
+void declare_workload(CLI::App& app, bench::allocation_run& run) {
+    app.add_option("--scale", run.scale, "Millions of calls a thread")
+        ->capture_default_str()
+        ->check(CLI::Range(1e-4, 1e5));
+    app.add_option("--size", run.size, "Bytes of a block (larson-small: 64 to 256, whatever is said here)")
+        ->capture_default_str()
+        ->check(CLI::Range(8U, 16U << 20U));
+    app.add_option("--batch", run.batch, "batch: blocks of one call")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 16U));
+    app.add_option("--destinations", run.destinations, "pair, latency: a thread goes round so many")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 24U));
+    app.add_option("--objects", run.objects, "threadtest: blocks that a thread allocates before it frees them")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 28U));
+    app.add_option("--queue", run.queue, "prod-con: blocks that a producer may be ahead")
+        ->capture_default_str()
+        ->check(CLI::Range(2U, 1U << 20U));
+    app.add_option("--slots", run.slots, "larson-small: blocks of a thread")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 24U));
+    app.add_option("--handover-steps", run.handover_steps,
+                   "larson-small: steps after which the slots go to another thread")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 30U));
+    app.add_option("--latency-calls", run.latency_calls,
+                   "Calls a thread that are timed one by one (0: 1 million in the workload latency, else 200,000)")
+        ->capture_default_str();
+}
+
+void declare(CLI::App& app, options& chosen) {
+    chosen.common.declare(app);
+    app.add_option("--backend", chosen.backends,
+                   "What allocates; several: in turn, the first is what others are held to")
+        ->capture_default_str()
+        ->delimiter(',')
+        ->check(CLI::IsMember({"holdfast", "libpmemobj", "jemalloc", "mimalloc", "glibc", "raw", "none"}));
+    app.add_option("--workload", chosen.workloads, "What is allocated and freed; several")
+        ->capture_default_str()
+        ->delimiter(',')
+        ->check(CLI::IsMember({"threadtest", "prod-con", "larson-small", "pair", "batch", "latency"}));
+    app.add_option("--durability", chosen.run.durability, "Of holdfast; the others have one only")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"atomic", "commit", "volatile"}));
+    app.add_option("--domain", chosen.run.domain, "What the storage is taken for; dax: fail where it is not")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"emulated", "page-cache", "dax", "detect"}));
+    app.add_option("--threads", chosen.threads, "Numbers of threads")
+        ->capture_default_str()
+        ->delimiter(',')
+        ->check(CLI::Range(1U, 1'024U));
+    declare_workload(app, chosen.run);
+    app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");
+    app.add_option("--worker", chosen.worker, "Run this, in this process")->group("Internal");
+}
+
+std::vector<bench::configuration> configurations_of(const options& chosen) {
+    std::vector<bench::configuration> all;
+    for (const std::string& workload : chosen.workloads) {
+        for (const unsigned threads : chosen.threads) {
+            if (workload == "prod-con" && threads > 1 && threads % 2 != 0) {
+                throw std::invalid_argument("prod-con needs pairs of threads, or one");
+            }
+            for (const std::string& backend : chosen.backends) {
+                bench::configuration one{chosen.run, {}};
+                one.run.workload = workload;
+                one.run.threads = threads;
+                one.run.backend = backend;
+                all.push_back(one);
+            }
+        }
+    }
+    return all;
+}
+
+/// All there is, in a few seconds.
+void shrink(options& chosen) {
+    chosen.common.rounds = 1;
+    chosen.run.scale = 0.01;
+    chosen.run.objects = 1'000;
+    chosen.run.handover_steps = 500;
+    chosen.run.durability = bench::holdfast_durability();
+    if (chosen.goals) {
+        return;
+    }
+    chosen.backends = {"holdfast", "libpmemobj", "jemalloc", "mimalloc", "glibc", "raw", "none"};
+    chosen.workloads = {"threadtest", "prod-con", "larson-small", "pair", "batch", "latency"};
+    chosen.threads = {1, 2};
+}
+
+int run(options chosen) {
+    if (!chosen.worker.empty()) {
+        return bench::run_one(chosen.worker);
+    }
+    if (chosen.common.smoke) {
+        shrink(chosen);
+    }
+    chosen.run.seed = chosen.common.seed;
+    bench::prepare_environment_of_runs();
+    bench::report out("holdfast-bench", chosen.common);
+    if (!chosen.common.json) {  // there, each line says all
+        out.begin({{"durability", chosen.run.durability},
+                   {"domain", chosen.run.domain},
+                   {"scale", chosen.run.scale},
+                   {"size", chosen.run.size},
+                   {"batch", chosen.run.batch},
+                   {"destinations", chosen.run.destinations},
+                   {"objects", chosen.run.objects},
+                   {"queue", chosen.run.queue},
+                   {"slots", chosen.run.slots},
+                   {"handover_steps", chosen.run.handover_steps}});
+    }
+    if (chosen.goals) {
+        bench::report_goals(out, chosen.common, chosen.run);
+        return out.exit_status();
+    }
+    std::vector<bench::configuration> all = configurations_of(chosen);
+    bench::measure_in_turn(all, chosen.common, chosen.common.smoke);
+    bench::print_configurations(out, all, chosen.common);
+    if (!chosen.common.json) {
+        out.checksum(bench::checksum_of(all));
+    }
+    return out.exit_status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    options chosen;
+    chosen.common.directory = "/dev/shm";
+    chosen.run.durability = bench::holdfast_durability();
+    CLI::App app("Allocators, persistent and volatile: throughput, latency, durable records and fences of a call");
+    declare(app, chosen);
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return run(chosen);
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "holdfast-bench: {}\n", failure.what());
+        return 1;
+    }
+}
