@@ -24,6 +24,12 @@ heap::engine_options engine_options_of(const open_options& options) {
     wanted.files.mapping.capacity = options.capacity;
     wanted.files.mapping.verify = options.verify;
     wanted.files.same_address = options.same_address;
+    wanted.accept_process_crash_only = options.accept_process_crash_only;
+    switch (options.domain) {
+        case open_options::domain_choice::detect: break;
+        case open_options::domain_choice::emulated: wanted.domain = persist::domain_kind::emulated; break;
+        case open_options::domain_choice::page_cache: wanted.domain = persist::domain_kind::page_cache; break;
+    }
     if (options.segment_size != 0) {
         wanted.files.segment_size = options.segment_size;
     }
@@ -268,22 +274,6 @@ ptr<void>& manager::root(size_type index) const {
     return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
 }
 
-namespace {
-
-void refuse_read_only(const heap::engine& engine, std::string_view operation) {
-    if (engine.read_only()) {
-        throw_failure(failure{failure_code::read_only,
-                              engine.files().paths().directory(),
-                              std::string(operation),
-                              "a heap opened read-only",
-                              "a writer",
-                              {},
-                              0});
-    }
-}
-
-}  // namespace
-
 void* manager::allocate(size_type bytes) { return allocate_aligned(bytes, bytes >= 16 ? 16 : 8); }
 
 void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
@@ -304,7 +294,7 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
                               {},
                               0});
     }
-    refuse_read_only(core().engine(), "allocate");
+    detail::refuse_read_only(core().engine(), "allocate");
     void* const block = core().engine().allocate(bytes, alignment);
     if (block == nullptr) {
         throw_allocation_failure(heap::engine::last_failure(), path());
@@ -314,7 +304,7 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
 
 void manager::deallocate(void* address) {
     if (address != nullptr) {
-        refuse_read_only(core().engine(), "deallocate");
+        detail::refuse_read_only(core().engine(), "deallocate");
         value_or_throw(core().engine().deallocate(address));
     }
 }
@@ -409,7 +399,9 @@ void manager::set_description(std::string_view description) {
     value_or_throw(core().engine().objects().describe_heap(description));
 }
 std::string manager::domain() const { return std::string(persist::to_string(core().engine().files().domain())); }
-durability manager::durability() const noexcept { return holdfast::durability::commit; }
+durability manager::durability() const noexcept {
+    return is_open() ? static_cast<holdfast::durability>(core_->engine().durability()) : holdfast::durability::commit;
+}
 
 void manager::snapshot(const std::string& destination) { value_or_throw(core().engine().snapshot(destination)); }
 

@@ -35,6 +35,9 @@ inline void value_or_throw(base::result<void> outcome) {
 
 namespace detail {
 
+/// Throws error(read_only) for a heap that was opened so.
+void refuse_read_only(const heap::engine& engine, std::string_view operation);
+
 class manager_core {
 public:
     manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)

@@ -52,7 +52,7 @@ std::uint64_t extent_allocator::load(pages page) const noexcept {
     return std::atomic_ref<std::uint64_t>(space_.page_entry_word(page)).load(std::memory_order_acquire);
 }
 
-void extent_allocator::store(pages page, page_entry entry) noexcept {
+void extent_allocator::store(pages page, page_entry entry) const noexcept {
     std::atomic_ref<std::uint64_t>(space_.page_entry_word(page))
         .store(segment::encode(entry), std::memory_order_release);
 }
@@ -118,12 +118,19 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
                             fmt::format("a page of the reservation of {} bytes", space_.reservation()));
     }
     HF_TRY(reset());
-    HF_TRY(walk(
-        frontier, [this](pages page) { return load(page); },
-        [this, &each](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
-            add(found);
-            each(found);
-        }));
+    bool any_reserved = false;
+    const auto read = [this](pages page) { return load(page); };
+    HF_TRY(walk(frontier, read, [&any_reserved](const extent& found) {
+        any_reserved = any_reserved || found.kind == extent_kind::reserved;
+    }));
+    if (any_reserved) {  // by a program that ended before it published them
+        HF_TRY(rebuild(frontier));
+    }
+    HF_TRY(walk(frontier, read,
+                [this, &each](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
+                    add(found);
+                    each(found);
+                }));
     frontier_.store(frontier.value, std::memory_order_release);
     return {};
 }
@@ -134,7 +141,7 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
 
 result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, preparation prepare) {
     if (length.value == 0 || !base::is_power_of_two(alignment.value) || alignment.value > maximum_alignment ||
-        (kind != extent_kind::used && kind != extent_kind::slab)) {
+        (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved)) {
         return make_failure(failure_code::invalid_argument, "extent",
                             fmt::format("{} pages at a multiple of {}", length.value, alignment.value),
                             fmt::format("at least 1 page, alignment a power of two up to {}", maximum_alignment));
@@ -226,14 +233,15 @@ std::optional<failure> extent_allocator::refusal(pages start, extent_kind kind) 
         case extent_kind::slab: return refuse("a slab of small blocks");
         case extent_kind::roots: return refuse("the roots of the heap");
         case extent_kind::used: return refuse("a block of whole pages");
+        case extent_kind::reserved: return refuse("a reserved block of whole pages");
         default: return refuse("no extent");
     }
 }
 
 result<void> extent_allocator::free(pages start, extent_kind kind) {
     const base::scoped_lock lock(mutex_);
-    if (kind != extent_kind::used && kind != extent_kind::slab) {
-        return make_failure(failure_code::invalid_argument, "kind of extent", "neither", "used or slab");
+    if (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) {
+        return make_failure(failure_code::invalid_argument, "kind of extent", "none of them", "used, slab or reserved");
     }
     if (auto refused = refusal(start, kind)) {
         return std::move(*refused);
@@ -262,6 +270,50 @@ result<void> extent_allocator::free(pages start, extent_kind kind) {
         store(end, {});
     }
     add(freed);
+    return {};
+}
+
+void extent_allocator::changed_kind(extent_kind from, extent_kind to) noexcept {
+    const base::scoped_lock lock(mutex_);
+    --counts_[static_cast<std::size_t>(from)];
+    ++counts_[static_cast<std::size_t>(to)];
+}
+
+result<void> extent_allocator::rebuild(pages frontier) const {
+    const auto is_truth = [](const page_entry& entry) {
+        return entry.kind == extent_kind::used || entry.kind == extent_kind::slab || entry.kind == extent_kind::roots;
+    };
+    const auto write_if_other = [this](pages page, std::uint64_t word) {
+        if (load(page) != word) {  // a page that is not written is not dirty
+            store(page, segment::decode_page_entry(word));
+        }
+    };
+    pages end_of_last{};  // the gap before the next extent begins here
+    for (pages page{}; page < frontier; ++page.value) {
+        entry_in_place here{.word = load(page), .position = page, .frontier = frontier};
+        const page_entry entry = here.entry();
+        if (page < end_of_last) {
+            if (is_truth(entry)) {
+                return make_failure(failure_code::corrupt, fmt::format("page entry {}", page.value),
+                                    fmt::format("{:#x}", here.word), "EXT-1: nothing inside the extent before it");
+            }
+            write_if_other(page, 0);
+            continue;
+        }
+        if (!is_truth(entry)) {
+            continue;
+        }
+        if (auto fault = first_fault(here)) {
+            return std::move(*fault);
+        }
+        for (pages gap = end_of_last; gap < page; ++gap.value) {
+            write_if_other(gap, gap == end_of_last ? segment::encode({extent_kind::free, page - end_of_last}) : 0);
+        }
+        end_of_last = page + entry.length;
+    }
+    for (pages gap = end_of_last; gap < frontier; ++gap.value) {
+        write_if_other(gap, gap == end_of_last ? segment::encode({extent_kind::free, frontier - end_of_last}) : 0);
+    }
     return {};
 }
 
@@ -343,7 +395,7 @@ void extent_allocator::for_each_free(visitor each) const {
 void extent_allocator::check(std::vector<std::string>& problems) const {
     const base::scoped_lock lock(mutex_);
     pages free_pages{};
-    std::array<std::uint64_t, 5> counts{};
+    std::array<std::uint64_t, 6> counts{};
     const auto walked = walk(
         frontier(), [this](pages page) { return load(page); },
         [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above

@@ -45,8 +45,8 @@ public:
     [[nodiscard]] base::result<void> format();
 
     /// Reads the page entries of [0, frontier), checks EXT-1 to EXT-5 and builds the index; calls `each` for every
-    /// extent, in order of address. Time: proportional to the number of extents. Writes nothing to the heap. Fails with
-    /// corrupt.
+    /// extent, in order of address. Time: proportional to the number of extents. Writes nothing to the heap, unless
+    /// extents are reserved: those become free. Fails with corrupt.
     [[nodiscard]] base::result<void> open(base::pages frontier, visitor each);
     [[nodiscard]] base::result<void> open(base::pages frontier);
 
@@ -61,9 +61,18 @@ public:
     [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
                                                      segment::extent_kind kind, preparation prepare);
 
-    /// Frees the extent of that kind (used or slab) that starts there. Anything else fails with bad_address, and
-    /// nothing is changed.
+    /// Frees the extent of that kind (used, slab or reserved) that starts there. Anything else fails with bad_address,
+    /// and nothing is changed.
     [[nodiscard]] base::result<void> free(base::pages start, segment::extent_kind kind = segment::extent_kind::used);
+
+    /// Durability `atomic`: the caller has written, after a durable record, that an extent which was `from` is reserved
+    /// (withdrawn from use, to be freed), or that one which was reserved is `to`; the index follows.
+    void changed_kind(segment::extent_kind from, segment::extent_kind to) noexcept;
+
+    /// After a crash in durability `atomic`, or where a program left extents reserved: believes the page entries of
+    /// used, slab and roots alone and writes all others anew; open() comes next. Time: proportional to the pages. Fails
+    /// with corrupt where two extents overlap.
+    [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;
 
     /// The extent that starts at this page, if one does.
     [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const;
@@ -90,7 +99,7 @@ public:
 
 private:
     [[nodiscard]] std::uint64_t load(base::pages page) const noexcept;
-    void store(base::pages page, segment::page_entry entry) noexcept;
+    void store(base::pages page, segment::page_entry entry) const noexcept;
     void add(const extent& added) noexcept HF_REQUIRES(mutex_);
     void remove(const extent& removed) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool starts_at(base::pages page) const noexcept HF_REQUIRES(mutex_);
@@ -112,7 +121,7 @@ private:
     free_index free_ HF_GUARDED_BY(mutex_);
     /// One bit a page: an extent starts here. Entries elsewhere are never believed, whatever media says.
     base::sparse_table<std::uint64_t> starts_ HF_GUARDED_BY(mutex_);
-    std::array<std::uint64_t, 5> counts_ HF_GUARDED_BY(mutex_){};
+    std::array<std::uint64_t, 6> counts_ HF_GUARDED_BY(mutex_){};
 };
 
 }  // namespace holdfast::extent

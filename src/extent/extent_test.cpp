@@ -213,16 +213,16 @@ struct damage {
 TEST_F(extent_test, open_names_the_invariant_that_media_breaks) {
     allocate(4);
     allocate(16, 16, extent_kind::slab);  // 16: 4 used, 20: 12 free, 32: slab, 48: free
-    const std::uint64_t kind_5 = (std::uint64_t{5} << 40) | 4;
+    const std::uint64_t kind_6 = (std::uint64_t{6} << 40) | 4;
     const damage damages[] = {
         {"EXT-1", 16, 0},
         {"EXT-1", 16, segment::encode({extent_kind::used, {5}})},
         {"EXT-1", 48, segment::encode({extent_kind::free, {465}})},
         {"EXT-1", 48, segment::encode({extent_kind::free, {1ULL << 39}})},
         {"EXT-1", 48, segment::encode({extent_kind::free, {463}})},
-        {"EXT-2", 16, kind_5},
+        {"EXT-2", 16, kind_6},
         {"EXT-2", 16, segment::encode({extent_kind::used, {0}})},
-        {"EXT-2", 16, (std::uint64_t{1} << 44) | segment::encode({extent_kind::used, {4}})},
+        {"EXT-2", 32, (std::uint64_t{1} << 44) | segment::encode({extent_kind::slab, {16}})},
         {"EXT-2", 16, ~std::uint64_t{0}},
         {"EXT-3", 16, segment::encode({extent_kind::free, {4}})},
         {"EXT-4", 16, segment::encode({extent_kind::slab, {4}})},

@@ -1,6 +1,7 @@
 #include "heap/heap.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -16,15 +17,15 @@ using base::failure_code;
 using persist::access_mode;
 
 base::result<void> check_durability(durability_kind asked, const std::string& path) {
-    if (asked == durability_kind::commit) {
+    if (asked == durability_kind::commit || asked == durability_kind::atomic) {
         return {};
     }
     return failure{failure_code::promise_unavailable,
                    path,
                    "durability",
-                   asked == durability_kind::atomic ? "atomic" : "collect",
-                   "commit",
-                   "this version keeps the promise of `commit` alone",
+                   "collect",
+                   "commit or atomic",
+                   "this version keeps the promises of these two",
                    0};
 }
 
@@ -49,6 +50,16 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         }
         return what;
     }
+    if (options.durability == durability_kind::atomic) {
+        // It is a heap now, and clean; from here on it is opened as any other.
+        HF_TRY(made->close(false));
+        made.reset();
+        auto opened = open(path, access_mode::read_write, options);
+        if (!opened) {
+            static_cast<void>(segment::remove_heap(persist::posix_storage(), path).ok());
+        }
+        return opened;
+    }
     HF_TRY(register_engine(*made));
     return made;
 }
@@ -63,15 +74,41 @@ base::result<void> engine::format(std::uint64_t initial_bytes) {
 base::result<std::unique_ptr<engine>> engine::open(const std::string& path, access_mode mode,
                                                    const engine_options& options) {
     HF_TRY(check_durability(options.durability, path));
-    HF_TRY_ASSIGN(auto files, segment::heap_files::open(persist::posix_storage(), path, mode, options.files.mapping));
+    segment::mapping_options mapping = options.files.mapping;
+    mapping.shared = mode == access_mode::read_write && options.durability == durability_kind::atomic;
+    mapping.domain = options.domain;
+    HF_TRY_ASSIGN(auto files, segment::heap_files::open(persist::posix_storage(), path, mode, mapping));
+    if (mode == access_mode::read_write && files->has_pending_lanes() && !mapping.shared) {
+        // A crash in durability `atomic`: its recovery works on the files themselves.
+        files.reset();
+        engine_options recovery = options;
+        recovery.durability = durability_kind::atomic;
+        recovery.accept_process_crash_only = true;
+        HF_TRY_ASSIGN(auto recovered, open(path, mode, recovery));
+        const lane::replay_report report = recovered->replayed_;
+        HF_TRY(recovered->close(true));
+        recovered.reset();
+        HF_TRY_ASSIGN(auto again, open(path, mode, options));
+        again->replayed_ = report;
+        return again;
+    }
+    if (mapping.shared && files->domain() == persist::domain_kind::page_cache && !options.accept_process_crash_only) {
+        return failure{failure_code::promise_unavailable,
+                       path,
+                       "persistence domain",
+                       "page-cache: what was stored survives a crash of the process, and not a power loss",
+                       "dax or eadr for durability atomic",
+                       "accept crashes of the process alone (accept_process_crash_only), put the heap on a file system "
+                       "that is mounted with dax, or use durability commit",
+                       0};
+    }
     std::unique_ptr<engine> opened(new engine(std::move(files)));
-    auto rebuilt = opened->blocks_.open(opened->files_->frontier());
-    if (!rebuilt) {
-        failure what = std::move(rebuilt).error();
-        if (what.path.empty()) {
-            what.path = path;
-        }
-        return what;
+    if (opened->files_->has_pending_lanes()) {
+        HF_TRY(opened->replay_lanes());
+    }
+    HF_TRY(opened->rebuild(path));
+    if (mapping.shared) {
+        HF_TRY(opened->start_atomic(options));
     }
     if (mode == access_mode::read_write) {
         HF_TRY(register_engine(*opened));
@@ -91,6 +128,15 @@ segment::free_runs engine::free_space() const {
 
 base::result<segment::commit_statistics> engine::commit() {
     HF_TRY(check_process());
+    if (atomic_ != nullptr) {
+        const auto start = std::chrono::steady_clock::now();
+        atomic_->checkpoint();
+        HF_TRY(files_->sync_shared());
+        segment::commit_statistics statistics;
+        statistics.total_ns = statistics.sync_ns = static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+        return statistics;
+    }
     return files_->commit(free_space());
 }
 
@@ -98,6 +144,9 @@ base::result<void> engine::close(bool commit_changes) {
     HF_TRY(check_process());
     if (read_only()) {
         return {};
+    }
+    if (atomic_ != nullptr) {
+        return close_atomic();
     }
     if (!commit_changes) {
         return files_->close_unchanged();
@@ -116,11 +165,18 @@ base::result<void> engine::snapshot(const std::string& destination) {
         HF_TRY(commit());
     }
     HF_TRY_ASSIGN(state, segment::recover(persist::posix_storage(), files_->paths(), access_mode::read_only));
+    if (atomic_ != nullptr) {
+        state.superblock.flags &= ~segment::flag_lanes;  // all that the lanes say is in the files
+        state.superblock.checkpoint_clock = atomic_->lanes().checkpoint_time();
+    }
     return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination);
 }
 
 base::result<void> engine::deallocate(void* address) {
-    auto freed = blocks_.free(address);
+    base::result<void> freed;
+    if (!try_deallocate(address)) {
+        freed = last_failure();
+    }
     if (!freed && freed.error().path.empty()) {
         freed.error().path = files_->paths().directory();
     }

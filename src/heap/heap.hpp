@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "extent/extent.hpp"
+#include "heap/atomic_operations.hpp"
 #include "heap/object_directory.hpp"
+#include "lane/replay.hpp"
 #include "segment/heap_files.hpp"
 #include "slab/slab.hpp"
 
@@ -24,6 +27,11 @@ struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< for open: files.mapping alone
     std::uint64_t initial_bytes = 0;  ///< create: user space reserved at once
+    /// Durability `atomic`: the domain to work in instead of the one that is found.
+    std::optional<persist::domain_kind> domain;
+    /// Durability `atomic` where the domain is page-cache: that it covers crashes of the process alone is understood.
+    bool accept_process_crash_only = false;
+    std::uint64_t lane_slots = lane::default_slots;
 };
 
 inline constexpr std::uint64_t root_count = 512;
@@ -58,16 +66,36 @@ public:
 
     /// Null on failure; last_failure() of this thread says why.
     [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment) noexcept {
+        if (atomic_ != nullptr) {
+            return atomic_->allocate({bytes, alignment, false});
+        }
         return blocks_.allocate(bytes, alignment);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept;
     /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more.
     /// For paths that cannot afford a result.
-    [[nodiscard]] bool try_deallocate(void* address) noexcept { return blocks_.try_free(address); }
+    [[nodiscard]] bool try_deallocate(void* address) noexcept {
+        return atomic_ != nullptr ? atomic_->deallocate(address) : blocks_.try_free(address);
+    }
     /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
     base::result<void> deallocate(void* address);
     base::result<std::uint64_t> usable_size(const void* address);
     [[nodiscard]] bool all_free();
+
+    /// The operations of durability `atomic`; null in others.
+    [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
+    [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    [[nodiscard]] durability_kind durability() const noexcept {
+        return atomic_ != nullptr ? durability_kind::atomic : durability_kind::commit;
+    }
+    /// What the recovery of this open did with the lanes; all zero where there was none.
+    [[nodiscard]] const lane::replay_report& replayed() const noexcept { return replayed_; }
+    /// In a child of fork, for a heap whose memory it does not have.
+    void abandon_in_child() noexcept {
+        if (atomic_ != nullptr) {
+            atomic_->abandon();
+        }
+    }
 
     [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
     [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
@@ -88,12 +116,18 @@ private:
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> format(std::uint64_t initial_bytes);
     [[nodiscard]] segment::free_runs free_space() const;
+    base::result<void> rebuild(const std::string& path);
+    base::result<void> replay_lanes();
+    base::result<void> start_atomic(const engine_options& options);
+    base::result<void> close_atomic();
 
     std::unique_ptr<segment::heap_files> files_;
     extent::extent_allocator extents_;
     slab::block_allocator blocks_;
     object_directory objects_;
     std::recursive_mutex object_mutex_;
+    std::unique_ptr<atomic_operations> atomic_;
+    lane::replay_report replayed_;
 };
 
 /// Without opening: the superblock of the newest good copy.

@@ -139,7 +139,7 @@ TEST_F(heap_test, finds_a_page_entry_that_is_wrong) {
     const base::pages page = base::page_of(heap->files().view().offset(block));
     std::uint64_t& entry = heap->files().view().page_entry_word(page);
     const std::uint64_t right = entry;
-    for (const std::uint64_t wrong : {std::uint64_t{0}, right + 1, right - 1, right | std::uint64_t{1} << 50}) {
+    for (const std::uint64_t wrong : {std::uint64_t{0}, right + 1, right - 1, right | std::uint64_t{8} << 40}) {
         entry = wrong;
         EXPECT_THAT(heap->check(false), Contains(HasSubstr("EXT-"))) << wrong;
     }

@@ -1,6 +1,9 @@
 #include "heap/registry.hpp"
 
+#include <pthread.h>
+
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "heap/heap.hpp"
@@ -14,9 +17,23 @@ struct registry {
     std::unordered_map<std::uint64_t, engine*> open;
 };
 
+registry& the_registry();
+
+/// In a child of fork, which has one thread: a heap of durability `atomic` is not mapped there, and is its parent's.
+void abandon_in_child() noexcept {
+    registry& all = the_registry();
+    new (&all.mutex) std::mutex;  // it may be held by a thread that the child does not have
+    for (const auto& [key, opened] : all.open) {
+        opened->abandon_in_child();
+    }
+}
+
 /// Never destroyed: threads may free memory while the process exits.
 registry& the_registry() {
-    static registry* const instance = new registry;  // lint-allow(hand-memory): never destroyed
+    static registry* const instance = [] {
+        ::pthread_atfork(nullptr, nullptr, abandon_in_child);
+        return new registry;  // lint-allow(hand-memory): never destroyed
+    }();
     return *instance;
 }
 

@@ -58,6 +58,8 @@ bool caches_are_persistent(const std::string& nd_devices) {
     return any;
 }
 
+int synchronous_mapping_flags() noexcept { return MAP_SHARED_VALIDATE | MAP_SYNC; }
+
 base::result<domain_kind> detect_domain(int fd, const std::string& path) {
     // Nothing is read through the mapping, so the file may be shorter than a page.
     void* trial = ::mmap(nullptr, base::page_size, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);

@@ -4,8 +4,10 @@
 // that the crash simulator stands in for the hardware without a virtual call. Files are another matter: storage.hpp.
 //
 // What every domain promises:
-//   - store(): the 8 bytes reach media whole or not at all, at any time from now on.
-//   - copy_nontemporal(): any subset of the 8-byte words may be on media, until a fence.
+//   - store(): the 8 bytes reach media whole or not at all, at any time from now on. fetch_or(), fetch_and() and
+//     replace_if() are stores that read first, atomic among threads.
+//   - copy(), fill_zero(), copy_nontemporal(), copy_line() (64 aligned bytes): any subset of the 8-byte words may be on
+//   media, until a fence.
 //   - after flush() and then fence() **in the same thread**, the range and every completed copy_nontemporal() are
 //     durable. A fence in one thread says nothing about the flushes of another.
 // Thread safety: all members may be called from all threads.
@@ -20,6 +22,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "persist/flush.hpp"
 #include "persist/storage.hpp"
 
@@ -41,7 +44,13 @@ concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::
                                       const void* source, std::size_t bytes, site where) {
     { Domain::kind } -> std::convertible_to<domain_kind>;
     { domain.store(word, value, where) } noexcept;
+    { domain.fetch_or(word, value, where) } noexcept -> std::same_as<std::uint64_t>;
+    { domain.fetch_and(word, value, where) } noexcept -> std::same_as<std::uint64_t>;
+    { domain.replace_if(word, value, value, where) } noexcept -> std::same_as<bool>;
     { domain.copy_nontemporal(target, source, bytes, where) } noexcept;
+    { domain.copy_line(target, source, where) } noexcept;
+    { domain.copy(target, source, bytes, where) } noexcept;
+    { domain.fill_zero(target, bytes, where) } noexcept;
     { domain.flush(source, bytes, where) } noexcept;
     { domain.fence(where) } noexcept;
 };
@@ -51,18 +60,43 @@ inline void store_word(std::uint64_t& word, std::uint64_t value) noexcept {
     std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
 }
 
+/// The stores that all real domains share.
+class storing_domain {
+public:
+    static void store(std::uint64_t& word, std::uint64_t value, site /*where*/) noexcept { store_word(word, value); }
+    /// Ordinary stores: memcpy, memset.
+    static void copy(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
+        std::memcpy(target, source, bytes);
+    }
+    static void fill_zero(void* target, std::size_t bytes, site /*where*/) noexcept { std::memset(target, 0, bytes); }
+    /// Sets bits; returns the word as it was.
+    static std::uint64_t fetch_or(std::uint64_t& word, std::uint64_t bits, site /*where*/) noexcept {
+        return std::atomic_ref<std::uint64_t>(word).fetch_or(bits, std::memory_order_acq_rel);
+    }
+    /// Keeps only these bits; returns the word as it was.
+    static std::uint64_t fetch_and(std::uint64_t& word, std::uint64_t bits, site /*where*/) noexcept {
+        return std::atomic_ref<std::uint64_t>(word).fetch_and(bits, std::memory_order_acq_rel);
+    }
+    /// Stores `value` where the word is `expected`; whether it was.
+    static bool replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value, site /*where*/) noexcept {
+        return std::atomic_ref<std::uint64_t>(word).compare_exchange_strong(expected, value, std::memory_order_acq_rel);
+    }
+};
+
 /// Media behind the memory bus: every flush and fence is executed. `emulated` does the same on any memory.
 template <domain_kind Kind>
     requires(Kind == domain_kind::dax || Kind == domain_kind::emulated)
-class flushing_domain {
+class flushing_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = Kind;
 
     flushing_domain() noexcept : flush_(flush_with(best_flush_method())) {}
 
-    static void store(std::uint64_t& word, std::uint64_t value, site /*where*/) noexcept { store_word(word, value); }
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         copy_around_cache(target, source, bytes);
+    }
+    static void copy_line(void* target, const void* source, site /*where*/) noexcept {
+        copy_line_around_cache(target, source);
     }
     void flush(const void* begin, std::size_t bytes, site /*where*/) const noexcept { flush_(begin, bytes); }
     static void fence(site /*where*/) noexcept { drain(); }
@@ -75,26 +109,30 @@ using dax_domain = flushing_domain<domain_kind::dax>;
 using emulated_domain = flushing_domain<domain_kind::emulated>;
 
 /// Media whose caches are in the domain: a store is durable once it has left the store buffer.
-class eadr_domain {
+class eadr_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::eadr;
 
-    static void store(std::uint64_t& word, std::uint64_t value, site /*where*/) noexcept { store_word(word, value); }
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         std::memcpy(target, source, bytes);
+    }
+    static void copy_line(void* target, const void* source, site /*where*/) noexcept {
+        std::memcpy(target, source, base::cache_line_size);
     }
     static void flush(const void* /*begin*/, std::size_t /*bytes*/, site /*where*/) noexcept {}
     static void fence(site /*where*/) noexcept { drain(); }
 };
 
 /// Ordinary files: what a process has stored survives the process, and nothing here makes it survive more.
-class page_cache_domain {
+class page_cache_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::page_cache;
 
-    static void store(std::uint64_t& word, std::uint64_t value, site /*where*/) noexcept { store_word(word, value); }
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         std::memcpy(target, source, bytes);
+    }
+    static void copy_line(void* target, const void* source, site /*where*/) noexcept {
+        std::memcpy(target, source, base::cache_line_size);
     }
     static void flush(const void* /*begin*/, std::size_t /*bytes*/, site /*where*/) noexcept {}
     /// A killed thread has executed a prefix of its instructions: only the compiler must keep the order.
@@ -109,6 +147,9 @@ static_assert(persistence_domain<page_cache_domain>);
 /// The domain of an open file: `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`.
 /// `path` is for messages.
 [[nodiscard]] base::result<domain_kind> detect_domain(int fd, const std::string& path);
+
+/// The flags of mmap for which a store, flushed and fenced, is durable without a further system call.
+[[nodiscard]] int synchronous_mapping_flags() noexcept;
 
 /// Whether the platform says, of every region of persistent memory it has, that the caches of the processor belong to
 /// the domain. `nd_devices` is the directory in which the kernel tells so.

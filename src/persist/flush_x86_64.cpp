@@ -82,11 +82,6 @@ flush_function flush_with(flush_method method) noexcept {
     }
 }
 
-void drain() noexcept {
-    asm volatile("" ::: "memory");
-    _mm_sfence();
-}
-
 void copy_around_cache(void* target, const void* source, std::size_t bytes) noexcept {
     constexpr std::size_t word = sizeof(long long);
     HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(target), word) && bytes % word == 0);

@@ -16,6 +16,7 @@
 
 #include "base/checked.hpp"
 #include "persist/descriptor.hpp"
+#include "persist/domain.hpp"
 
 namespace holdfast::segment {
 
@@ -116,10 +117,21 @@ base::result<address_range> address_range::exactly(std::byte* begin, std::uint64
 }
 
 base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
-                            const std::string& path) {
-    void* const mapped = ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
-                                static_cast<off_t>(offset));
-    return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", path)) : base::result<void>();
+                            const std::string& path, page_sharing sharing) {
+    int flags = MAP_FIXED;
+    switch (sharing) {
+        case page_sharing::private_pages: flags |= MAP_PRIVATE | MAP_NORESERVE; break;
+        case page_sharing::shared_pages: flags |= MAP_SHARED; break;
+        case page_sharing::shared_sync: flags |= persist::synchronous_mapping_flags(); break;
+    }
+    void* const mapped = ::mmap(address, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
+    if (mapped == MAP_FAILED) {
+        return mapping_failure("mmap", path);
+    }
+    if (sharing != page_sharing::private_pages && ::madvise(address, bytes, MADV_DONTFORK) != 0) {
+        return mapping_failure("madvise(MADV_DONTFORK)", path);
+    }
+    return {};
 }
 
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages) {

@@ -34,9 +34,16 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// Maps part of a reserved range, readable and writable, copy on write: stores never reach the file by themselves.
+/// What stores to a mapping of a file do.
+enum class page_sharing {
+    private_pages,  ///< copy on write: they never reach the file by themselves
+    shared_pages,   ///< they are the file's at once; a child of fork does not have the mapping
+    shared_sync,    ///< the same on media behind the memory bus, with MAP_SYNC
+};
+
+/// Maps part of a reserved range, readable and writable.
 base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
-                            const std::string& path);
+                            const std::string& path, page_sharing sharing = page_sharing::private_pages);
 /// Maps zeroed memory; asks for huge pages where that helps.
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);
 /// Takes the memory away; the addresses stay reserved.

@@ -329,6 +329,10 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
         }
     }
     HF_TRY(files->reserve(options));
+    HF_TRY(files->choose_sharing(options));
+    if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes()) {
+        HF_TRY(files->forget_stale_sums());
+    }
     HF_TRY(files->map_committed());
     if (state.overlay) {
         files->overlay_ = std::move(state.overlay);
@@ -337,6 +341,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     HF_TRY(files->verify_tables());
     if (mode == access_mode::read_write) {
         HF_TRY(files->remove_leftovers());
+    }
+    if (mode == access_mode::read_write && !options.shared) {
         HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
         files->scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
     }
@@ -350,8 +356,6 @@ base::result<void> heap_files::map_committed() {
     for (std::uint64_t i = 0; i < segments; ++i) {
         HF_TRY(map_committed_segment(i, 0));
     }
-    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_only));
-    HF_TRY_ASSIGN(domain_, persist::detect_domain(objects->native_handle(), paths_.objects()));
     return map_committed_objects(0);
 }
 
@@ -359,15 +363,16 @@ base::result<void> heap_files::map_committed() {
 base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::uint64_t from_page) {
     const geometry& shape = view_.shape();
     const std::string path = paths_.segment(index);
-    HF_TRY_ASSIGN(auto file, storage_.open(path, access_mode::read_only));
+    HF_TRY_ASSIGN(auto file, storage_.open(path, shared() ? access_mode::read_write : access_mode::read_only));
     const std::uint64_t end_page = std::min(shape.pages(), committed_frontier_.value - index * shape.pages());
     if (from_page < end_page) {
         HF_TRY(map_file(view_.base() + index * shape.segment_size + from_page * page_size,
-                        (end_page - from_page) * page_size, file->native_handle(), from_page * page_size, path));
+                        (end_page - from_page) * page_size, file->native_handle(), from_page * page_size, path,
+                        sharing_));
     }
     if (from_page == 0) {
-        HF_TRY(
-            map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size, path));
+        HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size,
+                        path, sharing_));
     }
     return {};
 }
@@ -376,8 +381,10 @@ base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
     if (committed_objects_size_ == from) {
         return {};
     }
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_only));
-    return map_file(objects_ + from, committed_objects_size_ - from, file->native_handle(), from, paths_.objects());
+    HF_TRY_ASSIGN(auto file,
+                  storage_.open(paths_.objects(), shared() ? access_mode::read_write : access_mode::read_only));
+    return map_file(objects_ + from, committed_objects_size_ - from, file->native_handle(), from, paths_.objects(),
+                    sharing_);
 }
 
 base::result<void> heap_files::apply_overlay(const journal_content& journal) {

@@ -39,6 +39,9 @@ struct mapping_options {
     std::byte* base_address = nullptr;  ///< exactly there, or anywhere
     std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
     bool verify = false;                ///< SEG-2 before the open returns
+    /// Durability `atomic`: stores are the files' at once; no commit() ever comes.
+    bool shared = false;
+    std::optional<persist::domain_kind> domain;  ///< shared: instead of what is found; no more than the media can do
 };
 
 struct creation_options {
@@ -70,7 +73,7 @@ struct file_statistics {
     std::uint64_t segments = 0;
 };
 
-class heap_files final : public space_growth, public bitmap_guard {
+class heap_files final : public space_growth, public bitmap_guard, public lane_area {
 public:
     /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the
     /// first commit() on; abandon() (or the destructor before it) removes what was made.
@@ -101,6 +104,26 @@ public:
     base::result<void> admit(base::granule position) override;
     /// Verifies all live bitmaps that nobody has used yet.
     base::result<void> admit_all();
+
+    // lane_area: the file `lanes` as mapped; empty until open_lanes().
+    [[nodiscard]] std::byte* lanes() const noexcept override { return lanes_range_.begin(); }
+    [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return lanes_size_; }
+    base::result<void> grow_lanes(std::uint64_t bytes) override;
+    /// Maps what there is of the file, as shared as the heap is; room for `limit` bytes.
+    base::result<void> open_lanes(std::uint64_t limit);
+
+    // --- shared pages -----------------------------------------------------------------------------------------------
+    [[nodiscard]] bool shared() const noexcept { return sharing_ != page_sharing::private_pages; }
+    /// The last writer was one of durability `atomic`, and it crashed: lanes are to be replayed first.
+    [[nodiscard]] bool has_pending_lanes() const noexcept {
+        return (superblock_.flags & flag_lanes) != 0 && superblock_.state != heap_state::clean;
+    }
+    /// Recovery is over: a new incarnation begins, durably. From here a crash is a crash of this one.
+    base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
+    /// Gives the pages' contents to the media, by the system's own means. Not atomic.
+    base::result<void> sync_shared();
+    /// sync_shared(), then a clean heap. No lane counts any more.
+    base::result<void> close_shared(std::uint64_t checkpoint_clock);
 
     /// `wrong_process` in a child of fork: the files are its parent's to change.
     [[nodiscard]] base::result<void> check_process() const;
@@ -140,6 +163,9 @@ private:
     base::result<void> map_committed_objects(std::uint64_t from);
     base::result<void> apply_overlay(const journal_content& journal);
     base::result<void> verify_tables();
+    base::result<void> choose_sharing(const mapping_options& options);
+    base::result<void> forget_stale_sums();
+    base::result<void> grow_shared(base::pages to);
     base::result<void> verify_mapped_page(std::uint64_t segment, std::uint64_t metadata_page) const;
     base::result<void> remove_leftovers();
     base::result<void> mark_running();
@@ -175,6 +201,9 @@ private:
     std::uint64_t adopted_objects_size_ = 0;
     std::uint64_t capacity_ = 0;
     std::unique_ptr<dirty_scanner> scanner_;
+    page_sharing sharing_ = page_sharing::private_pages;
+    address_range lanes_range_;
+    std::uint64_t lanes_size_ = 0;
     bool names_changed_ = false;
     bool recovered_ = false;
     bool rolled_forward_ = false;

@@ -75,12 +75,13 @@ base::result<pages> heap_files::grow(pages wanted) {
             0};
     }
     HF_TRY(mark_running());
-    const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
+    const std::uint64_t generous =
+        std::min(shared() ? least : step_pages(frontier_.value, wanted.value), limit - frontier_.value);
     for (const std::uint64_t step : {generous, least}) {
         const pages to{frontier_.value + step};
         auto reserved = reserve_on_disk(frontier_, to);
         if (reserved) {
-            auto mapped = map_fresh(frontier_, to);
+            auto mapped = shared() ? grow_shared(to) : map_fresh(frontier_, to);
             if (!mapped) {
                 give_back_on_disk(frontier_, to);
                 return std::move(mapped).error();
@@ -119,6 +120,9 @@ base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint
         HF_TRY_ASSIGN(file, storage_.create(path, "grow.create"));
         names_changed_ = true;
         HF_TRY(file->resize(view_.shape().file_size(), "grow.resize"));
+        if (shared()) {
+            HF_TRY(file->sync("grow.resize.sync"));
+        }
     } else {
         HF_TRY_ASSIGN(file, storage_.open(path, access_mode::read_write));
     }
@@ -180,7 +184,18 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
     HF_TRY(mark_running());
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_write));
     HF_TRY(file->allocate(objects_size_, step, "grow.allocate_objects"));
-    HF_TRY(map_zeroed(objects_ + objects_size_, step, false));
+    if (shared()) {
+        HF_TRY(file->sync("grow.objects.sync"));
+        HF_TRY(
+            map_file(objects_ + objects_size_, step, file->native_handle(), objects_size_, paths_.objects(), sharing_));
+        superblock_on_media next = superblock_;
+        next.objects_size = objects_size_ + step;
+        HF_TRY(write_state(storage_, paths_, next, heap_state::running));
+        superblock_ = next;
+        committed_objects_size_ = adopted_objects_size_ = next.objects_size;
+    } else {
+        HF_TRY(map_zeroed(objects_ + objects_size_, step, false));
+    }
     objects_size_ += step;
     return {};
 }

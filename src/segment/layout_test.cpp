@@ -140,10 +140,10 @@ TEST(layout, of_page_entries_and_slab_headers) {
         EXPECT_EQ(decode_page_entry(encode(entry)), entry);
         EXPECT_TRUE(is_valid_page_entry(encode(entry)));
     }
-    EXPECT_FALSE(is_valid_page_entry(std::uint64_t{5} << page_entry_length_bits));
+    EXPECT_FALSE(is_valid_page_entry(std::uint64_t{6} << page_entry_length_bits));
     EXPECT_FALSE(is_valid_page_entry(std::uint64_t{1} << 44));
     EXPECT_FALSE(is_valid_page_entry(std::uint64_t{1} << 63));
-    const slab_header_on_media header{48, 1365, 0, {}};
+    const slab_header_on_media header{48, 1365, 0, 0, {}};
     EXPECT_EQ(dump_object(header), "0000: 30 00 00 00 55 05 00 00 00 00 00 00 00 00 00 00\n");
 }
 

@@ -10,35 +10,42 @@ namespace holdfast::segment {
 
 /// What a page entry says of the extent that starts at its page.
 enum class extent_kind : std::uint8_t {
-    none = 0,   ///< no extent starts here: the page is inside one, or beyond the frontier
-    free = 1,   ///< free pages
-    used = 2,   ///< one block of user memory (big or huge)
-    slab = 3,   ///< one granule of small blocks; its slab header says which
-    roots = 4,  ///< the first granule of the heap: the 512 roots, the rest unused
+    none = 0,      ///< no extent starts here: the page is inside one, or beyond the frontier
+    free = 1,      ///< free pages
+    used = 2,      ///< one block of user memory (big or huge)
+    slab = 3,      ///< one granule of small blocks; its slab header says which
+    roots = 4,     ///< the first granule of the heap: the 512 roots, the rest unused
+    reserved = 5,  ///< taken by a program that has not published it: free after a crash
 };
 
 /// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store:
-/// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 zero. The entries of a heap's extents tile the user space
-/// from page 0 to the frontier; entries inside an extent mean nothing.
+/// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 the type number of a used block, else zero. The entries of
+/// a heap's extents tile the user space from page 0 to the frontier; entries inside an extent mean nothing.
 struct page_entry {
     extent_kind kind = extent_kind::none;
     base::pages length{};
+    std::uint32_t type = 0;  ///< 20 bits
     constexpr bool operator==(const page_entry&) const = default;
 };
 
-inline constexpr std::uint64_t page_entry_length_bits = 40;
+inline constexpr unsigned page_entry_length_bits = 40;
+inline constexpr unsigned page_entry_type_shift = page_entry_length_bits + 4;
 inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << page_entry_length_bits) - 1;
 
 [[nodiscard]] constexpr std::uint64_t encode(page_entry entry) noexcept {
     return (entry.length.value & page_entry_length_mask) |
-           (static_cast<std::uint64_t>(entry.kind) << page_entry_length_bits);
+           (static_cast<std::uint64_t>(entry.kind) << page_entry_length_bits) |
+           (std::uint64_t{entry.type} << page_entry_type_shift);
 }
 /// Valid iff encode(decode(word)) == word and the kind is one of the enumeration's.
 [[nodiscard]] constexpr page_entry decode_page_entry(std::uint64_t word) noexcept {
-    return {static_cast<extent_kind>((word >> page_entry_length_bits) & 0xf), {word & page_entry_length_mask}};
+    return {static_cast<extent_kind>((word >> page_entry_length_bits) & 0xf),
+            {word & page_entry_length_mask},
+            static_cast<std::uint32_t>(word >> page_entry_type_shift)};
 }
 [[nodiscard]] constexpr bool is_valid_page_entry(std::uint64_t word) noexcept {
-    return (word >> (page_entry_length_bits + 4)) == 0 && ((word >> page_entry_length_bits) & 0xf) <= 4;
+    const page_entry entry = decode_page_entry(word);
+    return entry.kind <= extent_kind::reserved && (entry.type == 0 || entry.kind == extent_kind::used);
 }
 
 /// One slab: 64 KiB of blocks of one class. Meaningful iff the page entry of the slab's first page has kind slab.
@@ -46,7 +53,8 @@ struct slab_header_on_media {
     std::uint32_t block_size;   ///< bytes; a size class
     std::uint32_t block_count;  ///< granule_size / block_size
     std::uint64_t flags;        ///< 0 in version 1
-    std::uint64_t reserved[6];  ///< 0
+    std::uint64_t type;         ///< type number of all blocks of the slab; 0: none
+    std::uint64_t reserved[5];  ///< 0
 };
 static_assert(sizeof(slab_header_on_media) == 64);
 static_assert(offsetof(slab_header_on_media, flags) == 8);

@@ -92,6 +92,22 @@ public:
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 };
 
+/// Where the redo rings lie (lane/). Implemented by segment::heap_files; by memory in tests.
+class lane_area {
+public:
+    lane_area() = default;
+    lane_area(const lane_area&) = delete;
+    lane_area& operator=(const lane_area&) = delete;
+    virtual ~lane_area() = default;
+
+    /// The file `lanes` as mapped.
+    [[nodiscard]] virtual std::byte* lanes() const noexcept = 0;
+    /// Bytes of it that are mapped and reserved on disk.
+    [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
+    /// Extends it to so many bytes, durably; new bytes read as zero. no_space, limit.
+    virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
+};
+
 /// Vouches for live bitmaps. An open verifies page entries and slab headers, which it reads anyway; the bitmaps, ten
 /// times as large, are verified page by page when they are first used. Implemented by segment::heap_files. Thread-safe.
 class bitmap_guard {

@@ -20,7 +20,11 @@ enum class heap_state : std::uint32_t {
 };
 
 inline constexpr std::uint32_t flag_same_address = 1U << 0U;
-inline constexpr std::uint32_t known_flags = flag_same_address;
+/// Durability `atomic` has it open: records in `lanes` may count.
+inline constexpr std::uint32_t flag_lanes = 1U << 1U;
+/// The sums of pages are those of an earlier time: pages were changed in place since (durability `atomic`).
+inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
+inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums;
 
 struct superblock_on_media {
     char magic[8];
@@ -39,9 +43,12 @@ struct superblock_on_media {
     std::uint32_t flags;
     std::int64_t created_ns;  ///< since 1970, UTC
     std::int64_t committed_ns;
-    std::uint64_t checkpoint_clock;     ///< time of the last checkpoint (durability atomic); 0 in version 1
+    std::uint64_t checkpoint_clock;     ///< time of the last checkpoint when the heap was closed (durability atomic)
     std::uint64_t recoveries;           ///< how often the heap was opened after a crash
-    std::uint8_t reserved[4088 - 136];  ///< 0
+    std::uint64_t incarnation;          ///< how often the heap was opened for writing in durability atomic
+    std::uint32_t lane_slots;           ///< of each lane, a power of two; 0: there are no lanes
+    std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
+    std::uint8_t reserved[4088 - 152];  ///< 0
     std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(superblock_on_media) == superblock_size);
@@ -60,6 +67,8 @@ static_assert(offsetof(superblock_on_media, created_ns) == 104);
 static_assert(offsetof(superblock_on_media, committed_ns) == 112);
 static_assert(offsetof(superblock_on_media, checkpoint_clock) == 120);
 static_assert(offsetof(superblock_on_media, recoveries) == 128);
+static_assert(offsetof(superblock_on_media, incarnation) == 136);
+static_assert(offsetof(superblock_on_media, record_order) == 148);
 static_assert(offsetof(superblock_on_media, checksum) == 4088);
 
 }  // namespace holdfast::segment

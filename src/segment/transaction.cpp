@@ -129,7 +129,8 @@ std::string heap_paths::parent() const {
 }
 
 bool heap_paths::is_heap_file(const std::string& name) {
-    if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock") {
+    if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock" ||
+        name == "lanes") {
         return true;
     }
     return segment_index(name).has_value();

@@ -38,6 +38,8 @@ public:
     [[nodiscard]] std::string journal() const { return directory_ + "/journal"; }
     [[nodiscard]] std::string objects() const { return directory_ + "/objects"; }
     [[nodiscard]] std::string lock() const { return directory_ + "/lock"; }
+    /// The redo rings of durability `atomic`; there since the heap was first opened so.
+    [[nodiscard]] std::string lanes() const { return directory_ + "/lanes"; }
     [[nodiscard]] std::string segment(std::uint64_t index) const;
     /// By the id that journal entries use.
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }

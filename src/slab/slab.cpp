@@ -60,7 +60,7 @@ result<void> block_allocator::start() {
 result<void> block_allocator::format() {
     HF_TRY(start());
     HF_TRY(extents_.format());
-    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr};
+    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr, nullptr};
     return {};
 }
 
@@ -71,7 +71,7 @@ result<void> block_allocator::open(pages frontier) {
             pool_.record(base::granule_of(found.start));
         }
     }));
-    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr};
+    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr, nullptr};
     return {};
 }
 
@@ -85,7 +85,8 @@ void block_allocator::close() noexcept {
 void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
-        return allocate_pages(bytes, alignment);
+        const pages taken = take_pages(bytes, alignment, extent_kind::used);
+        return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
     }
     thread_cache* const cache = find_cache();
     if (cache == nullptr) [[unlikely]] {
@@ -145,7 +146,8 @@ void* block_allocator::allocate_uncached(unsigned class_index) noexcept {
     return take(0, class_index, std::span(&offset, 1)) == 0 ? nullptr : hand_out(offset, class_index);
 }
 
-void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment) noexcept {
+/// The first of enough pages; page 0, which holds the roots, on failure.
+pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, extent_kind kind) noexcept {
     if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
         leave_failure(failure_code::invalid_argument, [&] {
             failure what;
@@ -155,24 +157,24 @@ void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment) 
             what.expected = fmt::format("at least 1 byte, alignment a power of two up to {}", maximum_alignment);
             return what;
         });
-        return nullptr;
+        return {};
     }
     const pages length = base::pages_for(bytes);
     const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
     try {
-        auto got = extents_.allocate(length, at_multiple_of, extent_kind::used);
+        auto got = extents_.allocate(length, at_multiple_of, kind);
         if (!got) {
             reclaim();
-            got = extents_.allocate(length, at_multiple_of, extent_kind::used);
+            got = extents_.allocate(length, at_multiple_of, kind);
         }
         if (got) {
-            return space_.address(base::offset_of(*got));
+            return *got;
         }
         leave_failure(got.error().code, [&] { return std::move(got).error(); });
     } catch (const std::bad_alloc&) {
         leave_failure(failure_code::out_of_memory, out_of_memory);
     }
-    return nullptr;
+    return {};
 }
 
 /// Space has run out: what this thread's cache and empty slabs keep goes back to the extents.
@@ -221,7 +223,7 @@ inline bool block_allocator::free_small(std::uint64_t offset, unsigned class_ind
     return true;
 }
 
-inline void block_allocator::put_away(std::uint64_t offset, unsigned class_index) noexcept {
+void block_allocator::put_away(std::uint64_t offset, unsigned class_index) noexcept {
     thread_cache* const cache = find_cache();
     if (cache == nullptr) [[unlikely]] {
         pool_.give(class_index, std::span(&offset, 1));
@@ -292,10 +294,11 @@ failure block_allocator::refusal(const void* block) const {
     const unsigned class_index = slab_state::class_of(state);
     if (class_index == no_class) {
         const auto around = extents_.containing(base::page_of(offset));
-        what.found = !around                              ? "no extent"
-                     : around->kind == extent_kind::free  ? "free memory"
-                     : around->kind == extent_kind::roots ? "the roots of the heap"
-                                                          : "an address inside a block of whole pages";
+        what.found = !around                                 ? "no extent"
+                     : around->kind == extent_kind::free     ? "free memory"
+                     : around->kind == extent_kind::roots    ? "the roots of the heap"
+                     : around->kind == extent_kind::reserved ? "a reserved block that was not published"
+                                                             : "an address inside a block of whole pages";
         return what;
     }
     const size_class& kind = size_classes[class_index];
@@ -308,6 +311,16 @@ failure block_allocator::refusal(const void* block) const {
         what.found = fmt::format("a free block of {} bytes (freed already?)", kind.block_size);
     }
     return what;
+}
+
+void block_allocator::leave_refusal(const void* block) noexcept {
+    leave_failure(failure_code::bad_address, [&] { return refusal(block); });
+}
+
+void block_allocator::leave(failure&& what) noexcept {
+    if (failure* const last = this_thread_failure()) {
+        *last = std::move(what);
+    }
 }
 
 const failure& block_allocator::last_failure() noexcept {

@@ -19,6 +19,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
+#include "lane/effects.hpp"
 #include "segment/space.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
@@ -28,6 +29,17 @@ namespace holdfast::slab {
 
 /// The largest alignment of a block, in bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
+
+/// A block on its way: taken and not allocated yet, or allocated and about to be freed. The caller, who writes durable
+/// records, changes the bits at `place` itself (durability `atomic`).
+struct held_block {
+    std::uint64_t offset = 0;
+    lane::block_word block;
+    lane::block_place place;
+    unsigned class_index = no_class;
+
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
+};
 
 /// What the user holds and what it costs, counted from the bitmaps and page entries.
 struct block_statistics {
@@ -78,6 +90,34 @@ public:
     /// The same, with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
+    // --- for durability `atomic`: the same in two steps, between which the caller makes the change durable ---
+
+    /// Slabs come and go through `log`, and threads find their lanes in `lanes`. Comes before the first allocation.
+    void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
+        pool_.set_log(log);
+        caches_.lanes = lanes;
+    }
+    /// This thread's cache: with it, its lane. Null while the thread ends.
+    [[nodiscard]] thread_cache* this_cache() noexcept { return find_cache(); }
+    /// As allocate(), but nobody holds the block yet: release() it, or mark it allocated. `type` is for blocks of whole
+    /// pages. False: last_failure() says why.
+    [[nodiscard]] bool hold(std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
+    /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
+    [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
+    /// Takes a block back that is not marked allocated (any more). `was_allocated`: it was, before the caller changed
+    /// that.
+    void release(const held_block& held, bool was_allocated) noexcept;
+    /// The caller has marked a block of whole pages allocated.
+    void adopt(const held_block& held) noexcept;
+    /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
+    [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
+    /// The failure for an address that is not the start of an allocated block, left for last_failure().
+    void leave_refusal(const void* block) noexcept;
+    /// A failure for last_failure().
+    static void leave(base::failure&& what) noexcept;
+    /// In a child of fork: no thread finds its cache any more.
+    void abandon() noexcept { thread_cache_registry::abandon_all(caches_); }
+
     /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
     /// block.
     [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;
@@ -119,7 +159,9 @@ private:
     [[nodiscard]] std::size_t take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out) noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_uncached(unsigned class_index) noexcept;
-    [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment) noexcept;
+    [[nodiscard]] base::pages take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind) noexcept;
+    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index) const noexcept;
+    [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     [[nodiscard]] void* hand_out(std::uint64_t offset, unsigned class_index) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
     [[nodiscard]] bool free_small(std::uint64_t offset, unsigned class_index) noexcept;

@@ -32,7 +32,7 @@ public:
                 }
                 default: {
                     const size_class& kind = size_classes[below(class_count)];
-                    view.slab_header(granule) = {kind.block_size, kind.block_count, 0, {}};
+                    view.slab_header(granule) = {kind.block_size, kind.block_count, 0, 0, {}};
                     break;
                 }
             }

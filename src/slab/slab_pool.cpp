@@ -194,9 +194,15 @@ void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
 void slab_pool::release(bin& owner, granule slab) noexcept {
     unlink(owner, slab);
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
+    auto kind = segment::extent_kind::slab;
+    if (log_ != nullptr) {
+        log_->slab_released(slab, size_classes[owner.class_index]);
+        extents_.changed_kind(kind, segment::extent_kind::reserved);
+        kind = segment::extent_kind::reserved;
+    }
     bool freed = false;
     try {
-        freed = extents_.free(base::first_page(slab), segment::extent_kind::slab).ok();
+        freed = extents_.free(base::first_page(slab), kind).ok();
     } catch (const std::bad_alloc&) {  // while a failure was worded
     }
     if (!freed) {
@@ -214,7 +220,7 @@ bool slab_pool::admitted(granule slab) const noexcept {
 }
 
 void slab_pool::write_header(granule slab, const size_class& kind) const noexcept {
-    const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, {}};
+    const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, 0, {}};
     segment::slab_header_on_media& header = space_.slab_header(slab);
     if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page that is not written is not dirty
         header = wanted;
@@ -234,7 +240,9 @@ base::result<void> slab_pool::create(bin& owner) {
     HF_TRY_ASSIGN(const base::pages page,
                   extents_.allocate(size, size, segment::extent_kind::slab, [&](base::pages at) {
                       sound = admitted(base::granule_of(at));
-                      if (sound) {
+                      if (sound && log_ != nullptr) {
+                          log_->slab_created(base::granule_of(at), kind);
+                      } else if (sound) {
                           write_header(base::granule_of(at), kind);
                       }
                   }));

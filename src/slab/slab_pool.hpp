@@ -27,6 +27,20 @@ namespace holdfast::slab {
 
 inline constexpr unsigned maximum_arenas = 64;
 
+/// Durability `atomic`: what the life of a slab needs before its page entry may change. Implemented by heap/.
+class slab_log {
+public:
+    slab_log() = default;
+    slab_log(const slab_log&) = delete;
+    slab_log& operator=(const slab_log&) = delete;
+    virtual ~slab_log() = default;
+
+    /// Writes a durable record, then the slab's header and its page entry.
+    virtual void slab_created(base::granule slab, const size_class& kind) noexcept = 0;
+    /// Writes a durable record; then the page entry says that the extent is reserved.
+    virtual void slab_released(base::granule slab, const size_class& kind) noexcept = 0;
+};
+
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
 class slab_pool {
 public:
@@ -39,6 +53,8 @@ public:
 
     /// Forgets everything; makes one arena a core. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
+    /// From now on slabs come and go through the log.
+    void set_log(slab_log* log) noexcept { log_ = log; }
     /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined.
     void record(base::granule found) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -100,6 +116,7 @@ private:
     segment::space_view space_;
     extent::extent_allocator& extents_;
     segment::bitmap_guard* guard_;
+    slab_log* log_ = nullptr;
     slab_table table_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it

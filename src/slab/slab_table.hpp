@@ -90,11 +90,13 @@ public:
         const std::size_t words = words_of(kind);
         return {words <= twin_words ? twins_[of.value].taken.data() : large_[of.value].data(), words};
     }
-    /// One word of the live bitmap on media: bit set iff the user holds the block.
+    /// The live bitmap on media: bit set iff the user holds the block.
+    [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
+        return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
+                                                (of.value & granule_mask_) * segment::bitmap_size);
+    }
     [[nodiscard]] std::atomic_ref<std::uint64_t> live_word(base::granule of, std::size_t word) const noexcept {
-        std::byte* const bitmap =
-            live_ + (of.value >> segment_shift_) * live_stride_ + (of.value & granule_mask_) * segment::bitmap_size;
-        return std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t*>(bitmap)[word]);
+        return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
 private:

@@ -367,7 +367,7 @@ TEST_F(slab_test, a_damaged_slab_is_quarantined) {
     damage([](auto& header) { header.block_size = ~0U; }, "SLAB-1");
     damage([](auto& header) { header.block_count = 1023; }, "SLAB-2");
     damage([](auto& header) { header.flags = 1; }, "SLAB-3");
-    damage([](auto& header) { header.reserved[5] = 1; }, "SLAB-3");
+    damage([](auto& header) { header.reserved[4] = 1; }, "SLAB-3");
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());
     free(block);
@@ -427,7 +427,7 @@ TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps)
         const auto page = heap.extents().allocate({16}, {16}, segment::extent_kind::slab);
         ASSERT_TRUE(page.ok());
         const base::granule slab = base::granule_of(*page);
-        heap.space().view().slab_header(slab) = {64, 1024, 0, {}};
+        heap.space().view().slab_header(slab) = {64, 1024, 0, 0, {}};
         heap.space().view().live_bitmap(slab)[0] = 1;
     }
     auto best = std::chrono::nanoseconds::max();

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace holdfast::slab {
@@ -25,6 +26,7 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
     reset(cache);
     cache.arena = heap.next_arena++ % heap.pool->arenas();
     cache.heap = &heap;
+    cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
     cache.next_of_heap = heap.first;
     heap.first = &cache;
 }
@@ -32,6 +34,9 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
 void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     if (cache.heap == nullptr) {
         return;
+    }
+    if (cache.own_lane != nullptr) {
+        cache.heap->lanes->release(*std::exchange(cache.own_lane, nullptr));
     }
     cache.give_back_all(*cache.heap->pool);
     thread_cache** link = &cache.heap->first;
@@ -121,8 +126,21 @@ void thread_cache_registry::detach_all(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
     for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
         cache->heap = nullptr;
+        cache->own_lane = nullptr;
     }
     heap.first = nullptr;
+}
+
+void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+    // The only thread of a child of fork; the lock may be held by one that it does not have.
+    new (&registry_mutex) base::mutex;
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
+        cache->heap = nullptr;
+        cache->own_lane = nullptr;
+    }
+    heap.first = nullptr;
+    heap.instance = new_instance();  // no thread's slot matches
+    heap.pool = nullptr;
 }
 
 base::failure* this_thread_failure() noexcept {

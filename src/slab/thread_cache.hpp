@@ -16,6 +16,7 @@
 
 #include "base/failure.hpp"
 #include "base/thread_annotations.hpp"
+#include "lane/lane_set.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
 
@@ -52,7 +53,8 @@ struct cache_group;
 struct thread_cache {
     std::array<cached_blocks, class_count> classes{};
     unsigned arena = 0;
-    cache_group* heap = nullptr;  ///< null: detached
+    lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
+    cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
 
     /// Puts the older half of a class's blocks back.
@@ -66,6 +68,7 @@ struct cache_group {
     slab_pool* pool = nullptr;
     unsigned next_arena = 0;
     thread_cache* first = nullptr;
+    lane::lane_pool* lanes = nullptr;  ///< durability `atomic`
 };
 
 /// Finds, makes and ends caches. Process-wide; all functions are thread-safe.
@@ -78,6 +81,9 @@ public:
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
     /// The heap closes: no thread finds its cache for it any more. What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
+    /// In a child of fork, for a heap that it shares with its parent: as detach_all(), and nothing of the heap is
+    /// touched.
+    static void abandon_all(cache_group& heap) noexcept;
 };
 
 /// Where a thread finds its cache: a slot for each instance modulo their number. Constant-initialised and trivially

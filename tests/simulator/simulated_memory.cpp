@@ -186,6 +186,27 @@ void simulated_domain::store(std::uint64_t& word, std::uint64_t value, site wher
     }
 }
 
+std::uint64_t simulated_domain::fetch_or(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept {
+    const std::uint64_t before = word;
+    store(word, before | bits, where);
+    return before;
+}
+
+std::uint64_t simulated_domain::fetch_and(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept {
+    const std::uint64_t before = word;
+    store(word, before & bits, where);
+    return before;
+}
+
+bool simulated_domain::replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value,
+                                  persist::site where) noexcept {
+    if (word != expected) {
+        return false;
+    }
+    store(word, value, where);
+    return true;
+}
+
 void simulated_domain::copy_nontemporal(void* target, const void* source, std::size_t bytes, site where) noexcept {
     memory_->at(where);
     if (!persist::mutant_active(where, site_kind::write)) {
@@ -198,6 +219,11 @@ void simulated_domain::copy(void* target, const void* source, std::size_t bytes,
     if (!persist::mutant_active(where, site_kind::write)) {
         memory_->copy(target, source, bytes, false, thread_);
     }
+}
+
+void simulated_domain::fill_zero(void* target, std::size_t bytes, site where) noexcept {
+    const std::vector<std::byte> zeros(bytes);
+    copy(target, zeros.data(), bytes, where);
 }
 
 void simulated_domain::flush(const void* begin, std::size_t bytes, site where) noexcept {

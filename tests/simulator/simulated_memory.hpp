@@ -104,9 +104,16 @@ public:
     explicit simulated_domain(simulated_memory& memory, unsigned thread = 0) : memory_(&memory), thread_(thread) {}
 
     void store(std::uint64_t& word, std::uint64_t value, persist::site where) noexcept;
+    std::uint64_t fetch_or(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept;
+    std::uint64_t fetch_and(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept;
+    bool replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value, persist::site where) noexcept;
     void copy_nontemporal(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
+    void copy_line(void* target, const void* source, persist::site where) noexcept {
+        copy_nontemporal(target, source, 64, where);
+    }
     /// memcpy into the memory: what a program does to its own data.
     void copy(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
+    void fill_zero(void* target, std::size_t bytes, persist::site where) noexcept;
     void flush(const void* begin, std::size_t bytes, persist::site where) noexcept;
     void fence(persist::site where) noexcept;
 

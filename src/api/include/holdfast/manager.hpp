@@ -6,6 +6,10 @@
 //     heap.commit();
 //
 // Durability `commit`: after a crash of the process or the machine, the heap is exactly as the last commit() left it.
+// Durability `atomic`: every call that allocated or freed, and returned, is there, block and destination as one:
+//
+//     holdfast::manager heap(holdfast::open_only, "graph.hf", {.durability = holdfast::durability::atomic});
+//     node* fresh = heap.make_persistent<node>(list->head, 1);     // there, and list->head points to it, or neither
 //
 // Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
 // close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its
@@ -23,6 +27,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -49,8 +54,10 @@ inline constexpr open_or_create_t open_or_create{};
 /// Opens a heap without the right to change it on media. Stores go to private pages and vanish; allocation fails.
 inline constexpr open_read_only_t open_read_only{};
 
-/// What the heap promises after a crash; DESIGN section 1. `atomic` and `collect` are refused (promise_unavailable) by
-/// this version.
+/// The library has the durability `atomic`.
+#define HOLDFAST_HAS_ATOMIC 1
+
+/// What the heap promises after a crash; DESIGN section 1. `collect` is refused (promise_unavailable) by this version.
 enum class durability : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
 
 /// How to create or open a heap. Zero means the default.
@@ -70,8 +77,54 @@ struct open_options {
     bool same_address = false;
     /// Open: compare every page with its checksum before returning (reads the whole heap).
     bool verify = false;
-    /// The destructor and close() commit. Off: they leave the last commit as it is.
+    /// The destructor and close() commit. Off: they leave the last commit as it is. (In durability `atomic` there is
+    /// nothing to leave: what was stored is the heap.)
     bool commit_on_close = true;
+    /// Durability `atomic`: how far a store must travel to be durable.
+    enum class domain_choice : std::uint8_t {
+        detect,      ///< as the file system says: dax, eadr or page-cache
+        emulated,    ///< as dax in every instruction, on any file system: for tests and benchmarks, no power loss
+        page_cache,  ///< crashes of the process alone
+    };
+    domain_choice domain = domain_choice::detect;
+    /// Durability `atomic` in the domain page-cache covers crashes of the process, no power loss; unless this says that
+    /// the caller knows, opening it is error(promise_unavailable).
+    bool accept_process_crash_only = false;
+};
+
+/// What to allocate, besides its size.
+struct allocation_traits {
+    std::size_t alignment = 0;  ///< a power of two up to 2 MiB; 0: 16, below 16 bytes 8
+    bool zeroed = false;        ///< durably, before anything points to it
+};
+
+/// An allocated block.
+struct block_info {
+    void* address = nullptr;
+    std::size_t size = 0;  ///< usable bytes
+};
+
+/// What durability `atomic` has cost since the heap was opened.
+struct protocol_counters {
+    std::uint64_t durable_records = 0;
+    std::uint64_t fences = 0;
+    std::uint64_t lines_flushed = 0;
+    std::uint64_t reflushes = 0;    ///< lines flushed again after fewer than 4 others
+    std::uint64_t media_bytes = 0;  ///< written: records, lines, times of checkpoints
+    std::uint64_t checkpoints = 0;
+    std::uint64_t checkpoint_ns = 0;  ///< of all of them
+    std::uint64_t longest_checkpoint_ns = 0;
+    std::uint64_t waits = 0;  ///< times that a call waited for a full ring
+    std::uint64_t lanes = 0;
+};
+
+/// What the recovery of this open did with the records of durability `atomic`.
+struct recovery_report {
+    std::uint64_t lanes = 0;        ///< read
+    std::uint64_t pending = 0;      ///< records newer than the last checkpoint
+    std::uint64_t replayed = 0;     ///< words of media that had to be rewritten
+    std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
+    std::uint64_t time_ns = 0;
 };
 
 /// Numbers about an open heap; all sizes in bytes.
@@ -352,6 +405,93 @@ public:
     [[nodiscard]] handle_t get_handle_from_address(const void* address) const;
     [[nodiscard]] void* get_address_from_handle(handle_t handle) const;
 
+    // --- blocks with their destinations -----------------------------------------------------------------------------
+    // In durability `atomic` each of these is there after a crash, or not, as a whole; it is durable when it returns.
+    // In durability `commit` they do the same, and it is there with the next commit().
+    //
+    // A destination is a `ptr` in this heap: a root, or in an allocated block, durably initialised (zeroed memory is),
+    // with one operation at a time. It is written by `ptr`'s assignment only, never copied byte by byte; the program
+    // persists a word that it emptied (`head = tmp; tmp = nullptr; persist(&tmp, sizeof tmp)`) before it frees through
+    // the new one. The whole contract: docs/atomic-protocol.md.
+    //
+    // They throw holdfast::bad_alloc for a lack of space, error(bad_address) for a destination outside of the heap, or
+    // one that points to no allocated block; then nothing is changed. Thread-safe.
+
+    /// Allocates, and `destination` points to the block. What it pointed to before is not freed.
+    template <class T>
+    T* allocate_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
+        return static_cast<T*>(allocate_to_word(&destination, bytes, traits));
+    }
+    /// Frees what `destination` points to, and it is null. False where it was null.
+    template <class T>
+    bool free_from(ptr<T>& destination) {
+        return free_from_word(&destination);
+    }
+    /// A block of another size, with the same content as far as both reach, in the place of the old one. Null: as
+    /// allocate_to().
+    template <class T>
+    T* realloc_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
+        return static_cast<T*>(reallocate_to_word(&destination, bytes, traits));
+    }
+    /// A block that is not allocated yet: fill it, persist() it, publish() it. After a crash it is free. It holds no
+    /// destinations before it is published. (Durability `commit`: allocated from the next commit() on.)
+    [[nodiscard]] void* reserve(size_type bytes, const allocation_traits& traits = {});
+    /// Allocates what reserve() returned, and `destination` points to it.
+    template <class T>
+    void publish(ptr<T>& destination, std::type_identity_t<T>* reserved) {
+        publish_word(&destination, reserved);
+    }
+    /// Gives back what reserve() returned.
+    void cancel(void* reserved);
+    /// allocate_to() for many destinations, each atomic alone, with a fence for 32. On failure the first ones are done
+    /// and the rest is not: those are null, or what they were.
+    template <class T>
+    void allocate_batch(std::span<ptr<T>* const> destinations, size_type bytes, const allocation_traits& traits = {}) {
+        for_each_batch(destinations, [&](std::span<void* const> words) { allocate_words(words, bytes, traits); });
+    }
+    /// free_from() for many. Null ones are passed over.
+    template <class T>
+    void free_batch(std::span<ptr<T>* const> destinations) {
+        for_each_batch(destinations, [this](std::span<void* const> words) { free_words(words); });
+    }
+    /// Reserves, constructs, persists, publishes: two fences. What the constructor throws leaves nothing behind. A
+    /// `ptr` in T that is to be a destination is one from here on.
+    template <class T, class... Args>
+    T* make_persistent(ptr<T>& destination, Args&&... args) {
+        static_assert(detail::require_persistable<T>());
+        pending_block pending(*this, reserve(sizeof(T), {alignof(T), false}));
+        T* const made = ::new (pending.block) T(std::forward<Args>(args)...);
+        persist(made, sizeof(T));
+        publish(destination, made);
+        pending.block = nullptr;
+        return made;
+    }
+    /// Destroys and frees what `destination` points to. False where it is null.
+    template <class T>
+    bool destroy_persistent(ptr<T>& destination) {
+        if (destination == nullptr) {
+            return false;
+        }
+        std::destroy_at(destination.get());
+        return free_from(destination);
+    }
+
+    /// The program's own data, durability `atomic`: starts to write a range back; waits for what this thread started;
+    /// both. They do nothing where it would not help (page-cache, durability `commit`).
+    void flush(const void* begin, size_type bytes) const noexcept;
+    void drain() const noexcept;
+    void persist(const void* begin, size_type bytes) const noexcept {
+        flush(begin, bytes);
+        drain();
+    }
+    /// Calls `each` for every allocated block, in order of address; it may free the block it is given. Blocks that
+    /// others allocate or free meanwhile may be missed or seen.
+    void for_each_block(const std::function<void(const block_info&)>& each) const;
+    /// Durability `atomic`: writes back what all calls so far have changed, so that a recovery has less to do.
+    void checkpoint();
+    [[nodiscard]] protocol_counters counters() const;
+    [[nodiscard]] recovery_report last_recovery() const;
+
     // --- the heap itself --------------------------------------------------------------------------------------------
     /// Where the heap's base is mapped.
     [[nodiscard]] void* get_address() const noexcept;
@@ -399,6 +539,40 @@ private:
     [[nodiscard]] std::uint64_t key() const noexcept;
     [[nodiscard]] object_iterator objects(instance_kind kind) const;
     void describe(const void* object, std::string_view description);
+
+    // Destinations as addresses of their words.
+    void* allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
+    bool free_from_word(void* destination);
+    void* reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
+    void publish_word(void* destination, void* reserved);
+    void allocate_words(std::span<void* const> destinations, size_type bytes, const allocation_traits& traits);
+    void free_words(std::span<void* const> destinations);
+    template <class T, class Function>
+    static void for_each_batch(std::span<ptr<T>* const> destinations, Function&& function) {
+        constexpr size_type most = 32;
+        void* words[most];
+        while (!destinations.empty()) {
+            const size_type some = destinations.size() < most ? destinations.size() : most;
+            for (size_type i = 0; i < some; ++i) {
+                words[i] = destinations[i];
+            }
+            function(std::span<void* const>(words, some));
+            destinations = destinations.subspan(some);
+        }
+    }
+    /// A reserved block, given back unless it was published.
+    struct pending_block {
+        pending_block(manager& of, void* reserved) : owner(of), block(reserved) {}
+        pending_block(const pending_block&) = delete;
+        pending_block& operator=(const pending_block&) = delete;
+        ~pending_block() {
+            if (block != nullptr) {
+                owner.cancel(block);
+            }
+        }
+        manager& owner;
+        void* block;
+    };
 
     std::unique_ptr<detail::manager_core> core_;
 };

@@ -1,0 +1,342 @@
+// Durability `atomic` through the C++ face: what is there after a close, after a kill, and what is refused.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <holdfast/containers.hpp>
+#include <holdfast/manager.hpp>
+
+#include "api/manager_test_support.hpp"
+
+namespace holdfast {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using domain_choice = open_options::domain_choice;
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+struct node {
+    ptr<node> next;
+    std::uint64_t value = 0;
+    explicit node(std::uint64_t number) : value(number) {}
+};
+
+class manager_atomic_test : public manager_test, public testing::WithParamInterface<domain_choice> {
+protected:
+    static open_options options() {
+        open_options wanted = small_options();
+        wanted.durability = durability::atomic;
+        wanted.domain = GetParam();
+        wanted.accept_process_crash_only = true;
+        return wanted;
+    }
+    manager create_atomic() const { return {create_only, path(), options()}; }
+    manager open_atomic() const { return {open_only, path(), options()}; }
+
+    /// Runs `work` in a process that is killed when it has done it.
+    template <class Work>
+    void run_and_kill(Work work) const {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            try {
+                manager heap(open_or_create, path(), options());
+                work(heap);
+                ::raise(SIGKILL);  // before the heap is closed
+            } catch (const std::exception& thrown) {
+                std::fputs(thrown.what(), stderr);
+                ::_exit(3);
+            }
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+    }
+    static std::size_t count_blocks(const manager& heap) {
+        std::size_t count = 0;
+        heap.for_each_block([&count](const block_info&) { ++count; });
+        return count;
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(domains, manager_atomic_test,
+                         testing::Values(domain_choice::emulated, domain_choice::page_cache), [](const auto& each) {
+                             return each.param == domain_choice::emulated ? "emulated" : "page_cache";
+                         });
+
+TEST_P(manager_atomic_test, keeps_what_it_allocated_through_a_close) {
+    {
+        manager heap = create_atomic();
+        EXPECT_EQ(heap.durability(), durability::atomic);
+        for (std::size_t i = 0; i < 100; ++i) {
+            auto* const block = static_cast<char*>(heap.allocate_to(heap.root(i), 8 + i * 400));
+            std::memset(block, static_cast<int>(i), 8 + i * 400);
+            EXPECT_EQ(heap.root(i), block);
+        }
+        for (std::size_t i = 0; i < 100; i += 2) {
+            EXPECT_TRUE(heap.free_from(heap.root(i)));
+            EXPECT_FALSE(heap.root(i));
+            EXPECT_FALSE(heap.free_from(heap.root(i))) << "null already";
+        }
+        EXPECT_THAT(heap.check(false), IsEmpty());
+    }
+    for (const bool as_atomic : {true, false, true}) {
+        manager heap = as_atomic ? open_atomic() : open();
+        EXPECT_EQ(count_blocks(heap), 50U);
+        for (std::size_t i = 1; i < 100; i += 2) {
+            const auto* const block = static_cast<const unsigned char*>(heap.root(i).get());
+            ASSERT_NE(block, nullptr);
+            EXPECT_EQ(block[0], i);
+            EXPECT_EQ(block[8 + i * 400 - 1], i);
+        }
+        EXPECT_THAT(heap.check(true), IsEmpty());
+        EXPECT_EQ(heap.statistics().recovered, false);
+    }
+}
+
+TEST_P(manager_atomic_test, keeps_every_call_that_returned_through_a_kill) {
+    create_atomic().close();
+    run_and_kill([](manager& heap) {
+        ptr<node>& head = reinterpret_cast<ptr<node>&>(heap.root(0));
+        for (std::uint64_t i = 0; i < 20'000; ++i) {
+            ptr<node>& other = reinterpret_cast<ptr<node>&>(heap.root(1 + i % 500));
+            heap.free_from(other);
+            heap.make_persistent<node>(other, i);
+        }
+        heap.make_persistent<node>(head, 1U);
+        heap.make_persistent<node>(head->next, 2U);
+        heap.allocate_to(heap.root(511), 5 * mebibyte);
+    });
+    {
+        const manager heap(open_read_only, path());
+        EXPECT_EQ(count_blocks(heap), 503U);
+        EXPECT_THAT(heap.check(false), IsEmpty());
+    }
+    manager heap = open_atomic();
+    EXPECT_TRUE(heap.statistics().recovered);
+    EXPECT_EQ(count_blocks(heap), 503U);
+    std::set<std::uint64_t> values;
+    for (std::size_t i = 1; i <= 500; ++i) {
+        values.insert(static_cast<node*>(heap.root(i).get())->value);
+    }
+    EXPECT_EQ(values.size(), 500U);
+    EXPECT_EQ(*values.begin(), 19'500U);
+    EXPECT_EQ(static_cast<node*>(heap.root(0).get())->next->value, 2U);
+    EXPECT_EQ(heap.usable_size(heap.root(511).get()), 5 * mebibyte);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+    for (std::size_t i = 0; i < manager::root_count; ++i) {
+        if (i == 0) {
+            heap.free_from(static_cast<node*>(heap.root(0).get())->next);
+        }
+        heap.free_from(heap.root(i));
+    }
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, opens_in_durability_commit_after_a_kill) {
+    create_atomic().close();
+    run_and_kill([](manager& heap) { heap.allocate_to(heap.root(7), 64); });
+    manager heap = open();
+    EXPECT_EQ(heap.durability(), durability::commit);
+    EXPECT_EQ(count_blocks(heap), 1U);
+    heap.free_from(heap.root(7));
+    heap.commit();
+    heap.close();
+    EXPECT_THAT(open().check(true), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, forgets_reserved_blocks_in_a_kill) {
+    create_atomic().close();
+    run_and_kill([](manager& heap) {
+        static_cast<void>(heap.reserve(64));
+        static_cast<void>(heap.reserve(mebibyte));
+        void* const kept = heap.reserve(100);
+        std::memset(kept, 7, 100);
+        heap.persist(kept, 100);
+        heap.publish(heap.root(0), kept);
+        void* const big = heap.reserve(3 * mebibyte);
+        heap.publish(heap.root(1), big);
+        heap.cancel(heap.reserve(2 * mebibyte));
+    });
+    manager heap = open_atomic();
+    EXPECT_EQ(count_blocks(heap), 2U);
+    EXPECT_EQ(static_cast<char*>(heap.root(0).get())[99], 7);
+    EXPECT_EQ(heap.usable_size(heap.root(1).get()), 3 * mebibyte);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, forgets_reserved_blocks_in_a_close) {
+    {
+        manager heap = create_atomic();
+        static_cast<void>(heap.reserve(64));
+        static_cast<void>(heap.reserve(mebibyte));
+    }
+    manager heap = open();
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, refuses_what_is_no_destination_and_changes_nothing) {
+    manager heap = create_atomic();
+    ptr<void> outside;
+    EXPECT_EQ(reason_of([&] { heap.allocate_to(outside, 64); }), errc::bad_address);
+    EXPECT_EQ(reason_of([&] { heap.free_from(outside); }), errc::bad_address);
+    heap.allocate_to(heap.root(0), 64);
+    auto* const block = static_cast<char*>(heap.root(0).get());
+    heap.root(1) = block + 8;
+    EXPECT_EQ(reason_of([&] { heap.free_from(heap.root(1)); }), errc::bad_address) << "inside a block";
+    heap.root(1) = block;
+    heap.free_from(heap.root(0));
+    EXPECT_EQ(reason_of([&] { heap.free_from(heap.root(1)); }), errc::bad_address) << "free already";
+    EXPECT_EQ(heap.root(1), block) << "nothing changed";
+    heap.root(1) = &outside;
+    EXPECT_EQ(reason_of([&] { heap.free_from(heap.root(1)); }), errc::bad_address) << "outside of the heap";
+    EXPECT_EQ(reason_of([&] { heap.cancel(block); }), errc::bad_address) << "not reserved";
+    EXPECT_EQ(reason_of([&] { heap.publish(heap.root(2), static_cast<void*>(block)); }), errc::bad_address);
+    EXPECT_EQ(reason_of([&] { heap.allocate_to(heap.root(2), 0); }), errc::invalid_argument);
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    heap.root(1) = nullptr;
+}
+
+TEST_P(manager_atomic_test, reallocates_with_the_content) {
+    manager heap = create_atomic();
+    auto* const first = static_cast<char*>(heap.realloc_to(heap.root(0), 40));
+    std::memset(first, 3, 40);
+    for (const std::size_t bytes : {100U, 20'000U, 3'000'000U, 50U}) {
+        auto* const moved = static_cast<char*>(heap.realloc_to(heap.root(0), bytes));
+        EXPECT_EQ(heap.root(0), moved);
+        EXPECT_THAT(std::vector<char>(moved, moved + 40), Each(3));
+        EXPECT_EQ(count_blocks(heap), 1U);
+    }
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, allocates_zeroed_and_aligned) {
+    manager heap = create_atomic();
+    for (const std::size_t alignment : {std::size_t{64}, std::size_t{4096}, std::size_t{65536}}) {
+        auto* const block =
+            static_cast<char*>(heap.allocate_to(heap.root(0), 1000, {.alignment = alignment, .zeroed = true}));
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
+        EXPECT_THAT(std::vector<char>(block, block + 1000), Each(0));
+        std::memset(block, 1, 1000);
+        heap.free_from(heap.root(0));
+    }
+}
+
+TEST_P(manager_atomic_test, works_in_batches) {
+    manager heap = create_atomic();
+    std::vector<ptr<void>*> words;
+    for (std::size_t i = 0; i < 100; ++i) {
+        words.push_back(&heap.root(i));
+    }
+    const protocol_counters before = heap.counters();
+    heap.allocate_batch<void>(words, 48);
+    const protocol_counters after = heap.counters();
+    EXPECT_EQ(after.durable_records - before.durable_records, 101U) << "one each, and the slab's";
+    EXPECT_EQ(after.fences - before.fences, 5U) << "one for 32, and the slab's";
+    EXPECT_EQ(count_blocks(heap), 100U);
+    heap.free_from(heap.root(50));
+    heap.free_batch<void>(words);
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, serves_many_threads) {
+    constexpr std::size_t threads = 8;
+    constexpr std::size_t rounds = 5000;
+    manager heap = create_atomic();
+    std::vector<std::thread> workers;
+    for (std::size_t t = 0; t < threads; ++t) {
+        workers.emplace_back([&heap, t] {
+            for (std::size_t i = 0; i < rounds; ++i) {
+                ptr<void>& own = heap.root(t * 32 + i % 32);
+                heap.free_from(own);
+                heap.allocate_to(own, 16 + (i * 37) % 3000);
+            }
+        });
+    }
+    for (std::thread& worker : workers) {
+        worker.join();
+    }
+    EXPECT_EQ(count_blocks(heap), threads * 32);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+    heap.close();
+    EXPECT_EQ(count_blocks(open_atomic()), threads * 32);
+}
+
+TEST_P(manager_atomic_test, keeps_one_record_and_one_fence_a_call) {
+    manager heap = create_atomic();
+    constexpr std::uint64_t calls = 200'000;
+    for (std::uint64_t i = 0; i < calls / 2; ++i) {
+        heap.allocate_to(heap.root(0), 64);
+        heap.free_from(heap.root(0));
+    }
+    const protocol_counters counters = heap.counters();
+    EXPECT_LE(counters.durable_records, calls + 10);
+    EXPECT_LE(counters.fences, calls + calls / 100);
+    EXPECT_EQ(counters.reflushes, 0U);
+    EXPECT_EQ(GetParam() == domain_choice::emulated, counters.checkpoints > 0);
+}
+
+TEST_P(manager_atomic_test, tells_a_child_of_fork_that_the_heap_is_its_parents) {
+    manager heap = create_atomic();
+    heap.allocate_to(heap.root(0), 64);
+    ptr<void>& destination = heap.root(1);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const bool told = reason_of([&] { heap.allocate_to(destination, 64); }) == errc::wrong_process &&
+                          reason_of([&] { static_cast<void>(heap.allocate(64)); }) == errc::wrong_process &&
+                          reason_of([&] { static_cast<void>(heap.reserve(64)); }) == errc::wrong_process &&
+                          reason_of([&] { heap.commit(); }) == errc::wrong_process;
+        ::_exit(told ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    heap.allocate_to(destination, 64);
+    EXPECT_EQ(count_blocks(heap), 2U);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_F(manager_test, asks_the_caller_to_accept_what_the_page_cache_does_not_cover) {
+    open_options wanted = small_options();
+    wanted.durability = durability::atomic;
+    EXPECT_EQ(reason_of([&] { manager heap(create_only, path(), wanted); }), errc::promise_unavailable);
+    EXPECT_EQ(reason_of([&] { manager heap(open_only, path()); }), errc::not_found) << "nothing is left behind";
+    try {
+        manager heap(create_only, path(), wanted);
+    } catch (const error& thrown) {
+        EXPECT_THAT(thrown.what(), HasSubstr("accept_process_crash_only"));
+        EXPECT_THAT(thrown.found(), HasSubstr("page-cache"));
+    }
+}
+
+TEST_F(manager_test, has_the_same_functions_in_durability_commit) {
+    {
+        manager heap = create();
+        heap.allocate_to(heap.root(0), 64, {.zeroed = true});
+        heap.make_persistent<node>(reinterpret_cast<ptr<node>&>(heap.root(1)), 5U);
+        heap.commit();
+        heap.free_from(heap.root(0));
+        heap.realloc_to(heap.root(1), 5000);
+        heap.close(false);
+    }
+    manager heap = open();
+    EXPECT_TRUE(heap.root(0));
+    EXPECT_EQ(static_cast<node*>(heap.root(1).get())->value, 5U);
+    EXPECT_EQ(heap.statistics().allocated_blocks, 2U);
+}
+
+}  // namespace
+}  // namespace holdfast

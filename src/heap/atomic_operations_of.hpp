@@ -1,0 +1,326 @@
+// atomic_operations for one persistence domain: the steps of docs/atomic-protocol.md, section "A call", in their order.
+//
+// Invariants:
+//   HEAP-1: between lane_set::announce() and complete() no lock is taken and nothing is allocated.
+//   HEAP-2: before the fence of its record nothing that an operation changes on media has been stored.
+//   HEAP-3: a freed block goes back to the allocator after complete().
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "heap/atomic_operations.hpp"
+#include "heap/reservations.hpp"
+#include "segment/pointer_format.hpp"
+
+namespace holdfast::heap {
+
+template <persist::persistence_domain Domain>
+class atomic_operations_of final : public atomic_operations, public slab::slab_log {
+public:
+    atomic_operations_of(Domain domain, segment::space_view space, segment::space_growth& growth,
+                         segment::lane_area& area, slab::block_allocator& blocks, const lane::lane_options& options)
+        : space_(space), growth_(growth), blocks_(blocks), lanes_(std::move(domain), space, area, options) {}
+    ~atomic_operations_of() override { blocks_.use_log(nullptr, nullptr); }
+
+    base::result<void> open() {
+        HF_TRY(lanes_.open());
+        blocks_.use_log(this, &lanes_);
+        return {};
+    }
+
+    void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
+        slab::held_block held;
+        if (!is_destination(destination) || !hold(wanted, held)) [[unlikely]] {
+            return nullptr;
+        }
+        publish_and_adopt(destination, held, nullptr);
+        return space_.address({held.offset});
+    }
+
+    operation_result free_from(std::uint64_t& destination) noexcept override {
+        if (!is_destination(destination)) [[unlikely]] {
+            return operation_result::failed;
+        }
+        const std::uint64_t word = load(destination);
+        if (segment::is_null_pointer(word)) {
+            return operation_result::nothing_to_do;
+        }
+        slab::held_block found;
+        if (!blocks_.find_allocated(target_of(destination, word), found)) [[unlikely]] {
+            return operation_result::failed;
+        }
+        bool freed = false;
+        {
+            const turn own(*this);
+            freed = free_found(*own, &destination, found);
+        }
+        return finish_free(found, freed) ? operation_result::done : operation_result::failed;
+    }
+
+    void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
+        if (!is_destination(destination)) {
+            return nullptr;
+        }
+        const std::uint64_t word = load(destination);
+        if (segment::is_null_pointer(word)) {
+            return allocate_to(destination, wanted);
+        }
+        slab::held_block old;
+        slab::held_block held;
+        const void* const source = target_of(destination, word);
+        if (!blocks_.find_allocated(source, old) || !hold(wanted, held)) {
+            return nullptr;
+        }
+        void* const target = space_.address({held.offset});
+        const std::uint64_t kept = std::min(old.bytes(), std::min(held.bytes(), wanted.bytes));
+        lanes_.domain().copy(target, source, kept, "heap.reallocate.copy");
+        lanes_.domain().flush(target, kept, "heap.reallocate.flush");
+        lanes_.domain().fence("heap.reallocate.fence");
+        publish_and_adopt(destination, held, &old);
+        blocks_.release(old, true);
+        return target;
+    }
+
+    void* allocate(const block_request& wanted) noexcept override {
+        slab::held_block held;
+        if (!hold(wanted, held)) [[unlikely]] {
+            return nullptr;
+        }
+        keep_and_adopt(held);
+        return space_.address({held.offset});
+    }
+
+    bool deallocate(void* block) noexcept override {
+        slab::held_block found;
+        if (is_abandoned() || !blocks_.find_allocated(block, found)) [[unlikely]] {
+            return false;
+        }
+        bool freed = false;
+        {
+            const turn own(*this);
+            freed = free_found(*own, nullptr, found);
+        }
+        return finish_free(found, freed);
+    }
+
+    void* reserve(const block_request& wanted) noexcept override {
+        slab::held_block held;
+        if (!hold(wanted, held)) {
+            return nullptr;
+        }
+        if (!reservations_.add(held)) {
+            blocks_.release(held, false);
+            base::failure what;
+            what.code = base::failure_code::out_of_memory;
+            blocks_.leave(std::move(what));
+            return nullptr;
+        }
+        return space_.address({held.offset});
+    }
+
+    bool publish(std::uint64_t& destination, void* reserved) noexcept override {
+        if (!is_destination(destination)) {
+            return false;
+        }
+        const auto held = take_reservation(reserved);
+        if (held) {
+            publish_and_adopt(destination, *held, nullptr);
+        }
+        return held.has_value();
+    }
+
+    bool keep(void* reserved) noexcept override {
+        const auto held = take_reservation(reserved);
+        if (held) {
+            keep_and_adopt(*held);
+        }
+        return held.has_value();
+    }
+
+    bool cancel(void* reserved) noexcept override {
+        const auto held = take_reservation(reserved);
+        if (held) {
+            blocks_.release(*held, false);
+        }
+        return held.has_value();
+    }
+
+    std::size_t allocate_batch(std::span<std::uint64_t* const> destinations,
+                               const block_request& wanted) noexcept override;
+    std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept override;
+
+    void flush(const void* begin, std::uint64_t bytes) noexcept override {
+        lanes_.domain().flush(begin, bytes, "heap.user.flush");
+    }
+    void drain() noexcept override { lanes_.domain().fence("heap.user.fence"); }
+
+    void checkpoint() noexcept override { lanes_.checkpoint(); }
+    void cancel_all() noexcept override {
+        while (const auto held = reservations_.remove_one()) {
+            blocks_.release(*held, false);
+        }
+    }
+    void abandon() noexcept override {
+        abandoned_.store(true, std::memory_order_release);
+        blocks_.abandon();
+    }
+    const lane::lane_pool& lanes() const noexcept override { return lanes_; }
+    [[nodiscard]] lane::lane_set<Domain>& lane_set() noexcept { return lanes_; }
+
+    // slab_log
+    void slab_created(base::granule slab, const slab::size_class& kind) noexcept override {
+        change_slab(slab, kind, true);
+    }
+    void slab_released(base::granule slab, const slab::size_class& kind) noexcept override {
+        change_slab(slab, kind, false);
+    }
+
+private:
+    using record = lane::record_on_media;
+    static constexpr std::size_t batch_size = 32;
+
+    /// This thread's lane, or the shared one for as long as this lives.
+    class turn {
+    public:
+        explicit turn(atomic_operations_of& of) noexcept : of_(of) {
+            const slab::thread_cache* const cache = of.blocks_.this_cache();
+            lane_ = cache == nullptr ? nullptr : cache->own_lane;
+            if (lane_ == nullptr) [[unlikely]] {
+                of.lanes_.shared_mutex().lock();
+                lane_ = &of.lanes_.shared();
+            }
+        }
+        turn(const turn&) = delete;
+        turn& operator=(const turn&) = delete;
+        ~turn() {
+            if (lane_ == &of_.lanes_.shared()) [[unlikely]] {
+                of_.lanes_.shared_mutex().unlock();
+            }
+        }
+        [[nodiscard]] lane::lane& operator*() const noexcept { return *lane_; }
+
+    private:
+        atomic_operations_of& of_;
+        lane::lane* lane_;
+    };
+
+    [[nodiscard]] static std::uint64_t load(const std::uint64_t& word) noexcept {
+        return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+    }
+    [[nodiscard]] std::uint64_t offset_of(const std::uint64_t& destination) const noexcept {
+        return space_.offset(&destination).value;
+    }
+    [[nodiscard]] const void* target_of(const std::uint64_t& destination, std::uint64_t word) const noexcept {
+        return reinterpret_cast<const void*>(
+            segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
+    }
+    [[nodiscard]] bool is_abandoned() noexcept;
+    [[nodiscard]] bool is_destination(const std::uint64_t& word) noexcept {
+        const std::uint64_t offset = offset_of(word);
+        if (offset < base::to_bytes(growth_.frontier()) && offset % sizeof word == 0 &&
+            !abandoned_.load(std::memory_order_relaxed) && holder_is_allocated(offset)) [[likely]] {
+            return true;
+        }
+        refuse_destination(word);
+        return false;
+    }
+    [[nodiscard]] bool holder_is_allocated([[maybe_unused]] std::uint64_t offset) noexcept {
+#if HOLDFAST_CHECKED
+        return offset < base::granule_size || blocks_.is_within_allocated({offset});
+#else
+        return true;
+#endif
+    }
+    void refuse_destination(const std::uint64_t& word) noexcept;
+    [[nodiscard]] std::optional<slab::held_block> take_reservation(void* reserved) noexcept;
+    [[nodiscard]] bool hold(const block_request& wanted, slab::held_block& held) noexcept {
+        if (!blocks_.hold(wanted.bytes, wanted.alignment, held)) [[unlikely]] {
+            return false;
+        }
+        if (wanted.zeroed) {
+            zero(held);
+        }
+        return true;
+    }
+    void zero(const slab::held_block& held) noexcept {
+        lanes_.domain().fill_zero(space_.address({held.offset}), held.bytes(), "heap.zero");
+        lanes_.domain().flush(space_.address({held.offset}), held.bytes(), "heap.zero.flush");
+        lanes_.domain().fence("heap.zero.fence");
+    }
+
+    /// The stamp that a destination will bear; where it wraps round half of its range, what media holds must not be
+    /// older than that (PROTOCOL rule 5).
+    [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
+        constexpr std::uint16_t half = 1U << 15U;
+        const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load(destination)) + 1U);
+        if (stamp % half == 0) [[unlikely]] {
+            lanes_.persist_line(own, &destination, "heap.stamp.flush", "heap.stamp.fence");
+        }
+        return stamp;
+    }
+    void set(const slab::held_block& held) noexcept {
+        if (held.class_index == slab::no_class) {
+            lanes_.domain().store(*held.place.word, held.place.set, "heap.entry.set");
+        } else {
+            lanes_.domain().fetch_or(*held.place.word, held.place.mask, "heap.bit.set");
+        }
+    }
+    /// Whether it was allocated until now: of two frees at once, one is told so.
+    [[nodiscard]] bool clear(const slab::held_block& held) noexcept {
+        if (held.class_index != slab::no_class) {
+            return (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") &
+                    held.place.mask) != 0;
+        }
+        return lanes_.domain().replace_if(*held.place.word, held.place.set,
+                                          segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
+                                          "heap.entry.clear");
+    }
+
+    // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when
+    // he asks for the lane.
+    void publish_and_adopt(std::uint64_t& destination, const slab::held_block& held,
+                           const slab::held_block* replaced) noexcept {
+        {
+            const turn own(*this);
+            publish_held(*own, destination, held, replaced);
+        }
+        blocks_.adopt(held);
+    }
+    void keep_and_adopt(const slab::held_block& held) noexcept {
+        {
+            const turn own(*this);
+            keep_held(*own, held);
+        }
+        blocks_.adopt(held);
+    }
+    void publish_held(lane::lane& own, std::uint64_t& destination, const slab::held_block& held,
+                      const slab::held_block* replaced) noexcept;
+    void keep_held(lane::lane& own, const slab::held_block& held) noexcept;
+    [[nodiscard]] bool free_found(lane::lane& own, std::uint64_t* destination, const slab::held_block& found) noexcept;
+    [[nodiscard]] bool finish_free(const slab::held_block& found, bool freed) noexcept {
+        if (!freed) [[unlikely]] {
+            blocks_.leave_refusal(space_.address({found.offset}));
+            return false;
+        }
+        blocks_.release(found, true);
+        return true;
+    }
+    void change_slab(base::granule slab, const slab::size_class& kind, bool create) noexcept;
+
+    segment::space_view space_;
+    segment::space_growth& growth_;
+    slab::block_allocator& blocks_;
+    lane::lane_set<Domain> lanes_;
+    reservations reservations_;
+    std::atomic<bool> abandoned_{false};
+};
+
+}  // namespace holdfast::heap
+
+#include "heap/atomic_operations_steps.hpp"

@@ -1,0 +1,281 @@
+// The members of atomic_operations_of: included by atomic_operations_of.hpp alone.
+#pragma once
+
+#include "heap/atomic_operations_of.hpp"
+
+namespace holdfast::heap {
+
+template <persist::persistence_domain Domain>
+bool atomic_operations_of<Domain>::is_abandoned() noexcept {
+    if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
+        return false;
+    }
+    base::failure what;
+    what.code = base::failure_code::wrong_process;
+    what.field = "process";
+    what.found = "a child of fork";
+    what.expected = "the process that opened the heap";
+    blocks_.leave(std::move(what));
+    return true;
+}
+
+template <persist::persistence_domain Domain>
+void atomic_operations_of<Domain>::refuse_destination(const std::uint64_t& word) noexcept {
+    if (is_abandoned()) {
+        return;
+    }
+    base::failure what;
+    what.code = base::failure_code::bad_address;
+    try {
+        what.field = fmt::format("destination {:#x}", reinterpret_cast<std::uintptr_t>(&word));
+        const std::uint64_t offset = offset_of(word);
+        what.found = offset >= base::to_bytes(growth_.frontier()) ? "a word outside the heap"
+                     : offset % sizeof word != 0                  ? "a word that is not aligned to 8"
+                                                                  : "a word in memory that is not allocated";
+        what.expected = "a ptr in a root or in an allocated block of this heap";
+        what.hint = "a reserved block holds no destinations before it is published";
+    } catch (const std::bad_alloc&) {  // the code says enough
+    }
+    blocks_.leave(std::move(what));
+}
+
+template <persist::persistence_domain Domain>
+std::optional<slab::held_block> atomic_operations_of<Domain>::take_reservation(void* reserved) noexcept {
+    if (is_abandoned()) {
+        return std::nullopt;
+    }
+    auto held = reservations_.remove(space_.offset(reserved).value);
+    if (!held) {
+        base::failure what;
+        what.code = base::failure_code::bad_address;
+        try {
+            what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(reserved));
+            what.found = "no reserved block";
+            what.expected = "a block that reserve() returned, neither published nor cancelled";
+        } catch (const std::bad_alloc&) {  // the code says enough
+        }
+        blocks_.leave(std::move(what));
+    }
+    return held;
+}
+
+template <persist::persistence_domain Domain>
+void atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& destination,
+                                                const slab::held_block& held,
+                                                const slab::held_block* replaced) noexcept {
+    const std::uint16_t stamp = next_stamp(own, destination);
+    record made{.checksum = 0,
+                .sequence = 0,
+                .time = 0,
+                .destination = lane::encode_destination(offset_of(destination), stamp),
+                .allocated = held.offset,
+                .allocated_block = lane::encode(held.block),
+                .freed = replaced == nullptr ? lane::nowhere : replaced->offset,
+                .freed_block = replaced == nullptr ? 0 : lane::encode(replaced->block)};
+    lanes_.prepare(own, 1);
+    lanes_.announce(own);
+    lanes_.append(own, made, {&destination, held.place.word, replaced == nullptr ? nullptr : replaced->place.word});
+    lanes_.fence(own);
+    lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
+                          "heap.destination");
+    set(held);
+    if (replaced != nullptr) {
+        static_cast<void>(clear(*replaced));
+    }
+    lanes_.complete(own);
+}
+
+template <persist::persistence_domain Domain>
+void atomic_operations_of<Domain>::keep_held(lane::lane& own, const slab::held_block& held) noexcept {
+    record made{.checksum = 0,
+                .sequence = 0,
+                .time = 0,
+                .destination = lane::nowhere,
+                .allocated = held.offset,
+                .allocated_block = lane::encode(held.block),
+                .freed = lane::nowhere,
+                .freed_block = 0};
+    lanes_.prepare(own, 1);
+    lanes_.announce(own);
+    lanes_.append(own, made, {held.place.word, nullptr, nullptr});
+    lanes_.fence(own);
+    set(held);
+    lanes_.complete(own);
+}
+
+template <persist::persistence_domain Domain>
+bool atomic_operations_of<Domain>::free_found(lane::lane& own, std::uint64_t* destination,
+                                              const slab::held_block& found) noexcept {
+    const std::uint16_t stamp = destination == nullptr ? std::uint16_t{0} : next_stamp(own, *destination);
+    record made{.checksum = 0,
+                .sequence = 0,
+                .time = 0,
+                .destination =
+                    destination == nullptr ? lane::nowhere : lane::encode_destination(offset_of(*destination), stamp),
+                .allocated = lane::nowhere,
+                .allocated_block = 0,
+                .freed = found.offset,
+                .freed_block = lane::encode(found.block)};
+    lanes_.prepare(own, 1);
+    lanes_.announce(own);
+    lanes_.append(own, made, {destination, found.place.word, nullptr});
+    lanes_.fence(own);
+    if (destination != nullptr) {
+        lanes_.domain().store(*destination, segment::null_pointer(stamp), "heap.destination");
+    }
+    const bool freed = clear(found);
+    lanes_.complete(own);
+    return freed;
+}
+
+template <persist::persistence_domain Domain>
+std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t* const> destinations,
+                                                         const block_request& wanted) noexcept {
+    std::size_t done = 0;
+    while (done < destinations.size()) {
+        std::array<slab::held_block, batch_size> held;
+        std::array<std::uint16_t, batch_size> stamps;
+        const std::size_t some = std::min<std::size_t>(
+            {batch_size, destinations.size() - done, static_cast<std::size_t>(lanes_.largest_batch())});
+        std::size_t ready = 0;
+        while (ready < some && is_destination(*destinations[done + ready]) && hold(wanted, held[ready])) {
+            ++ready;
+        }
+        if (ready != 0) {
+            const turn own(*this);
+            for (std::size_t i = 0; i < ready; ++i) {
+                stamps[i] = next_stamp(*own, *destinations[done + i]);
+            }
+            lanes_.prepare(*own, ready);
+            lanes_.announce(*own);
+            for (std::size_t i = 0; i < ready; ++i) {
+                std::uint64_t& destination = *destinations[done + i];
+                record made{.checksum = 0,
+                            .sequence = 0,
+                            .time = 0,
+                            .destination = lane::encode_destination(offset_of(destination), stamps[i]),
+                            .allocated = held[i].offset,
+                            .allocated_block = lane::encode(held[i].block),
+                            .freed = lane::nowhere,
+                            .freed_block = 0};
+                lanes_.append(*own, made, {&destination, held[i].place.word, nullptr});
+            }
+            lanes_.fence(*own);
+            for (std::size_t i = 0; i < ready; ++i) {
+                std::uint64_t& destination = *destinations[done + i];
+                lanes_.domain().store(destination,
+                                      segment::encode_pointer(offset_of(destination), held[i].offset, stamps[i]),
+                                      "heap.destination");
+                set(held[i]);
+            }
+            lanes_.complete(*own);
+        }
+        for (std::size_t i = 0; i < ready; ++i) {
+            blocks_.adopt(held[i]);
+        }
+        done += ready;
+        if (ready < some) {
+            break;
+        }
+    }
+    return done;
+}
+
+template <persist::persistence_domain Domain>
+std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* const> destinations) noexcept {
+    std::size_t done = 0;
+    while (done < destinations.size()) {
+        std::array<slab::held_block, batch_size> found;
+        std::array<std::uint16_t, batch_size> stamps;
+        std::array<bool, batch_size> freed;
+        std::array<bool, batch_size> null;
+        const std::size_t some = std::min<std::size_t>(
+            {batch_size, destinations.size() - done, static_cast<std::size_t>(lanes_.largest_batch())});
+        std::size_t ready = 0;
+        for (; ready < some && is_destination(*destinations[done + ready]); ++ready) {
+            const std::uint64_t word = load(*destinations[done + ready]);
+            null[ready] = segment::is_null_pointer(word);
+            if (!null[ready] && !blocks_.find_allocated(target_of(*destinations[done + ready], word), found[ready])) {
+                break;
+            }
+        }
+        if (ready != 0) {
+            const turn own(*this);
+            for (std::size_t i = 0; i < ready; ++i) {
+                stamps[i] = null[i] ? std::uint16_t{0} : next_stamp(*own, *destinations[done + i]);
+            }
+            lanes_.prepare(*own, ready);
+            lanes_.announce(*own);
+            for (std::size_t i = 0; i < ready; ++i) {
+                if (null[i]) {
+                    continue;
+                }
+                record made{.checksum = 0,
+                            .sequence = 0,
+                            .time = 0,
+                            .destination = lane::encode_destination(offset_of(*destinations[done + i]), stamps[i]),
+                            .allocated = lane::nowhere,
+                            .allocated_block = 0,
+                            .freed = found[i].offset,
+                            .freed_block = lane::encode(found[i].block)};
+                lanes_.append(*own, made, {destinations[done + i], found[i].place.word, nullptr});
+            }
+            lanes_.fence(*own);
+            for (std::size_t i = 0; i < ready; ++i) {
+                if (!null[i]) {
+                    lanes_.domain().store(*destinations[done + i], segment::null_pointer(stamps[i]),
+                                          "heap.destination");
+                    freed[i] = clear(found[i]);
+                }
+            }
+            lanes_.complete(*own);
+        }
+        bool all = ready == some;
+        for (std::size_t i = 0; i < ready; ++i) {
+            all = (null[i] || finish_free(found[i], freed[i])) && all;
+        }
+        done += ready;
+        if (!all) {
+            break;
+        }
+    }
+    return done;
+}
+
+template <persist::persistence_domain Domain>
+void atomic_operations_of<Domain>::change_slab(base::granule slab, const slab::size_class& kind, bool create) noexcept {
+    const std::uint64_t offset = base::offset_of(slab).value;
+    const lane::block_word block{lane::block_kind::slab, kind.block_size, 0};
+    const lane::block_place place = lane::place_of(space_, offset, block);
+    segment::slab_header_on_media& header = space_.slab_header(slab);
+    record made{.checksum = 0,
+                .sequence = 0,
+                .time = 0,
+                .destination = lane::nowhere,
+                .allocated = create ? offset : lane::nowhere,
+                .allocated_block = create ? lane::encode(block) : 0,
+                .freed = create ? lane::nowhere : offset,
+                .freed_block = create ? 0 : lane::encode(block)};
+    const turn own(*this);
+    lanes_.prepare(*own, 1);
+    lanes_.announce(*own);
+    lanes_.append(*own, made, {place.word, create ? &header : nullptr, nullptr});
+    lanes_.fence(*own);
+    if (create) {
+        const segment::slab_header_on_media wanted = lane::slab_header_for(block);
+        auto* const words = reinterpret_cast<std::uint64_t*>(&header);
+        for (std::size_t i = 0; i < sizeof wanted / sizeof *words; ++i) {
+            std::uint64_t value = 0;
+            std::memcpy(&value, reinterpret_cast<const std::byte*>(&wanted) + i * sizeof value, sizeof value);
+            lanes_.domain().store(words[i], value, "heap.slab.header");
+        }
+        lanes_.domain().store(*place.word, place.set, "heap.slab.entry");
+    } else {
+        lanes_.domain().store(*place.word,
+                              segment::encode({segment::extent_kind::reserved, {base::pages_per_granule}, 0}),
+                              "heap.slab.entry");
+    }
+    lanes_.complete(*own);
+}
+
+}  // namespace holdfast::heap

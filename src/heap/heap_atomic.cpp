@@ -1,0 +1,123 @@
+// How a heap is opened and closed in durability `atomic`, and recovered after a crash of it.
+#include <chrono>
+#include <new>
+
+#include "heap/heap.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+failure out_of_memory(const std::string& path) {
+    failure what;
+    what.code = failure_code::out_of_memory;
+    what.path = path;
+    return what;
+}
+
+/// Bytes of addresses for so many lanes.
+std::uint64_t lanes_limit(std::uint64_t slots) noexcept { return lane::lanes_file_size(lane::maximum_lanes, slots); }
+
+}  // namespace
+
+base::result<void> engine::rebuild(const std::string& path) {
+    auto rebuilt = blocks_.open(files_->frontier());
+    if (!rebuilt && rebuilt.error().path.empty()) {
+        rebuilt.error().path = path;
+    }
+    return rebuilt;
+}
+
+/// Brings what the lanes know into the metadata: durably where the heap is mapped shared, else in this process alone.
+base::result<void> engine::replay_lanes() {
+    const auto start = std::chrono::steady_clock::now();
+    const segment::superblock_on_media& superblock = files_->superblock();
+    HF_TRY(files_->open_lanes(lanes_limit(superblock.lane_slots)));
+    lane::replay_source source;
+    source.space = files_->view();
+    source.lanes = {files_->lanes(), files_->lanes_size()};
+    source.slots = superblock.lane_slots;
+    source.order = static_cast<lane::record_order>(superblock.record_order);
+    source.heap_key = superblock.heap_key;
+    source.incarnation = superblock.incarnation;
+    source.frontier = superblock.frontier;
+    source.checkpoint_time = superblock.checkpoint_clock;
+    const auto with_path = [this](failure what) {
+        if (what.path.empty()) {
+            what.path = files_->paths().lanes();
+        }
+        return what;
+    };
+    try {
+        auto plan = lane::make_replay(source);
+        if (!plan) {
+            return with_path(std::move(plan).error());
+        }
+        switch (files_->shared() ? files_->domain() : persist::domain_kind::page_cache) {
+            case persist::domain_kind::page_cache: {
+                persist::page_cache_domain domain;
+                lane::apply(*plan, source, domain);
+                break;
+            }
+            case persist::domain_kind::eadr: {
+                persist::eadr_domain domain;
+                lane::apply(*plan, source, domain);
+                break;
+            }
+            default: {
+                persist::dax_domain domain;
+                lane::apply(*plan, source, domain);
+            }
+        }
+        replayed_ = plan->report;
+    } catch (const std::bad_alloc&) {
+        return out_of_memory(files_->paths().lanes());
+    }
+    if (auto rebuilt = extents_.rebuild(files_->frontier()); !rebuilt) {
+        failure what = std::move(rebuilt).error();
+        what.path = files_->paths().directory();
+        return what;
+    }
+    replayed_.time_ns = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    return {};
+}
+
+base::result<void> engine::start_atomic(const engine_options& options) {
+    const segment::superblock_on_media& superblock = files_->superblock();
+    // The number of slots is fixed when the lanes are made: it says where each of them lies.
+    const std::uint64_t slots = superblock.lane_slots != 0 ? superblock.lane_slots : options.lane_slots;
+    if (files_->lanes() == nullptr) {
+        HF_TRY(files_->open_lanes(lanes_limit(slots)));
+    }
+    lane::lane_options lanes;
+    lanes.heap_key = superblock.heap_key;
+    lanes.slots = slots;
+    lanes.order = files_->domain() == persist::domain_kind::page_cache ? lane::record_order::in_flight
+                                                                       : lane::record_order::clock;
+    if (files_->lanes_size() != 0) {
+        HF_TRY_ASSIGN(lanes.checkpoint_time,
+                      lane::read_checkpoint_time({files_->lanes(), files_->lanes_size()}, superblock.heap_key,
+                                                 superblock.checkpoint_clock));
+    }
+    lanes.checkpoint_time = std::max(lanes.checkpoint_time, superblock.checkpoint_clock);
+    HF_TRY(files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order)));
+    lanes.incarnation = superblock.incarnation;
+    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, *files_, blocks_, lanes));
+    return {};
+}
+
+base::result<void> engine::close_atomic() {
+    atomic_->cancel_all();
+    atomic_->checkpoint();
+    const std::uint64_t clock = atomic_->lanes().checkpoint_time();
+    HF_TRY(files_->close_shared(clock));
+    blocks_.close();
+    atomic_.reset();
+    return {};
+}
+
+}  // namespace holdfast::heap

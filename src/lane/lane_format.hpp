@@ -1,0 +1,112 @@
+// The file `lanes` on media (docs/format.md, section "lanes"). Little endian.
+//
+//     [ page 0: time of the last checkpoint | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
+//
+// How many slots a lane has, in which order its records count and which incarnation wrote them stands in the
+// superblock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+
+namespace holdfast::lane {
+
+/// "No destination", "no block".
+inline constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+
+/// What a block word says that a record allocates or frees: bits 0..39 length, bits 40..43 kind, bits 44..63 the type
+/// number.
+enum class block_kind : std::uint8_t {
+    none = 0,
+    small = 1,  ///< a block of a slab; length: its bytes
+    pages = 2,  ///< a block of whole pages; length: pages
+    slab = 3,   ///< a granule of small blocks; length: bytes of one block
+};
+
+inline constexpr unsigned block_length_bits = 40;
+inline constexpr std::uint64_t block_length_mask = (std::uint64_t{1} << block_length_bits) - 1;
+inline constexpr unsigned block_type_shift = block_length_bits + 4;
+
+struct block_word {
+    block_kind kind = block_kind::none;
+    std::uint64_t length = 0;
+    std::uint32_t type = 0;  ///< 20 bits
+    constexpr bool operator==(const block_word&) const = default;
+};
+[[nodiscard]] constexpr std::uint64_t encode(block_word word) noexcept {
+    return (word.length & block_length_mask) | (static_cast<std::uint64_t>(word.kind) << block_length_bits) |
+           (static_cast<std::uint64_t>(word.type) << block_type_shift);
+}
+[[nodiscard]] constexpr block_word decode_block(std::uint64_t word) noexcept {
+    return {static_cast<block_kind>((word >> block_length_bits) & 0xf), word & block_length_mask,
+            static_cast<std::uint32_t>(word >> block_type_shift)};
+}
+
+/// One durable operation. Offsets are bytes from the heap's base.
+struct record_on_media {
+    std::uint64_t checksum;         ///< XXH3-64 of the bytes behind it, seeded by heap, incarnation and lane; never 0
+    std::uint64_t sequence;         ///< number of the record in its lane, from 1 on; it lies in slot sequence % slots
+    std::uint64_t time;             ///< of the heap's clock; grows within a lane
+    std::uint64_t destination;      ///< offset (48 bits) | stamp that the word will bear (16 bits) << 48; or nowhere
+    std::uint64_t allocated;        ///< offset of the block that this operation allocates, or nowhere
+    std::uint64_t allocated_block;  ///< block_word of it
+    std::uint64_t freed;            ///< offset of the block that this operation frees, or nowhere
+    std::uint64_t freed_block;      ///< block_word of it
+};
+static_assert(sizeof(record_on_media) == 64);
+static_assert(offsetof(record_on_media, sequence) == 8);
+static_assert(offsetof(record_on_media, time) == 16);
+static_assert(offsetof(record_on_media, destination) == 24);
+static_assert(offsetof(record_on_media, allocated) == 32);
+static_assert(offsetof(record_on_media, freed) == 48);
+
+[[nodiscard]] constexpr std::uint64_t encode_destination(std::uint64_t offset, std::uint16_t stamp) noexcept {
+    return offset | (std::uint64_t{stamp} << 48U);
+}
+[[nodiscard]] constexpr std::uint64_t destination_offset(std::uint64_t destination) noexcept {
+    return destination & ((std::uint64_t{1} << 48U) - 1);
+}
+[[nodiscard]] constexpr std::uint16_t destination_stamp(std::uint64_t destination) noexcept {
+    return static_cast<std::uint16_t>(destination >> 48U);
+}
+
+/// One of two places for the time of the last checkpoint, written in turn; the larger time whose seal fits is in force.
+struct checkpoint_time_on_media {
+    std::uint64_t time;
+    std::uint64_t seal;  ///< XXH3-64 of the time, seeded by the heap's key
+};
+static_assert(sizeof(checkpoint_time_on_media) == 16);
+inline constexpr std::size_t checkpoint_time_copies = 2;
+
+/// The first line of a lane.
+struct lane_header_on_media {
+    std::uint64_t completed;  ///< order `in_flight`: records up to this sequence are complete
+    std::uint64_t reserved[7];
+};
+static_assert(sizeof(lane_header_on_media) == 64);
+
+inline constexpr std::uint64_t lane_header_size = base::page_size;
+inline constexpr std::uint64_t lanes_at = base::page_size;  ///< of lane 0 in the file
+inline constexpr std::uint64_t minimum_slots = 64;
+inline constexpr std::uint64_t maximum_slots = 65536;
+inline constexpr std::uint64_t default_slots = 8192;
+inline constexpr std::uint64_t maximum_lanes = 1024;
+/// Slots that are used where only the call in flight counts: few, so that they stay in the cache.
+inline constexpr std::uint64_t in_flight_slots = 64;
+
+[[nodiscard]] constexpr std::uint64_t lane_size(std::uint64_t slots) noexcept {
+    return lane_header_size + slots * sizeof(record_on_media);
+}
+[[nodiscard]] constexpr std::uint64_t lanes_file_size(std::uint64_t lanes, std::uint64_t slots) noexcept {
+    return lanes_at + lanes * lane_size(slots);
+}
+
+/// Which records count after a crash.
+enum class record_order : std::uint32_t {
+    clock = 1,      ///< those newer than the last checkpoint, in the order of their times
+    in_flight = 2,  ///< those beyond their lane's `completed`: stores of the others are not lost (page cache)
+};
+
+}  // namespace holdfast::lane

@@ -1,0 +1,107 @@
+#include <new>
+
+#include "lane/lane_set.hpp"
+
+namespace holdfast::lane {
+
+lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const lane_options& options)
+    : space_(space),
+      area_(area),
+      options_(options),
+      ring_slots_(options.order == record_order::in_flight ? std::min(options.slots, in_flight_slots) : options.slots),
+      clock_(options.clock) {
+    clock_.start(options.checkpoint_time + 1);
+    time_.store(options.checkpoint_time, std::memory_order_relaxed);
+}
+
+base::result<void> lane_pool::open() {
+    HF_TRY(area_.grow_lanes(lanes_file_size(1, options_.slots)));
+    const base::scoped_lock lock(lanes_mutex_);
+    if (make_lane() == nullptr) {
+        base::failure what;
+        what.code = base::failure_code::out_of_memory;
+        return what;
+    }
+    return {};
+}
+
+/// The next lane; its place on media exists.
+lane* lane_pool::make_lane() noexcept {
+    const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
+    if (index == maximum_lanes) {
+        return nullptr;
+    }
+    std::unique_ptr<lane> made;
+    try {
+        made = std::make_unique<lane>();
+        made->owned_twins = std::make_unique<slot_twin[]>(ring_slots_);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+    std::byte* const begin = area_.lanes() + lanes_at + index * lane_size(options_.slots);
+    made->index = index;
+    made->header = reinterpret_cast<lane_header_on_media*>(begin);
+    made->slots = reinterpret_cast<record_on_media*>(begin + lane_header_size);
+    made->twins = made->owned_twins.get();
+    made->slot_mask = ring_slots_ - 1;
+    made->seed = seed_of(options_.heap_key, options_.incarnation, index);
+    // Times of this opening are above all that were recorded. Where only the call in flight counts, sequences go on
+    // where the lane's last user stopped, so that `completed` is never ahead of them.
+    made->last_time = options_.checkpoint_time + 1;
+    made->first_sequence = options_.order == record_order::in_flight ? made->header->completed : 0;
+    made->sequence.store(made->first_sequence, std::memory_order_relaxed);
+    made->completed.store(made->first_sequence, std::memory_order_relaxed);
+    made->voided.store(made->first_sequence, std::memory_order_relaxed);
+    lanes_[index] = std::move(made);
+    lane_count_.store(index + 1, std::memory_order_release);
+    return lanes_[index].get();
+}
+
+lane* lane_pool::acquire() noexcept {
+    const base::scoped_lock lock(lanes_mutex_);
+    if (first_free_ != nullptr) {
+        lane* const found = first_free_;
+        first_free_ = found->next_free;
+        return found;
+    }
+    const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
+    try {
+        if (index == maximum_lanes || !area_.grow_lanes(lanes_file_size(index + 1, options_.slots))) {
+            return nullptr;
+        }
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+    return make_lane();
+}
+
+void lane_pool::put_back(lane& given) noexcept {
+    const base::scoped_lock lock(lanes_mutex_);
+    given.next_free = first_free_;
+    first_free_ = &given;
+}
+
+lane_statistics lane_pool::statistics() const noexcept {
+    const auto read = [](const std::uint64_t& counter) {
+        return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(counter)).load(std::memory_order_relaxed);
+    };
+    lane_statistics sum;
+    sum.lanes = lane_count_.load(std::memory_order_acquire);
+    for (std::uint64_t i = 0; i < sum.lanes; ++i) {
+        sum.records += lanes_[i]->sequence.load(std::memory_order_relaxed) - lanes_[i]->first_sequence;
+        sum.fences += lanes_[i]->fences.load(std::memory_order_relaxed);
+        sum.flushed_lines += lanes_[i]->flushed_lines.load(std::memory_order_relaxed);
+    }
+    sum.fences += read(checkpointed_.fences);
+    sum.flushed_lines += read(checkpointed_.flushed_lines);
+    sum.reflushes = read(checkpointed_.reflushes);
+    sum.checkpoints = read(checkpointed_.checkpoints);
+    sum.checkpoint_ns = read(checkpointed_.checkpoint_ns);
+    sum.longest_checkpoint_ns = read(checkpointed_.longest_checkpoint_ns);
+    sum.waits = read(checkpointed_.waits);
+    sum.media_bytes =
+        (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(checkpoint_time_on_media);
+    return sum;
+}
+
+}  // namespace holdfast::lane

@@ -1,0 +1,276 @@
+// The face of the layer lane: durable records, one fence each, and the checkpoints that make them void.
+//
+//     prepare(lane, n)                room for n records; a checkpoint where the ring is half full
+//     announce(lane)
+//     append(lane, record, lines)     n times: the record, around the cache
+//     fence(lane)                     the operations are durable
+//     ... plain stores ...
+//     complete(lane)
+//
+// The blocks are chosen before announce(); no lock is taken between announce() and complete(). The protocol, its
+// invariants and the argument for each: docs/atomic-protocol.md.
+//
+// Where only a process can crash (record_order::in_flight) the same steps run without flush and fence; what counts are
+// the records beyond `completed` in the lane's header, so there are no checkpoints and a few slots suffice.
+//
+// Thread safety: a lane is its owner's; everything else may be called by all threads.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "lane/announcement_barrier.hpp"
+#include "lane/clock.hpp"
+#include "lane/effects.hpp"
+#include "lane/lane.hpp"
+#include "lane/line_set.hpp"
+#include "lane/record.hpp"
+#include "persist/domain.hpp"
+#include "persist/mutant.hpp"
+#include "segment/pointer_format.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::lane {
+
+struct lane_options {
+    std::uint64_t heap_key = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t slots = default_slots;
+    record_order order = record_order::clock;
+    std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
+    record_clock::source clock =
+        has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
+};
+
+/// The lanes of one open heap, without what depends on the domain.
+class lane_pool {
+public:
+    lane_pool(segment::space_view space, segment::lane_area& area, const lane_options& options);
+    lane_pool(const lane_pool&) = delete;
+    lane_pool& operator=(const lane_pool&) = delete;
+    virtual ~lane_pool() = default;
+
+    /// Lane 0 exists from here on. Fails as lane_area::grow_lanes() does.
+    base::result<void> open();
+
+    /// A lane for this thread alone; null where there are no more, or no memory: then shared() serves.
+    [[nodiscard]] lane* acquire() noexcept;
+    /// Gives a lane back. Where its thread ended within a call, the call is finished first (if its record was
+    /// appended) or undone.
+    virtual void release(lane& given) noexcept = 0;
+
+    /// The lane of all who have none, and its lock.
+    [[nodiscard]] lane& shared() noexcept { return *lanes_[0]; }
+    [[nodiscard]] base::mutex& shared_mutex() noexcept { return shared_mutex_; }
+
+    /// Makes void whatever is complete. False where a call in flight, or nothing to do, kept it from getting on.
+    virtual bool checkpoint() noexcept = 0;
+
+    [[nodiscard]] lane_statistics statistics() const noexcept;
+    [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
+    [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }
+    /// Records that one prepare() may ask for.
+    [[nodiscard]] std::uint64_t largest_batch() const noexcept { return ring_slots_ / 2; }
+
+protected:
+    [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
+    void put_back(lane& given) noexcept;
+    [[nodiscard]] checkpoint_time_on_media* times() const noexcept {
+        return reinterpret_cast<checkpoint_time_on_media*>(area_.lanes());
+    }
+
+    segment::space_view space_;
+    segment::lane_area& area_;
+    lane_options options_;
+    std::uint64_t ring_slots_;  ///< slots in use of each lane
+    record_clock clock_;
+    announcement_barrier barrier_;
+    std::atomic<std::uint64_t> time_{0};  ///< of the last checkpoint
+
+    base::mutex lanes_mutex_;
+    std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
+    std::atomic<std::uint64_t> lane_count_{0};
+    lane* first_free_ HF_GUARDED_BY(lanes_mutex_) = nullptr;
+    base::mutex shared_mutex_;
+
+    base::mutex checkpoint_mutex_;
+    line_set lines_ HF_GUARDED_BY(checkpoint_mutex_);
+    std::array<std::uint64_t, maximum_lanes> reached_ HF_GUARDED_BY(checkpoint_mutex_){};
+    std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
+    std::uint64_t records_seen_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
+    lane_statistics checkpointed_;  ///< written under checkpoint_mutex_, by relaxed atomic stores
+};
+
+template <persist::persistence_domain Domain>
+class lane_set final : public lane_pool {
+public:
+    lane_set(Domain domain, segment::space_view space, segment::lane_area& area, const lane_options& options)
+        : lane_pool(space, area, options), domain_(std::move(domain)) {}
+
+    [[nodiscard]] Domain& domain() noexcept { return domain_; }
+
+    /// Room for `count` records, at most largest_batch().
+    void prepare(lane& own, std::uint64_t count) noexcept {
+        if (own.sequence.load(std::memory_order_relaxed) + count > own.free_until) [[unlikely]] {
+            make_room(own, count);
+        }
+    }
+
+    // LANE-5. The last time is a lower bound of the next one, at no price.
+    void announce(lane& own) noexcept { barrier_.announce(own.announced, own.last_time); }
+
+    /// The checksum, the sequence and the time of `record` are filled in here.
+    void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
+        const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
+        if (options_.order == record_order::clock) {
+            own.last_time = std::max(clock_.now(), own.last_time + 1);
+        }
+        record.sequence = sequence;
+        record.time = own.last_time;
+        record.checksum = checksum_of(record, own.seed);
+        own.twins[sequence & own.slot_mask] = {own.last_time, lines};
+        domain_.copy_line(&own.slots[sequence & own.slot_mask], &record, "lane.record.write");
+        // A thread that dies before this store has appended nothing; see release().
+        own.sequence.store(sequence, std::memory_order_release);
+    }
+
+    void fence(lane& own) noexcept {
+        domain_.fence("lane.record.fence");
+        count(own.fences);
+    }
+
+    // LANE-6.
+    void complete(lane& own) noexcept {
+        const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed);
+        if (options_.order == record_order::in_flight) {
+            domain_.store(own.header->completed, sequence, "lane.completed");
+        }
+        own.completed.store(sequence, std::memory_order_release);
+        own.announced.store(0, std::memory_order_release);
+    }
+
+    /// Makes a range durable outside of any record, before one that depends on it.
+    void persist_line(lane& own, const void* address, persist::site flush_site, persist::site fence_site) noexcept {
+        domain_.flush(address, sizeof(std::uint64_t), flush_site);
+        domain_.fence(fence_site);
+        count(own.fences);
+        count(own.flushed_lines);
+    }
+
+    bool checkpoint() noexcept override {
+        const base::scoped_lock lock(checkpoint_mutex_);
+        return checkpoint_locked();
+    }
+
+    void release(lane& given) noexcept override {
+        if (given.announced.load(std::memory_order_relaxed) != 0) {
+            finish_for(given);
+        }
+        put_back(given);
+    }
+
+    /// Carries out what a record says, for a thread that cannot. The stamp tells whether it had been there.
+    void carry_out(const record_on_media& record) noexcept {
+        if (record.destination != nowhere) {
+            const std::uint64_t offset = destination_offset(record.destination);
+            const std::uint16_t stamp = destination_stamp(record.destination);
+            auto& word = *reinterpret_cast<std::uint64_t*>(space_.address({offset}));
+            const std::uint64_t found = std::atomic_ref<std::uint64_t>(word).load(std::memory_order_acquire);
+            if (segment::stamp_of(found) != stamp) {
+                domain_.store(word,
+                              record.allocated == nowhere ? segment::null_pointer(stamp)
+                                                          : segment::encode_pointer(offset, record.allocated, stamp),
+                              "lane.finish.destination");
+            }
+        }
+        change(record.allocated, record.allocated_block, true);
+        change(record.freed, record.freed_block, false);
+    }
+
+private:
+    static void count(std::atomic<std::uint64_t>& counter) noexcept {
+        counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+
+    void change(std::uint64_t offset, std::uint64_t encoded, bool allocate) noexcept {
+        if (offset == nowhere) {
+            return;
+        }
+        const block_place place = place_of(space_, offset, decode_block(encoded));
+        domain_.fetch_and(*place.word, ~place.mask, "lane.finish.clear");
+        if (allocate) {
+            domain_.fetch_or(*place.word, place.set, "lane.finish.set");
+        }
+    }
+
+    /// The thread of this lane ended within a call.
+    void finish_for(lane& given) noexcept {
+        const std::uint64_t sequence = given.sequence.load(std::memory_order_relaxed);
+        // A record that was begun and not appended must not become whole on media by chance.
+        const record_on_media nothing{};
+        domain_.copy_line(&given.slots[(sequence + 1) & given.slot_mask], &nothing, "lane.finish.wipe");
+        fence(given);
+        for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
+            carry_out(given.slots[i & given.slot_mask]);
+        }
+        complete(given);
+    }
+
+    void make_room(lane& own, std::uint64_t wanted) noexcept {
+        const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
+        if (options_.order == record_order::in_flight) {
+            own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
+            return;
+        }
+        const std::uint64_t half = ring_slots_ / 2;
+        for (unsigned tries = 0;; ++tries) {
+            std::uint64_t voided = own.voided.load(std::memory_order_acquire);
+            if (end <= voided + half) {
+                own.free_until = voided + half;
+                return;
+            }
+            if (tries == 0 || end > voided + ring_slots_ - 1) {
+                try_checkpoint(end > voided + ring_slots_ - 1);
+                voided = own.voided.load(std::memory_order_acquire);
+            }
+            // One slot is always left, so that release() can wipe the one behind the last record.
+            if (end <= voided + half) {
+                own.free_until = voided + half;
+                return;
+            }
+            if (end <= voided + ring_slots_ - 1) {
+                // A call in flight, or another checkpoint, is in the way: go on in the other half, and try again soon.
+                own.free_until = std::min(voided + ring_slots_ - 1, end + ring_slots_ / 64);
+                return;
+            }
+            wait(tries);
+        }
+    }
+
+    void wait(unsigned tries) noexcept;
+
+    void try_checkpoint(bool must) noexcept {
+        if (must) {
+            checkpoint();
+        } else if (checkpoint_mutex_.try_lock()) {
+            checkpoint_locked();
+            checkpoint_mutex_.unlock();
+        }
+    }
+
+    bool checkpoint_locked() noexcept HF_REQUIRES(checkpoint_mutex_);
+    void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
+
+    Domain domain_;
+};
+
+}  // namespace holdfast::lane
+
+#include "lane/lane_set_checkpoint.hpp"

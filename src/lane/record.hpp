@@ -1,0 +1,29 @@
+// Sealing and judging records and checkpoint times.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lane/lane_format.hpp"
+
+namespace holdfast::lane {
+
+/// What makes a checksum fit one heap, one incarnation (opening for writing) and one lane: what is left of others, in a
+/// slot or in a copy of the file, is void by itself.
+[[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
+
+/// The checksum that the other fields ask for.
+[[nodiscard]] std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept;
+
+// LANE-1: a record counts only if its checksum fits and it lies in the slot of its sequence.
+[[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed, std::uint64_t slot,
+                                   std::uint64_t slots) noexcept {
+    return record.checksum != 0 && record.sequence != 0 && (record.sequence & (slots - 1)) == slot &&
+           record.checksum == checksum_of(record, seed);
+}
+
+[[nodiscard]] checkpoint_time_on_media sealed_time(std::uint64_t time, std::uint64_t heap_key) noexcept;
+// LANE-2: a checkpoint time counts only if its seal fits.
+[[nodiscard]] bool is_sealed(const checkpoint_time_on_media& time, std::uint64_t heap_key) noexcept;
+
+}  // namespace holdfast::lane

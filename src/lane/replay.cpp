@@ -1,0 +1,300 @@
+#include "lane/replay.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "lane/record.hpp"
+#include "persist/mutant.hpp"
+#include "segment/pointer_format.hpp"
+
+namespace holdfast::lane {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+failure corrupt(std::string field, std::string found, std::string expected) {
+    failure what;
+    what.code = failure_code::corrupt;
+    what.field = std::move(field);
+    what.found = std::move(found);
+    what.expected = std::move(expected);
+    return what;
+}
+
+/// A set of numbers that are not 0, made for so many at once.
+class number_set {
+public:
+    explicit number_set(std::size_t most) : places_(std::bit_ceil(2 * most + 2)) {}
+    /// Whether it was not there.
+    [[nodiscard]] bool insert(std::uint64_t number) noexcept {
+        constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
+        const std::size_t mask = places_.size() - 1;
+        for (std::size_t i = (number * golden_ratio >> 20U) & mask;; i = (i + 1) & mask) {
+            if (places_[i] == 0) {
+                places_[i] = number;
+                return true;
+            }
+            if (places_[i] == number) {
+                return false;
+            }
+        }
+    }
+
+private:
+    std::vector<std::uint64_t> places_;
+};
+
+/// The union of ranges of offsets.
+class range_union {
+public:
+    void add(std::uint64_t begin, std::uint64_t end) {
+        auto next = ranges_.upper_bound(begin);
+        if (next != ranges_.begin()) {
+            const auto before = std::prev(next);
+            if (before->second >= begin) {
+                begin = before->first;
+                end = std::max(end, before->second);
+                ranges_.erase(before);
+            }
+        }
+        while (next != ranges_.end() && next->first <= end) {
+            end = std::max(end, next->second);
+            next = ranges_.erase(next);
+        }
+        ranges_.emplace(begin, end);
+    }
+    [[nodiscard]] bool contains(std::uint64_t offset) const {
+        const auto next = ranges_.upper_bound(offset);
+        return next != ranges_.begin() && std::prev(next)->second > offset;
+    }
+
+private:
+    std::map<std::uint64_t, std::uint64_t> ranges_;  ///< begin -> end
+};
+
+const record_on_media* slots_of(const replay_source& source, std::uint64_t index) noexcept {
+    return reinterpret_cast<const record_on_media*>(source.lanes.data() + lanes_at + index * lane_size(source.slots) +
+                                                    lane_header_size);
+}
+
+base::result<void> validate(const record_on_media& record, std::uint64_t lane, std::uint64_t slot,
+                            std::uint64_t frontier) {
+    const auto wrong = [&](const char* field, std::uint64_t offset, std::uint64_t block) {
+        return corrupt(fmt::format("lane {}, record in slot {}, {}", lane, slot, field),
+                       fmt::format("offset {:#x}, block {:#x}", offset, block),
+                       fmt::format("a block or destination below {:#x}", frontier));
+    };
+    // LANE-8.
+    if (record.destination != nowhere && !is_possible_destination(destination_offset(record.destination), frontier)) {
+        return wrong("destination", destination_offset(record.destination), 0);
+    }
+    // LANE-7.
+    if (record.allocated != nowhere &&
+        !is_possible_block(record.allocated, decode_block(record.allocated_block), frontier)) {
+        return wrong("allocated", record.allocated, record.allocated_block);
+    }
+    if (record.freed != nowhere && !is_possible_block(record.freed, decode_block(record.freed_block), frontier)) {
+        return wrong("freed", record.freed, record.freed_block);
+    }
+    return {};
+}
+
+struct pending_record {
+    std::uint64_t time;
+    const record_on_media* record;
+};
+
+/// All records that count, of all lanes.
+base::result<std::vector<pending_record>> gather(const replay_source& source, std::uint64_t checkpoint_time,
+                                                 replay_report& report) {
+    std::vector<pending_record> pending;
+    const bool by_clock = source.order == record_order::clock;
+    const std::uint64_t used = by_clock ? source.slots : std::min(source.slots, in_flight_slots);
+    for (std::uint64_t lane = 0; lane < report.lanes; ++lane) {
+        const record_on_media* const slots = slots_of(source, lane);
+        const auto* const header = reinterpret_cast<const lane_header_on_media*>(source.lanes.data() + lanes_at +
+                                                                                 lane * lane_size(source.slots));
+        const std::uint64_t seed = seed_of(source.heap_key, source.incarnation, lane);
+        std::uint64_t newest = 0;
+        for (std::uint64_t slot = 0; slot < used; ++slot) {
+            const record_on_media& record = slots[slot];
+            const bool counts = by_clock ? record.time > checkpoint_time : record.sequence > header->completed;
+            if (!counts) {
+                continue;
+            }
+            if (!HF_MUTANT("replay.checksum") && !is_whole(record, seed, slot, used)) {
+                continue;
+            }
+            HF_TRY(validate(record, lane, slot, source.frontier));
+            newest = std::max(newest, record.sequence);
+            pending.push_back({record.time, &record});
+        }
+        // The slot behind the newest record holds an older one, nothing, or what a crash left of the next.
+        const std::uint64_t behind = (newest + 1) & (used - 1);
+        const record_on_media& next = slots[behind];
+        if (newest != 0 && next.sequence == newest + 1 && !is_whole(next, seed, behind, used)) {
+            ++report.rolled_back;
+        }
+    }
+    return pending;
+}
+
+/// Decides, from the newest record to the oldest.
+class decider {
+public:
+    decider(const replay_source& source, std::size_t records)
+        : source_(source), blocks_(4 * records), destinations_(records) {}
+
+    void consider(const record_on_media& record) {
+        const bool target_freed_later = record.allocated != nowhere && freed_.contains(record.allocated);
+        if (record.freed != nowhere) {
+            const std::uint64_t bytes = bytes_of(decode_block(record.freed_block));
+            if (decode_block(record.freed_block).kind != block_kind::slab) {  // all its blocks were freed before
+                freed_.add(record.freed, record.freed + bytes);
+            }
+        }
+        decide_block(record.allocated, record.allocated_block, true);
+        decide_block(record.freed, record.freed_block, false);
+        if (record.destination != nowhere) {
+            decide_destination(record, target_freed_later);
+        }
+    }
+
+    [[nodiscard]] std::vector<word_write> take() && { return std::move(writes_); }
+
+private:
+    // LANE-10.
+    void decide_block(std::uint64_t offset, std::uint64_t encoded, bool allocate) {
+        if (offset == nowhere) {
+            return;
+        }
+        const block_word block = decode_block(encoded);
+        const block_place place = place_of(source_.space, offset, block);
+        const std::uint64_t bit =
+            place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
+        // Words lie at multiples of 8 and keys of bits between them: (address of the word) * 8 + bit.
+        if (!blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
+            return;
+        }
+        if (block.kind == block_kind::slab && allocate) {
+            const segment::slab_header_on_media wanted = slab_header_for(block);
+            std::uint64_t words[sizeof wanted / sizeof(std::uint64_t)];
+            std::memcpy(words, &wanted, sizeof wanted);
+            auto* const header = reinterpret_cast<std::uint64_t*>(
+                &source_.space.slab_header(base::granule_of(base::heap_offset{offset})));
+            for (std::size_t i = 0; i < std::size(words); ++i) {
+                write(header + i, ~std::uint64_t{0}, words[i]);
+            }
+        }
+        write(place.word, place.mask, allocate ? place.set : 0);
+    }
+
+    // LANE-11 to LANE-13.
+    void decide_destination(const record_on_media& record, bool target_freed_later) {
+        const std::uint64_t offset = destination_offset(record.destination);
+        if (!HF_MUTANT("replay.last_of_destination") && !destinations_.insert(offset + 1)) {
+            return;
+        }
+        if (!HF_MUTANT("replay.freed_holder") && freed_.contains(offset)) {
+            return;
+        }
+        const std::uint16_t stamp = destination_stamp(record.destination);
+        auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
+        if (!HF_MUTANT("replay.stamp") && segment::stamp_of(*word) == stamp) {
+            return;
+        }
+        const bool null = record.allocated == nowhere || (!HF_MUTANT("replay.freed_target") && target_freed_later);
+        write(word, ~std::uint64_t{0},
+              null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp));
+    }
+
+    /// Several bits of one word may be decided one after the other.
+    void write(std::uint64_t* word, std::uint64_t mask, std::uint64_t bits) {
+        if (mask != ~std::uint64_t{0}) {
+            const auto [place, added] = bit_words_.try_emplace(word, writes_.size());
+            if (!added) {
+                std::uint64_t& value = writes_[place->second].value;
+                value = (value & ~mask) | bits;
+                return;
+            }
+            bits |= *word & ~mask;
+        }
+        writes_.push_back({word, bits});
+    }
+
+    const replay_source& source_;
+    number_set blocks_;
+    number_set destinations_;
+    range_union freed_;
+    std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the write of a bitmap word
+    std::vector<word_write> writes_;
+};
+
+}  // namespace
+
+checkpoint_time_on_media seal_checkpoint_time(std::uint64_t time, std::uint64_t heap_key) noexcept {
+    return sealed_time(time, heap_key);
+}
+
+std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept {
+    checkpoint_time_on_media copies[checkpoint_time_copies];
+    std::memcpy(copies, lanes.data(), sizeof copies);
+    std::size_t found = checkpoint_time_copies;
+    for (std::size_t i = 0; i < checkpoint_time_copies; ++i) {
+        // LANE-2.
+        if (is_sealed(copies[i], heap_key) &&
+            (found == checkpoint_time_copies || copies[i].time > copies[found].time)) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes, std::uint64_t heap_key,
+                                                 std::uint64_t fallback) {
+    if (lanes.size() < lanes_at) {
+        return corrupt("size of the lanes", fmt::format("{}", lanes.size()), fmt::format("at least {}", lanes_at));
+    }
+    checkpoint_time_on_media copies[checkpoint_time_copies];
+    std::memcpy(copies, lanes.data(), sizeof copies);
+    const std::size_t in_force = copy_in_force(lanes, heap_key);
+    if (in_force != checkpoint_time_copies) {
+        return copies[in_force].time;
+    }
+    // The first checkpoint of a new file writes copy 0; a crash in it leaves the other one blank.
+    if (copies[1].time == 0 && copies[1].seal == 0) {
+        return fallback;
+    }
+    return corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
+}
+
+base::result<replay_plan> make_replay(const replay_source& source) {
+    replay_plan plan;
+    HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key, source.checkpoint_time));
+    plan.newest_time = plan.checkpoint_time;
+    plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
+    HF_TRY_ASSIGN(std::vector<pending_record> pending, gather(source, plan.checkpoint_time, plan.report));
+    plan.report.pending = pending.size();
+    if (!HF_MUTANT("replay.sort")) {
+        std::sort(pending.begin(), pending.end(), [](const pending_record& a, const pending_record& b) {
+            return a.time != b.time ? a.time > b.time : a.record->sequence > b.record->sequence;
+        });
+    }
+    decider decide(source, pending.size());
+    for (const pending_record& each : pending) {
+        plan.newest_time = std::max(plan.newest_time, each.time);
+        decide.consider(*each.record);
+    }
+    plan.writes = std::move(decide).take();
+    std::erase_if(plan.writes, [](const word_write& write) { return *write.word == write.value; });
+    plan.report.replayed = plan.writes.size();
+    return plan;
+}
+
+}  // namespace holdfast::lane

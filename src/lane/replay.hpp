@@ -1,0 +1,102 @@
+// From the lanes of a crashed heap to metadata and destinations that say what the completed calls did.
+//
+// Two steps, so that the first knows no domain and the second no protocol: make_replay() reads the lanes and decides,
+// for every word of the heap that a pending record speaks of, what it must hold; apply() stores that, flushes, and
+// makes the time of the newest record the time of the last checkpoint. Both may be cut off anywhere and run again.
+//
+// The rules (docs/atomic-protocol.md, section "Replay"), records from the newest to the oldest:
+//   LANE-10: the last record of a block decides whether it is allocated.
+//   LANE-11: only the last record of a destination may rewrite it, and only where its stamp is not there yet.
+//   LANE-12: a destination in memory that this or a later record frees is left alone.
+//   LANE-13: a destination whose block was freed later becomes null.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "lane/effects.hpp"
+#include "lane/lane_format.hpp"
+#include "persist/domain.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::lane {
+
+/// Where the lanes are and what they mean.
+struct replay_source {
+    segment::space_view space;
+    std::span<std::byte> lanes;  ///< the file as mapped
+    std::uint64_t slots = default_slots;
+    record_order order = record_order::clock;
+    std::uint64_t heap_key = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t frontier = 0;         ///< bytes of user space
+    std::uint64_t checkpoint_time = 0;  ///< where the file knows none
+};
+
+/// What a recovery found and did.
+struct replay_report {
+    std::uint64_t lanes = 0;
+    std::uint64_t pending = 0;      ///< whole records newer than the last checkpoint
+    std::uint64_t replayed = 0;     ///< words of media that had to be rewritten
+    std::uint64_t rolled_back = 0;  ///< records that a crash cut off: their calls had not returned
+    std::uint64_t time_ns = 0;
+};
+
+struct word_write {
+    std::uint64_t* word = nullptr;
+    std::uint64_t value = 0;
+};
+
+struct replay_plan {
+    std::vector<word_write> writes;     ///< that differ from what is there
+    std::uint64_t checkpoint_time = 0;  ///< in force now
+    std::uint64_t newest_time = 0;      ///< of all pending records; the time of the checkpoint that ends the recovery
+    replay_report report;
+};
+
+/// The time of the last checkpoint; `fallback` where the file is new. Fails with corrupt.
+[[nodiscard]] base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes, std::uint64_t heap_key,
+                                                               std::uint64_t fallback);
+
+/// Writes nothing. Fails with corrupt where a whole record says what cannot be. May throw std::bad_alloc.
+[[nodiscard]] base::result<replay_plan> make_replay(const replay_source& source);
+
+/// Durable when it returns. Nobody else uses the heap.
+template <persist::persistence_domain Domain>
+void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept;
+
+/// Makes `time` the time of the last checkpoint, durably, in the copy that is not in force.
+template <persist::persistence_domain Domain>
+void write_checkpoint_time(std::span<std::byte> lanes, std::uint64_t heap_key, std::uint64_t time,
+                           Domain& domain) noexcept;
+
+/// The index of the copy that is in force; checkpoint_time_copies where none is.
+[[nodiscard]] std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept;
+/// A sealed time, as bytes for a copy.
+[[nodiscard]] checkpoint_time_on_media seal_checkpoint_time(std::uint64_t time, std::uint64_t heap_key) noexcept;
+
+template <persist::persistence_domain Domain>
+void write_checkpoint_time(std::span<std::byte> lanes, std::uint64_t heap_key, std::uint64_t time,
+                           Domain& domain) noexcept {
+    auto* const copies = reinterpret_cast<checkpoint_time_on_media*>(lanes.data());
+    const checkpoint_time_on_media sealed = seal_checkpoint_time(time, heap_key);
+    domain.copy_nontemporal(&copies[copy_in_force(lanes, heap_key) == 0 ? 1 : 0], &sealed, sizeof sealed,
+                            "replay.time.write");
+    domain.fence("replay.time.fence");
+}
+
+template <persist::persistence_domain Domain>
+void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept {
+    for (const word_write& write : plan.writes) {
+        domain.store(*write.word, write.value, "replay.store");
+        domain.flush(write.word, sizeof *write.word, "replay.flush");
+    }
+    domain.fence("replay.fence");
+    if (plan.newest_time > plan.checkpoint_time) {
+        write_checkpoint_time(source.lanes, source.heap_key, plan.newest_time, domain);
+    }
+}
+
+}  // namespace holdfast::lane
