@@ -72,8 +72,10 @@ public:
 };
 
 /// For the domain of an open heap. `options` is complete; the heap's lanes are replayed.
-base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
-    persist::domain_kind domain, segment::space_view space, segment::space_growth& growth, segment::lane_area& area,
-    slab::block_allocator& blocks, const lane::lane_options& options);
+base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(persist::domain_kind domain,
+                                                                        segment::space_view space,
+                                                                        segment::lane_area& area,
+                                                                        slab::block_allocator& blocks,
+                                                                        const lane::lane_options& options);
 
 }  // namespace holdfast::heap

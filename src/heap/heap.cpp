@@ -205,6 +205,9 @@ base::result<engine_statistics> engine::statistics() {
 
 std::vector<std::string> engine::check(bool pages) {
     std::vector<std::string> problems;
+    if (atomic_ != nullptr) {
+        atomic_->checkpoint();  // the bitmaps on media follow
+    }
     if (auto admitted = files_->admit_all(); !admitted) {
         problems.push_back("SEG-3: " + admitted.error().message());
         return problems;  // what the bitmaps say is not worth checking

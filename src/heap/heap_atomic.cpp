@@ -106,7 +106,7 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     lanes.checkpoint_time = std::max(lanes.checkpoint_time, superblock.checkpoint_clock);
     HF_TRY(files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order)));
     lanes.incarnation = superblock.incarnation;
-    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, *files_, blocks_, lanes));
+    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
     return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "base/checked.hpp"
 #include "lane/lane_set.hpp"
 
 namespace holdfast::lane {
@@ -45,17 +46,23 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
         const lane& each = *lanes_[i];
         const std::uint64_t completed = each.completed.load(std::memory_order_acquire);
         std::uint64_t next = each.voided.load(std::memory_order_relaxed);
+        touched_lines before{};  // neighbouring records often touch the same lines
         records += completed;
         for (; next < completed; ++next) {
             const slot_twin& twin = each.twins[(next + 1) & each.slot_mask];
             if (twin.time > time) {
                 break;
             }
-            for (const void* line : twin.lines) {
-                if (line != nullptr && lines_.insert(line)) {
+            for (std::size_t k = 0; k < twin.lines.size(); ++k) {
+                const void* const line = twin.lines[k];
+                if (line != nullptr && line != before[k] && lines_.insert(line)) {
+                    if (does_follow_marks(line)) {
+                        follow_marks(line);
+                    }
                     flush_line(line);
                 }
             }
+            before = twin.lines;
         }
         passed += next - each.voided.load(std::memory_order_relaxed);
         reached_[i] = next;
@@ -84,6 +91,20 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
     std::atomic_ref<std::uint64_t> longest(checkpointed_.longest_checkpoint_ns);
     longest.store(std::max(longest.load(std::memory_order_relaxed), elapsed), std::memory_order_relaxed);
     return true;
+}
+
+/// Only checkpoints write these words, one at a time.
+template <persist::persistence_domain Domain>
+void lane_set<Domain>::follow_marks(const void* address) noexcept {
+    auto* const line = reinterpret_cast<std::uint64_t*>(
+        base::align_down(reinterpret_cast<std::uintptr_t>(address), base::cache_line_size));
+    std::array<std::uint64_t, base::cache_line_size / sizeof(std::uint64_t)> bits{};
+    options_.marks->bits_of_line(line, bits);
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+        if (std::atomic_ref<std::uint64_t>(line[i]).load(std::memory_order_relaxed) != bits[i]) {
+            domain_.store(line[i], bits[i], "lane.checkpoint.bits");
+        }
+    }
 }
 
 template <persist::persistence_domain Domain>

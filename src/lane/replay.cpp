@@ -151,18 +151,27 @@ public:
     decider(const replay_source& source, std::size_t records)
         : source_(source), blocks_(4 * records), destinations_(records) {}
 
-    void consider(const record_on_media& record) {
-        const bool target_freed_later = record.allocated != nowhere && freed_.contains(record.allocated);
-        if (record.freed != nowhere) {
-            const std::uint64_t bytes = bytes_of(decode_block(record.freed_block));
-            if (decode_block(record.freed_block).kind != block_kind::slab) {  // all its blocks were freed before
-                freed_.add(record.freed, record.freed + bytes);
+    /// Records of one time: those of one call, which count as one.
+    void consider(std::span<const pending_record> call) {
+        target_freed_later_.clear();
+        for (const pending_record& each : call) {
+            target_freed_later_.push_back(each.record->allocated != nowhere &&
+                                          freed_.contains(each.record->allocated));
+        }
+        for (const pending_record& each : call) {
+            const block_word freed = decode_block(each.record->freed_block);
+            // Of a slab that was released all blocks were freed before.
+            if (each.record->freed != nowhere && freed.kind != block_kind::slab) {
+                freed_.add(each.record->freed, each.record->freed + bytes_of(freed));
             }
         }
-        decide_block(record.allocated, record.allocated_block, true);
-        decide_block(record.freed, record.freed_block, false);
-        if (record.destination != nowhere) {
-            decide_destination(record, target_freed_later);
+        for (std::size_t i = 0; i < call.size(); ++i) {
+            const record_on_media& record = *call[i].record;
+            decide_block(record.allocated, record.allocated_block, true);
+            decide_block(record.freed, record.freed_block, false);
+            if (record.destination != nowhere) {
+                decide_destination(record, target_freed_later_[i]);
+            }
         }
     }
 
@@ -232,6 +241,7 @@ private:
     number_set blocks_;
     number_set destinations_;
     range_union freed_;
+    std::vector<bool> target_freed_later_;  ///< of each record of the call that is considered
     std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the write of a bitmap word
     std::vector<word_write> writes_;
 };
@@ -287,9 +297,13 @@ base::result<replay_plan> make_replay(const replay_source& source) {
         });
     }
     decider decide(source, pending.size());
-    for (const pending_record& each : pending) {
-        plan.newest_time = std::max(plan.newest_time, each.time);
-        decide.consider(*each.record);
+    for (std::span<const pending_record> rest(pending); !rest.empty();) {
+        const std::uint64_t time = rest.front().time;
+        const auto end = std::find_if(rest.begin(), rest.end(), [time](const auto& each) { return each.time != time; });
+        const auto call = rest.first(static_cast<std::size_t>(end - rest.begin()));
+        plan.newest_time = std::max(plan.newest_time, time);
+        decide.consider(call);
+        rest = rest.subspan(call.size());
     }
     plan.writes = std::move(decide).take();
     std::erase_if(plan.writes, [](const word_write& write) { return *write.word == write.value; });
