@@ -108,11 +108,17 @@ image replay(const rules& chosen, const image& crashed) {
     byte decided_blocks = 0;
     byte decided_words = 0;
     byte freed_later = 0;
+    byte freed_now_or_later = 0;
     for (std::size_t index = 0; index < list.count; ++index) {
         const record& each = list.records[index];
+        if (index == 0 || list.records[index - 1].time != each.time) {
+            freed_later = freed_now_or_later;
+            for (std::size_t same = index; same < list.count && list.records[same].time == each.time; ++same) {
+                freed_now_or_later |= block_bit(list.records[same].freed);
+            }
+        }
         const bool target_freed =
             !chosen.wrong.replay_ignores_freed_targets && (freed_later & block_bit(each.allocated)) != 0;
-        freed_later |= block_bit(each.freed);
         if ((decided_blocks & block_bit(each.allocated)) == 0) {
             recovered.blocks |= block_bit(each.allocated);
         }
@@ -123,7 +129,7 @@ image replay(const rules& chosen, const image& crashed) {
         const byte word = each.destination;
         if ((decided_words >> word & 1) == 0) {
             decided_words |= static_cast<byte>(1 << word);
-            const bool holder_freed = (freed_later & holder_bit(chosen, word)) != 0;
+            const bool holder_freed = (freed_now_or_later & holder_bit(chosen, word)) != 0;
             if ((!holder_freed || chosen.wrong.replay_ignores_freed_holders) &&
                 stamp_of(crashed.words[word]) != each.stamp) {
                 recovered.words[word] = make_word(target_freed ? 0 : each.allocated, each.stamp);

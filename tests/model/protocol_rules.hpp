@@ -31,6 +31,8 @@ struct world {
     bool drops = false;
     bool reallocates = false;
     bool batches = false;
+    /// The records of a batch bear one time, and a batch may free a block together with what it points to.
+    bool batches_have_one_time = false;
     /// An announcement may stay in its thread's store buffer until that thread's next fence.
     bool store_buffers = false;
     /// What is stored survives; a crash ends the processes only.
@@ -68,6 +70,7 @@ struct wrongs {
     bool program_copies_stamps = false;
     bool program_does_not_initialise = false;
     bool program_frees_unpersisted = false;
+    bool program_frees_holder_in_batch = false;
 };
 
 struct rules {

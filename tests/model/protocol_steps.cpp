@@ -206,7 +206,9 @@ void stepper::start_batches(const state& from, int who, const visitor& visit) co
             if (target == 0 && other_target == 0) {
                 start_call(from, who, operation::allocate, words, visit);
             } else if (target != 0 && other_target != 0 && may_free_through(from, word) &&
-                       may_free_through(from, other) && holder_of(word) != other_target && holder_of(other) != target) {
+                       may_free_through(from, other) &&
+                       (rules_.about.batches_have_one_time || rules_.wrong.program_frees_holder_in_batch ||
+                        (holder_of(word) != other_target && holder_of(other) != target))) {
                 start_call(from, who, operation::release, words, visit);
             }
         }
@@ -349,7 +351,7 @@ void stepper::continue_call(state next, int who, label step, const visitor& visi
                 (rules_.about.store_buffers ? self.buffered : self.announced) =
                     self.time[0] == 0 ? newest_time(next) : static_cast<byte>(self.time[0] - 1);
                 break;
-            case call_step::time: self.time[planned.element] = static_cast<byte>(newest_time(next) + 1); break;
+            case call_step::time: take_time(next, who, planned.element); break;
             case call_step::write: write_record(next, who, planned.element); break;
             case call_step::fence: fence(next, who); break;
             case call_step::destination:
@@ -394,6 +396,15 @@ void stepper::choose(const state& from, int who, std::size_t element, label step
         if ((from.cached_blocks & block_bit(block)) != 0) {
             take(static_cast<byte>(block));
         }
+    }
+}
+
+void stepper::take_time(state& next, int who, std::size_t element) const {
+    thread& self = next.threads[index_of(who)];
+    if (element == 0 || !rules_.about.batches_have_one_time) {
+        self.time[element] = static_cast<byte>(newest_time(next) + 1);
+    } else {
+        self.time[element] = next.rings[index_of(who)][self.next_slot].pending.time;
     }
 }
 

@@ -62,6 +62,7 @@ private:
 
     void continue_call(state next, int who, label step, const visitor& visit) const;
     void choose(const state& from, int who, std::size_t element, label step, const visitor& visit) const;
+    void take_time(state& next, int who, std::size_t element) const;
     void write_record(state& next, int who, std::size_t element) const;
     void fence(state& next, int who) const;
     void store_bits(state& next, int who, std::size_t element) const;
