@@ -3,10 +3,9 @@
 // A lane belongs to one thread at a time (lane 0 to whoever holds its lock). The owner appends; any thread may take a
 // checkpoint, which reads the twins of all lanes and says which slots may be used again.
 //
-//   LANE-4: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
-//   LANE-5: while a record is being written or its stores are not done, `announced` is at most the last time before it
-//           and not 0.
-//   LANE-6: `completed` counts records whose stores are visible to whoever reads it with acquire.
+//   LANE-20: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
+// and, of docs/atomic-protocol.md, LANE-5: while a call is in flight, `announced` is below its time, and not 0.
+//   LANE-21: `completed` counts records whose stores are visible to whoever reads it with acquire.
 #pragma once
 
 #include <array>

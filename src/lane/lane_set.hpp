@@ -83,6 +83,7 @@ public:
 protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
+    void note_checkpoint(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] checkpoint_time_on_media* times() const noexcept {
         return reinterpret_cast<checkpoint_time_on_media*>(area_.lanes());
     }
@@ -105,7 +106,7 @@ protected:
     line_set lines_ HF_GUARDED_BY(checkpoint_mutex_);
     std::array<std::uint64_t, maximum_lanes> reached_ HF_GUARDED_BY(checkpoint_mutex_){};
     std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
-    std::uint64_t records_seen_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
+    std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
     lane_statistics checkpointed_;  ///< written under checkpoint_mutex_, by relaxed atomic stores
 };
 
@@ -156,7 +157,7 @@ public:
         count(own.fences);
     }
 
-    // LANE-6.
+    // LANE-21.
     void complete(lane& own) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed);
         if (!by_clock()) {
@@ -288,6 +289,8 @@ private:
     }
 
     bool checkpoint_locked() noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void write_back(const lane& of, std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void follow_marks(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
