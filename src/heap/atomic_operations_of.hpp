@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hot.hpp"
 #include "heap/atomic_operations.hpp"
 #include "heap/reservations.hpp"
 #include "segment/pointer_format.hpp"
@@ -230,7 +231,7 @@ private:
             segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
     }
     [[nodiscard]] bool is_abandoned() noexcept;
-    [[nodiscard]] bool is_destination(const std::uint64_t& word) noexcept {
+    HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = offset_of(word);
         if (offset < blocks_.end_offset() && offset % sizeof word == 0 && !abandoned_.load(std::memory_order_relaxed) &&
             holder_is_allocated(offset)) [[likely]] {
@@ -248,7 +249,7 @@ private:
     }
     void refuse_destination(const std::uint64_t& word) noexcept;
     [[nodiscard]] std::optional<slab::held_block> take_reservation(void* reserved) noexcept;
-    [[nodiscard]] bool hold(slab::thread_cache* cache, const block_request& wanted, slab::held_block& held) noexcept {
+    HF_HOT bool hold(slab::thread_cache* cache, const block_request& wanted, slab::held_block& held) noexcept {
         if (!blocks_.hold(cache, wanted.bytes, wanted.alignment, held)) [[unlikely]] {
             return false;
         }
@@ -316,8 +317,8 @@ private:
 
     // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when
     // he asks for the lane.
-    bool publish_and_adopt(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
-                           const slab::held_block* replaced) noexcept {
+    HF_HOT bool publish_and_adopt(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
+                                  const slab::held_block* replaced) noexcept {
         {
             const turn own(*this, cache);
             if (!publish_held(*own, destination, held, replaced)) [[unlikely]] {
@@ -336,7 +337,7 @@ private:
         }
         blocks_.adopt(held);
     }
-    [[nodiscard]] bool free_and_release(std::uint64_t* destination, const slab::held_block& found) noexcept {
+    HF_HOT bool free_and_release(std::uint64_t* destination, const slab::held_block& found) noexcept {
         slab::thread_cache* const cache = blocks_.this_cache();
         bool freed = false;
         {
@@ -346,11 +347,11 @@ private:
         return finish_free(cache, found, freed);
     }
     /// False where the block to be replaced was freed meanwhile.
-    [[nodiscard]] bool publish_held(lane::lane& own, std::uint64_t& destination, const slab::held_block& held,
-                                    const slab::held_block* replaced) noexcept;
+    HF_HOT bool publish_held(lane::lane& own, std::uint64_t& destination, const slab::held_block& held,
+                             const slab::held_block* replaced) noexcept;
     void keep_held(lane::lane& own, const slab::held_block& held) noexcept;
-    [[nodiscard]] bool free_found(lane::lane& own, std::uint64_t* destination, const slab::held_block& found) noexcept;
-    [[nodiscard]] bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
+    HF_HOT bool free_found(lane::lane& own, std::uint64_t* destination, const slab::held_block& found) noexcept;
+    HF_HOT bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
         if (!freed) [[unlikely]] {
             blocks_.leave_refusal(space_.address({found.offset}));
             return false;

@@ -24,6 +24,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/hot.hpp"
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "lane/announcement_barrier.hpp"
@@ -119,14 +120,14 @@ public:
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
 
     /// Room for `count` records, at most largest_batch().
-    void prepare(lane& own, std::uint64_t count) noexcept {
+    HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
         if (own.sequence.load(std::memory_order_relaxed) + count > own.free_until) [[unlikely]] {
             make_room(own, count);
         }
     }
 
     // LANE-5. The last time is a lower bound of the next one, at no price.
-    void announce(lane& own) noexcept {
+    HF_HOT void announce(lane& own) noexcept {
         if constexpr (!process_crashes_only) {
             barrier_.announce(own.announced, own.last_time);
             if (by_clock()) {
@@ -137,7 +138,7 @@ public:
 
     /// The checksum, the sequence and the time of `record` are filled in here. All records of a call have one time: a
     /// batch may free a block and, through a destination in it, another one, and no order between these would do.
-    void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
+    HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
         if (by_clock()) {
             own.twins[sequence & own.slot_mask] = {own.last_time, lines};
@@ -152,13 +153,13 @@ public:
         own.sequence.store(sequence, std::memory_order_release);
     }
 
-    void fence(lane& own) noexcept {
+    HF_HOT void fence(lane& own) noexcept {
         domain_.fence("lane.record.fence");
         count(own.fences);
     }
 
     // LANE-21.
-    void complete(lane& own) noexcept {
+    HF_HOT void complete(lane& own) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed);
         if (!by_clock()) {
             domain_.store(own.header->completed, sequence, "lane.completed");

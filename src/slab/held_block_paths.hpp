@@ -1,11 +1,12 @@
 // The paths of block_allocator that every durable call takes: included by slab.hpp alone.
 #pragma once
 
+#include "base/hot.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::slab {
 
-inline held_block block_allocator::small_block(std::uint64_t offset, unsigned class_index) const noexcept {
+HF_HOT held_block block_allocator::small_block(std::uint64_t offset, unsigned class_index) const noexcept {
     const size_class& kind = size_classes[class_index];
     const std::uint32_t index = block_index(kind, offset % base::granule_size);
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
@@ -17,7 +18,7 @@ inline held_block block_allocator::small_block(std::uint64_t offset, unsigned cl
             class_index};
 }
 
-inline bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::size_t alignment,
+HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::size_t alignment,
                                   held_block& held) noexcept {
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
@@ -31,7 +32,7 @@ inline bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
     return true;
 }
 
-inline bool block_allocator::find_allocated(const void* block, held_block& found) noexcept {
+HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found) noexcept {
     const base::heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
     if (slab.value < pool_.table().granules()) [[likely]] {
@@ -57,7 +58,7 @@ inline bool block_allocator::find_allocated(const void* block, held_block& found
     return find_rarely(block, found);
 }
 
-inline void block_allocator::release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
+HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
     if (cache != nullptr && held.class_index != no_class) [[likely]] {
         cached_blocks& blocks = cache->classes[held.class_index];
         if (blocks.count != blocks.capacity) [[likely]] {
