@@ -141,6 +141,27 @@ public:
         return held.has_value();
     }
 
+    bool withdraw(void* block) noexcept override {
+        slab::held_block found;
+        if (is_abandoned() || !blocks_.find_allocated(block, found)) {
+            return false;
+        }
+        slab::thread_cache* const cache = blocks_.this_cache();
+        bool freed = false;
+        {
+            const turn own(*this, cache);
+            freed = free_found(*own, nullptr, found);
+        }
+        if (!freed) {
+            blocks_.leave_refusal(block);
+            return false;
+        }
+        blocks_.withdrawn(found);
+        // Without memory to remember it, it is nobody's until the heap is opened again.
+        static_cast<void>(reservations_.add(found));
+        return true;
+    }
+
     bool cancel(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
         if (held) {

@@ -217,8 +217,8 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
             }
             lanes_.prepare(*own, ready);
             lanes_.announce(*own);
-            // All claims before the first record: a locked instruction waits until what was written around the cache has
-            // arrived.
+            // All claims before the first record: a locked instruction waits until what was written around the cache
+            // has arrived.
             for (std::size_t i = 0; i < ready; ++i) {
                 freed[i] = !null[i] && claim(found[i]);
             }

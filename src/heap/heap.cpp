@@ -107,6 +107,9 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         HF_TRY(opened->replay_lanes());
     }
     HF_TRY(opened->rebuild(path));
+    if (opened->files_->has_pending_lanes()) {
+        HF_TRY(opened->repair_objects());
+    }
     if (mapping.shared) {
         HF_TRY(opened->start_atomic(options));
     }

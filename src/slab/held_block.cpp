@@ -125,6 +125,12 @@ void block_allocator::release_rarely(thread_cache* cache, const held_block& held
     }
 }
 
+void block_allocator::withdrawn(const held_block& held) noexcept {
+    if (held.class_index == no_class) {
+        extents_.changed_kind(extent_kind::used, extent_kind::reserved);
+    }
+}
+
 void block_allocator::adopt(const held_block& held) noexcept {
     if (held.class_index == no_class) {
         extents_.changed_kind(extent_kind::reserved, extent_kind::used);

@@ -118,8 +118,9 @@ public:
     /// Takes a block back that is not marked allocated (any more). `was_allocated`: it was, before the caller changed
     /// that.
     void release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept;
-    /// The caller has marked a block of whole pages allocated.
+    /// The caller has marked a block of whole pages allocated; or free, without giving it back.
     void adopt(const held_block& held) noexcept;
+    void withdrawn(const held_block& held) noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
     /// The failure for an address that is not the start of an allocated block, left for last_failure().
