@@ -28,6 +28,12 @@ static_assert(same(HF_PROMISE_UNAVAILABLE, errc::promise_unavailable) && same(HF
 static_assert(same(HF_CONCURRENT_MODIFICATION, errc::concurrent_modification) && same(HF_POISONED, errc::poisoned));
 static_assert(same(HF_LIMIT, errc::limit) && same(HF_OUT_OF_MEMORY, errc::out_of_memory));
 static_assert(same(HF_BAD_ADDRESS, errc::bad_address) && same(HF_UNSUPPORTED, errc::unsupported));
+static_assert(HF_DURABILITY_COMMIT == static_cast<int>(durability::commit) &&
+              HF_DURABILITY_COLLECT == static_cast<int>(durability::collect) &&
+              HF_DURABILITY_ATOMIC == static_cast<int>(durability::atomic));
+static_assert(HF_DOMAIN_DETECT == static_cast<int>(open_options::domain_choice::detect) &&
+              HF_DOMAIN_EMULATED == static_cast<int>(open_options::domain_choice::emulated) &&
+              HF_DOMAIN_PAGE_CACHE == static_cast<int>(open_options::domain_choice::page_cache));
 static_assert(HF_ROOT_COUNT == manager::root_count);
 static_assert(sizeof(hf_ptr) == sizeof(ptr<void>) && alignof(hf_ptr) == alignof(ptr<void>));
 
@@ -69,18 +75,8 @@ open_options options_of(const hf_options* given) {
     if (given == nullptr) {
         return options;
     }
-    // A program compiled against an older header passes a shorter struct, one against a newer header a longer one.
-    hf_options known = HF_OPTIONS_INIT;
-    if (given->size < offsetof(hf_options, durability)) {
-        throw_invalid("options->size", std::to_string(given->size), "sizeof(hf_options), by HF_OPTIONS_INIT");
-    }
-    std::memcpy(&known, given, std::min(given->size, sizeof(known)));
-    if (given->size > sizeof(known)) {
-        const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
-        if (std::any_of(bytes + sizeof(known), bytes + given->size, [](unsigned char byte) { return byte != 0; })) {
-            throw_invalid("options", "options that this version of the library does not know", "zeros there");
-        }
-    }
+    constexpr hf_options defaults = HF_OPTIONS_INIT;
+    const hf_options known = known_part(*given, defaults, "options", "HF_OPTIONS_INIT");
     if (known.durability > static_cast<std::uint32_t>(durability::atomic)) {
         throw_invalid("options->durability", std::to_string(known.durability), "0 to 3");
     }
@@ -94,6 +90,11 @@ open_options options_of(const hf_options* given) {
     options.segment_size = known.segment_size;
     options.capacity = known.capacity;
     options.base_address = known.base_address;
+    if (known.domain > HF_DOMAIN_PAGE_CACHE) {
+        throw_invalid("options->domain", std::to_string(known.domain), "0 to 2");
+    }
+    options.domain = static_cast<open_options::domain_choice>(known.domain);
+    options.accept_process_crash_only = known.accept_process_crash_only != 0;
     return options;
 }
 
@@ -106,9 +107,6 @@ hf_code open_as(Mode mode, const char* path, const hf_options* options, hf_heap*
         handle = opened.release();
     });
 }
-
-const ptr<void>& word_of(const hf_ptr* pointer) noexcept { return *reinterpret_cast<const ptr<void>*>(pointer); }
-ptr<void>& word_of(hf_ptr* pointer) noexcept { return *reinterpret_cast<ptr<void>*>(pointer); }
 
 }  // namespace
 
@@ -124,6 +122,22 @@ void throw_invalid(std::string_view argument, std::string_view found, std::strin
     sentence.append(argument).append(": found ").append(found).append(", expected ").append(expected);
     throw error(errc::invalid_argument, sentence,
                 {{}, std::string(argument), std::string(found), std::string(expected), {}, 0});
+}
+
+void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser) {
+    if (size < sizeof(std::size_t)) {
+        throw_invalid(std::string(name) + "->size", std::to_string(size),
+                      "the size of the struct, by " + std::string(initialiser));
+    }
+}
+
+void throw_unless_known(const void* given, std::size_t size, std::size_t known, std::string_view name,
+                        std::string_view initialiser) {
+    throw_unless_sized(size, name, initialiser);
+    const auto* const bytes = static_cast<const unsigned char*>(given);
+    if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
+        throw_invalid(name, "fields that this version of the library does not know", "zeros there");
+    }
 }
 
 hf_code remember_exception() noexcept {
@@ -272,13 +286,8 @@ int hf_contains(const hf_heap* heap, const void* address) {
 
 hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
     return guarded([&] {
-        hf_statistics& out = required(statistics, "statistics");
-        if (out.size < offsetof(hf_statistics, reserved_address_space)) {
-            holdfast::c_face::throw_invalid("statistics->size", std::to_string(out.size),
-                                            "sizeof(hf_statistics), by HF_STATISTICS_INIT");
-        }
         const holdfast::heap_statistics in = manager_of(heap).statistics();
-        const hf_statistics known{out.size,
+        const hf_statistics known{0,
                                   in.reserved_address_space,
                                   in.user_bytes,
                                   in.allocated_bytes,
@@ -299,7 +308,7 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
                                   in.recoveries,
                                   in.recovered ? 1U : 0U,
                                   in.rolled_forward ? 1U : 0U};
-        std::memcpy(&out, &known, std::min(out.size, sizeof(known)));
+        holdfast::c_face::fill_known_part(statistics, known, "statistics", "HF_STATISTICS_INIT");
     });
 }
 

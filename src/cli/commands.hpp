@@ -19,6 +19,9 @@ struct arguments {
 
 /// Identity, sizes, objects, last commit. A heap that a writer has open is described by its superblock alone.
 int info(const arguments& given);
+/// All numbers of the heap, its blocks by size, and what the recovery of durability `atomic` found. A heap that a
+/// writer has open is described by what its files say of the lanes.
+int stats(const arguments& given);
 /// The named, unique and anonymous objects.
 int list(const arguments& given);
 /// Every invariant; `pages`: every committed page is read and compared with its checksum, too.

@@ -4,30 +4,26 @@
 #include <holdfast/manager.hpp>
 
 #include "commands.hpp"
+#include "lanes.hpp"
 #include "output.hpp"
 
 namespace holdfast_cli {
 
 namespace {
 
-std::string_view name_of(holdfast::durability durability) {
-    switch (durability) {
-        case holdfast::durability::commit: return "commit";
-        case holdfast::durability::collect: return "collect";
-        case holdfast::durability::atomic: return "atomic";
-    }
-    return "unknown";
-}
-
 /// What the heap was doing when it was last heard of.
-std::string_view state_of(const holdfast::heap_statistics& numbers) {
+std::string_view state_of(const holdfast::heap_statistics& numbers, const holdfast::lane_information& lanes) {
     if (!numbers.recovered) {
         return "clean";
+    }
+    if (lanes.pending) {
+        return "crashed, records of calls wait in the lanes";
     }
     return numbers.rolled_forward ? "crashed, a commit waits in the journal" : "crashed";
 }
 
 json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& numbers) {
+    const holdfast::lane_information lanes = heap.lanes();
     json object;
     object["path"] = heap.path();
     object["uuid"] = heap.get_uuid();
@@ -35,9 +31,11 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["description"] = heap.get_description();
     object["open"] = false;
     object["domain"] = heap.domain();
-    object["durability"] = name_of(heap.durability());
+    object["durability"] = last_durability(lanes);
     object["state"] = numbers.recovered ? "crashed" : "clean";
     object["journal_pending"] = numbers.rolled_forward;
+    object["lanes"] = as_json_object(lanes);
+    object["recovery"] = recovery_of(heap);
     object["recoveries"] = numbers.recoveries;
     object["created"] = time_text(numbers.created_ns);
     object["created_ns"] = numbers.created_ns;
@@ -60,38 +58,40 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     return object;
 }
 
-void line(std::string_view label, std::string_view value) { fmt::print("{:<20}{}\n", label, value); }
-
 void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& numbers) {
-    line("heap", printable(heap.path()));
+    print_line("heap", printable(heap.path()));
     if (const std::string description = heap.get_description(); !description.empty()) {
-        line("description", printable(description));
+        print_line("description", printable(description));
     }
-    line("uuid", heap.get_uuid());
-    line("format version", heap.get_version());
-    line("domain", heap.domain());
-    line("durability", name_of(heap.durability()));
-    line("state", state_of(numbers));
-    line("created", time_text(numbers.created_ns));
-    line("last commit", fmt::format("number {}, {}", numbers.commit_sequence, time_text(numbers.last_commit_ns)));
-    line("recoveries", fmt::format("{}", numbers.recoveries));
-    line("files, apparent", size_text(numbers.apparent_bytes));
-    line("files, on disk", size_text(numbers.charged_bytes));
-    line("user space", fmt::format("{} in {} segment{}", size_text(numbers.user_bytes), numbers.segments,
-                                   numbers.segments == 1 ? "" : "s"));
-    line("allocated", fmt::format("{} in {} block{} ({} slabs, {} extents)", size_text(numbers.allocated_bytes),
-                                  numbers.allocated_blocks, numbers.allocated_blocks == 1 ? "" : "s", numbers.slabs,
-                                  numbers.extents));
-    line("free", size_text(numbers.free_bytes));
-    line("largest free block", size_text(numbers.largest_free_block));
-    line("objects", fmt::format("{} named, {} unique, {} anonymous", numbers.named_objects, numbers.unique_objects,
-                                numbers.anonymous_objects));
+    print_line("uuid", heap.get_uuid());
+    print_line("format version", heap.get_version());
+    print_line("domain", heap.domain());
+    const holdfast::lane_information lanes = heap.lanes();
+    print_line("durability", last_durability(lanes));
+    print_line("state", state_of(numbers, lanes));
+    print_lanes(lanes);
+    print_recovery(heap);
+    print_line("created", time_text(numbers.created_ns));
+    print_line("last commit", fmt::format("number {}, {}", numbers.commit_sequence, time_text(numbers.last_commit_ns)));
+    print_line("recoveries", fmt::format("{}", numbers.recoveries));
+    print_line("files, apparent", size_text(numbers.apparent_bytes));
+    print_line("files, on disk", size_text(numbers.charged_bytes));
+    print_line("user space", fmt::format("{} in {} segment{}", size_text(numbers.user_bytes), numbers.segments,
+                                         numbers.segments == 1 ? "" : "s"));
+    print_line("allocated", fmt::format("{} in {} block{} ({} slabs, {} extents)", size_text(numbers.allocated_bytes),
+                                        numbers.allocated_blocks, numbers.allocated_blocks == 1 ? "" : "s",
+                                        numbers.slabs, numbers.extents));
+    print_line("free", size_text(numbers.free_bytes));
+    print_line("largest free block", size_text(numbers.largest_free_block));
+    print_line("objects", fmt::format("{} named, {} unique, {} anonymous", numbers.named_objects,
+                                      numbers.unique_objects, numbers.anonymous_objects));
 }
 
 /// A writer has the heap: its superblock still says who it is.
 int describe_open_heap(const arguments& given, const holdfast::error& locked) {
     const std::string uuid = holdfast::manager::get_uuid(given.heap);
     const std::string version = holdfast::manager::get_version(given.heap);
+    const holdfast::lane_information lanes = holdfast::manager::lanes(given.heap);
     if (given.json) {
         json object;
         object["path"] = given.heap;
@@ -99,12 +99,16 @@ int describe_open_heap(const arguments& given, const holdfast::error& locked) {
         object["format_version"] = version;
         object["open"] = true;
         object["holder"] = locked.found();
+        object["durability"] = last_durability(lanes);
+        object["lanes"] = as_json_object(lanes);
         print(object);
     } else {
-        line("heap", printable(given.heap));
-        line("uuid", uuid);
-        line("format version", version);
-        line("state", fmt::format("open: {}", locked.found()));
+        print_line("heap", printable(given.heap));
+        print_line("uuid", uuid);
+        print_line("format version", version);
+        print_line("durability", last_durability(lanes));
+        print_line("state", fmt::format("open: {}", locked.found()));
+        print_lanes(lanes);
     }
     return exit_sound;
 }

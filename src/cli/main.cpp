@@ -29,6 +29,8 @@ int run(int argc, char** argv, arguments& given) {
     program.footer("Exit status: 0; 1 where check found problems; 2 where the work could not be done.");
     const CLI::App* const info =
         add_command(program, "info", "Identity, domain, sizes, last commit, number of objects", given);
+    const CLI::App* const stats =
+        add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
     const CLI::App* const list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
     CLI::App* const check = add_command(program, "check", "Check every invariant of the heap", given);
     bool quick = false;
@@ -43,6 +45,9 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (info->parsed()) {
         return holdfast_cli::info(given);
+    }
+    if (stats->parsed()) {
+        return holdfast_cli::stats(given);
     }
     return list->parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }

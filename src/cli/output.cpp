@@ -42,6 +42,8 @@ std::string time_text(std::int64_t nanoseconds_since_1970) {
                        fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec, fraction);
 }
 
+void print_line(std::string_view label, std::string_view value) { fmt::print("{:<20}{}\n", label, value); }
+
 json describe(const holdfast::error& what) {
     json object;
     object["code"] = what.code().message();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <holdfast/error.hpp>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,8 @@ using json = nlohmann::ordered_json;
 /// "2024-03-01T12:30:05.123456789Z"; "never" for 0.
 [[nodiscard]] std::string time_text(std::int64_t nanoseconds_since_1970);
 
+/// "label               value".
+void print_line(std::string_view label, std::string_view value);
 /// An error as its fields; empty ones are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
 /// Text of a heap may be any bytes: what is no UTF-8 is replaced.

@@ -3,28 +3,12 @@
 #include <sys/stat.h>
 
 #include <holdfast/holdfast.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int failures = 0;
-
-#define EXPECT(condition)                                                                                  \
-    do {                                                                                                   \
-        if (!(condition)) {                                                                                \
-            fprintf(stderr, "%s:%d: %s: last error: %s\n", __FILE__, __LINE__, #condition, hf_errormsg()); \
-            ++failures;                                                                                    \
-        }                                                                                                  \
-    } while (0)
-/* Without the heap there is nothing left to test. */
-#define REQUIRE(condition)                    \
-    do {                                      \
-        const int failures_before = failures; \
-        EXPECT(condition);                    \
-        if (failures != failures_before) {    \
-            exit(EXIT_FAILURE);               \
-        }                                     \
-    } while (0)
+#include "expect.h"
 
 static char heap_path[1024];
 static char copy_path[1024];
@@ -75,8 +59,16 @@ static void test_options_are_versioned(void) {
     longer.of_a_later_version = 1;
     EXPECT(hf_create(heap_path, &longer.known, &heap) == HF_INVALID_ARGUMENT);
     longer.of_a_later_version = 0;
+    options.durability = 0;
+    options.domain = 3;
+    EXPECT(hf_create(heap_path, &options, &heap) == HF_INVALID_ARGUMENT);
+    EXPECT(strstr(hf_errormsg(), "domain") != NULL);
     REQUIRE(hf_create(heap_path, &longer.known, &heap) == HF_OK);
     EXPECT(hf_create(heap_path, NULL, &heap) == HF_ALREADY_EXISTS);
+    EXPECT(hf_close(heap) == HF_OK);
+    /* A program of a version whose struct ended before `domain`: what lies behind is not read. */
+    options.size = offsetof(hf_options, domain);
+    REQUIRE(hf_open(heap_path, &options, &heap) == HF_OK);
     EXPECT(hf_close(heap) == HF_OK);
 }
 

@@ -63,7 +63,8 @@ TEST_F(cli, version_and_help_succeed) {
     EXPECT_THAT(version.out, MatchesRegex("holdfast [0-9]+\\.[0-9]+\\.[0-9]+, heap format 1\n"));
     const answer help = run_holdfast({"--help"});
     EXPECT_EQ(help.status, 0);
-    EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("ls"), HasSubstr("check"), HasSubstr("Exit status")));
+    EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("stats"), HasSubstr("ls"), HasSubstr("check"),
+                                HasSubstr("Exit status")));
 }
 
 TEST_F(cli, wrong_arguments_exit_with_2_and_say_what_is_wrong) {
@@ -258,7 +259,7 @@ TEST_F(cli, check_of_a_heap_that_does_not_open_exits_with_1_and_names_the_damage
 }
 
 TEST_F(cli, what_keeps_a_command_from_its_work_goes_to_standard_error_with_status_2) {
-    for (const char* command : {"info", "ls", "check"}) {
+    for (const char* command : {"info", "stats", "ls", "check"}) {
         const answer given = run({command});
         EXPECT_EQ(given.status, 2);
         EXPECT_THAT(given.out, IsEmpty());

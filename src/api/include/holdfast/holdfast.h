@@ -11,7 +11,14 @@
  * Output arguments are written on success only; where the text says "may be NULL" they may be. No function aborts or
  * throws. Sizes are in bytes, times in nanoseconds. Strings are UTF-8 or any bytes but 0.
  *
- * Durability: a heap is after a crash exactly as the last hf_commit() (or hf_close(), which commits) left it.
+ * Durability `commit`: a heap is after a crash exactly as the last hf_commit() (or hf_close(), which commits) left it.
+ * Durability `atomic`: every call of the section "blocks with their destinations" that returned is there, as a whole:
+ *
+ *     hf_options options = HF_OPTIONS_INIT;
+ *     options.durability = HF_DURABILITY_ATOMIC;
+ *     options.accept_process_crash_only = 1;                        // where there is no dax
+ *     hf_open_or_create("list.hf", &options, &heap);
+ *     hf_allocate_to(heap, hf_root(heap, 0), 64, NULL);             // there, and the root points to it, or neither
  *
  * Thread safety: as <holdfast/manager.hpp>: allocation and the functions on objects may be called by any number of
  * threads at once; hf_commit, hf_close, hf_discard and hf_snapshot by one thread while all others stand still.
@@ -78,11 +85,25 @@ const char* hf_version(void);
 
 typedef struct hf_heap hf_heap;
 
+/* What the heap promises after a crash. The values are those of holdfast::durability. */
+enum {
+    HF_DURABILITY_COMMIT = 1,
+    HF_DURABILITY_COLLECT = 2, /* refused by this version: HF_PROMISE_UNAVAILABLE */
+    HF_DURABILITY_ATOMIC = 3
+};
+
+/* Durability `atomic`: how far a store must travel to be durable. */
+enum {
+    HF_DOMAIN_DETECT = 0,    /* as the file system says: dax, eadr or page-cache */
+    HF_DOMAIN_EMULATED = 1,  /* as dax in every instruction, on any file system: for tests, no power loss */
+    HF_DOMAIN_PAGE_CACHE = 2 /* crashes of the process alone */
+};
+
 /* How to create or open a heap; 0 means the default. Initialise with HF_OPTIONS_INIT: the first field lets a program
  * work with later versions of the library. The fields are explained at holdfast::open_options. */
 typedef struct hf_options {
     size_t size;                 /* sizeof(hf_options) */
-    uint32_t durability;         /* 1 commit (default), 2 collect, 3 atomic */
+    uint32_t durability;         /* HF_DURABILITY_...; default: commit */
     uint32_t same_address;       /* create: not 0: mapped at the same address for ever */
     uint32_t verify;             /* open: not 0: compare every page with its checksum first */
     uint32_t no_commit_on_close; /* not 0: hf_close leaves the last commit as it is */
@@ -90,9 +111,13 @@ typedef struct hf_options {
     uint64_t segment_size;       /* create: user bytes of a segment file, a power of two from 2 MiB to 64 GiB */
     uint64_t capacity;           /* most bytes of user space */
     void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
+    uint32_t domain;             /* durability atomic: HF_DOMAIN_... */
+    /* Durability atomic in the domain page-cache covers crashes of the process, no power loss. Not 0: that is
+     * understood; else opening it fails with HF_PROMISE_UNAVAILABLE. */
+    uint32_t accept_process_crash_only;
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
 
 /* Create a heap: HF_ALREADY_EXISTS where anything is at the path. When it returns, the empty heap is durable. `options`
  * may be NULL; `*heap` is the handle, to be given to hf_close or hf_discard. On failure nothing on media has changed,
@@ -150,6 +175,112 @@ void hf_ptr_set(hf_ptr* pointer, const void* target);
 void* hf_root_get(const hf_heap* heap, size_t index);
 /* HF_BAD_ADDRESS where the target is neither NULL nor in the heap. Durable with the next commit. */
 hf_code hf_root_set(hf_heap* heap, size_t index, const void* target);
+/* The root itself, as a destination (below); valid until the heap is closed. NULL on failure, with hf_errorcode(). */
+hf_ptr* hf_root(hf_heap* heap, size_t index);
+
+/* --- blocks with their destinations --------------------------------------------------------------------------------
+ *
+ * In durability `atomic` each of these calls is there after a crash, or not, as a whole: the block and the hf_ptr that
+ * points to it. It is durable when the call returns. In durability `commit` they do the same, and it is there with the
+ * next hf_commit().
+ *
+ * A destination is an hf_ptr in this heap: a root, or in an allocated block, durably NULL or pointing to a block before
+ * its first use (a zeroed block is), with one operation at a time. It is written by these calls and by hf_ptr_set only.
+ * The program persists a word that it emptied (hf_ptr_set(&tmp, NULL); hf_persist(heap, &tmp, sizeof tmp)) before it
+ * frees through another one.
+ *
+ * Errors: HF_NO_SPACE; HF_BAD_ADDRESS for a destination outside the heap, or one that points to no allocated block;
+ * HF_INVALID_ARGUMENT for 0 bytes or NULL; HF_READ_ONLY; HF_WRONG_PROCESS in a child of fork. Then nothing is changed.
+ * Thread safety: any number of threads at once. */
+
+/* What to allocate, besides its size. NULL wherever one is asked for: the defaults. */
+typedef struct hf_traits {
+    size_t size;      /* sizeof(hf_traits), by HF_TRAITS_INIT */
+    size_t alignment; /* a power of two up to 2 MiB; 0: 16, below 16 bytes 8 */
+    uint32_t zeroed;  /* not 0: all bytes are 0, durably, before anything points to the block */
+    uint32_t reserved;
+} hf_traits;
+#define HF_TRAITS_INIT \
+    { sizeof(hf_traits), 0, 0, 0 }
+
+/* Allocates `bytes`, and `destination` points to the block, which is returned; NULL on failure, with hf_errorcode().
+ * What the destination pointed to before is not freed. `traits` may be NULL. */
+void* hf_allocate_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
+/* Frees what `destination` points to, and it is NULL. `freed` (may be NULL) is 1, or 0 where it was NULL before. */
+hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
+/* A block of `bytes` with the content of the old one as far as both reach, durably, in its place; the old one is free.
+ * It holds no destinations: these do not survive being copied. Of a destination that is NULL: as hf_allocate_to. NULL
+ * on failure. */
+void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
+
+/* A block that is not allocated yet: fill it, hf_persist() it, hf_publish() it. After a crash, and after hf_close, it
+ * is free. It holds no destinations before it is published. (Durability `commit`: it is allocated from the next
+ * hf_commit on.) NULL on failure. */
+void* hf_reserve(hf_heap* heap, size_t bytes, const hf_traits* traits);
+/* Allocates the reserved block, and `destination` points to it. HF_BAD_ADDRESS where it is not one that hf_reserve
+ * returned. */
+hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved);
+/* Gives back what hf_reserve returned. */
+hf_code hf_cancel(hf_heap* heap, void* reserved);
+
+/* hf_allocate_to and hf_free_from for `count` destinations, each atomic alone, with a fence for 32. On failure the
+ * first ones are done and the rest is not. hf_free_batch passes over those that are NULL. */
+hf_code hf_allocate_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count, size_t bytes,
+                          const hf_traits* traits);
+hf_code hf_free_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count);
+
+/* The program's own data, durability `atomic`: starts to write `bytes` at `begin` back; waits for what this thread
+ * started; both. They do nothing where it would not help (page-cache, durability `commit`). */
+hf_code hf_flush(const hf_heap* heap, const void* begin, size_t bytes);
+hf_code hf_drain(const hf_heap* heap);
+hf_code hf_persist(const hf_heap* heap, const void* begin, size_t bytes);
+
+/* An allocated block; later versions may append fields. */
+typedef struct hf_block_info {
+    void* address;
+    size_t bytes; /* usable */
+} hf_block_info;
+/* Called with each block; `block` is valid during the call. Another value than 0 ends the iteration. */
+typedef int (*hf_block_visitor)(const hf_block_info* block, void* context);
+/* Visits the allocated blocks in order of address; the visitor may free the block it is given. Blocks that others
+ * allocate or free meanwhile may be missed or seen. */
+hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* context);
+/* Durability `atomic`: writes back what all calls so far have changed, so that a recovery has less to do. No call needs
+ * it. */
+hf_code hf_checkpoint(hf_heap* heap);
+
+/* What durability `atomic` has cost since the heap was opened; all 0 in others. The first field is set by the caller
+ * (HF_COUNTERS_INIT); fields that this version of the library does not know are left as they are. */
+typedef struct hf_counters {
+    size_t size; /* sizeof(hf_counters) */
+    uint64_t durable_records;
+    uint64_t fences;
+    uint64_t lines_flushed; /* of 64 bytes */
+    uint64_t reflushes;     /* lines flushed again after fewer than 4 others */
+    uint64_t media_bytes;   /* written: records, lines, times of checkpoints */
+    uint64_t checkpoints;
+    uint64_t checkpoint_ns; /* of all of them */
+    uint64_t longest_checkpoint_ns;
+    uint64_t waits; /* times that a call waited for a full ring */
+    uint64_t lanes;
+} hf_counters;
+#define HF_COUNTERS_INIT \
+    { sizeof(hf_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+hf_code hf_get_counters(const hf_heap* heap, hf_counters* counters);
+
+/* What the recovery of this open did with the records of durability `atomic`; all 0 where there was none. As
+ * hf_counters. */
+typedef struct hf_recovery {
+    size_t size;          /* sizeof(hf_recovery) */
+    uint64_t lanes;       /* read */
+    uint64_t pending;     /* records newer than the last checkpoint */
+    uint64_t replayed;    /* words of media that had to be rewritten */
+    uint64_t rolled_back; /* records that the crash cut off: their calls had not returned */
+    uint64_t time_ns;
+} hf_recovery;
+#define HF_RECOVERY_INIT \
+    { sizeof(hf_recovery), 0, 0, 0, 0, 0 }
+hf_code hf_get_recovery(const hf_heap* heap, hf_recovery* recovery);
 
 /* --- objects -------------------------------------------------------------------------------------------------------
  */
@@ -206,6 +337,10 @@ hf_code hf_object_describe(hf_heap* heap, const void* address, const char* descr
 
 /* Where the heap's base is mapped; NULL for a NULL heap. */
 void* hf_base(const hf_heap* heap);
+/* HF_DURABILITY_... that the heap was opened in (a heap opened read-only: commit); 0 for a NULL heap. */
+uint32_t hf_durability(const hf_heap* heap);
+/* "page-cache", "dax", "eadr" or "emulated"; NULL on failure. */
+const char* hf_domain(const hf_heap* heap);
 /* 1 where the address lies in the heap's user space, else 0. */
 int hf_contains(const hf_heap* heap, const void* address);
 

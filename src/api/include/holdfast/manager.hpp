@@ -38,6 +38,7 @@
 #include <holdfast/detail/construct.hpp>
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lane_information.hpp>
 #include <holdfast/ptr.hpp>
 
 namespace holdfast {
@@ -491,6 +492,8 @@ public:
     void checkpoint();
     [[nodiscard]] protocol_counters counters() const;
     [[nodiscard]] recovery_report last_recovery() const;
+    /// Throws error, as an open does.
+    [[nodiscard]] lane_information lanes() const;
 
     // --- the heap itself --------------------------------------------------------------------------------------------
     /// Where the heap's base is mapped.
@@ -532,6 +535,8 @@ public:
     [[nodiscard]] static std::string get_uuid(const std::string& path);
     [[nodiscard]] static std::string get_version(const std::string& path);
     [[nodiscard]] static std::string get_description(const std::string& path);
+    /// Works while a writer has the heap open; what that one is about to change may be seen in part.
+    [[nodiscard]] static lane_information lanes(const std::string& path);
 
 private:
     friend struct detail::manager_door;  // the C face

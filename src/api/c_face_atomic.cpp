@@ -1,0 +1,169 @@
+// The C face: blocks with their destinations, and what durability `atomic` says of itself.
+#include <span>
+#include <string>
+
+#include "api/c_face.hpp"
+
+namespace holdfast::c_face {
+
+namespace {
+
+allocation_traits traits_of(const hf_traits* given) {
+    if (given == nullptr) {
+        return {};
+    }
+    constexpr hf_traits defaults = HF_TRAITS_INIT;
+    const hf_traits known = known_part(*given, defaults, "traits", "HF_TRAITS_INIT");
+    if (known.reserved != 0) {
+        throw_invalid("traits->reserved", std::to_string(known.reserved), "0");
+    }
+    return {known.alignment, known.zeroed != 0};
+}
+
+ptr<void>& destination_of(hf_ptr* pointer) { return word_of(&required(pointer, "destination")); }
+
+/// An array of pointers to hf_ptr as one of pointers to ptr.
+std::span<ptr<void>* const> destinations_of(hf_ptr* const* destinations, std::size_t count) {
+    if (count == 0) {
+        return {};
+    }
+    static_cast<void>(required(destinations, "destinations"));
+    for (std::size_t i = 0; i < count; ++i) {
+        static_cast<void>(required(destinations[i], "destinations[" + std::to_string(i) + "]"));
+    }
+    return {reinterpret_cast<ptr<void>* const*>(destinations), count};
+}
+
+}  // namespace
+
+}  // namespace holdfast::c_face
+
+using holdfast::c_face::destination_of;
+using holdfast::c_face::destinations_of;
+using holdfast::c_face::guarded;
+using holdfast::c_face::manager_of;
+using holdfast::c_face::required;
+using holdfast::c_face::traits_of;
+
+hf_ptr* hf_root(hf_heap* heap, size_t index) {
+    hf_ptr* root = nullptr;
+    static_cast<void>(guarded([&] { root = reinterpret_cast<hf_ptr*>(&manager_of(heap).root(index)); }));
+    return root;
+}
+
+void* hf_allocate_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits) {
+    void* block = nullptr;
+    static_cast<void>(
+        guarded([&] { block = manager_of(heap).allocate_to(destination_of(destination), bytes, traits_of(traits)); }));
+    return block;
+}
+
+hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed) {
+    return guarded([&] {
+        const bool was_there = manager_of(heap).free_from(destination_of(destination));
+        if (freed != nullptr) {
+            *freed = was_there ? 1 : 0;
+        }
+    });
+}
+
+void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits) {
+    void* block = nullptr;
+    static_cast<void>(
+        guarded([&] { block = manager_of(heap).realloc_to(destination_of(destination), bytes, traits_of(traits)); }));
+    return block;
+}
+
+void* hf_reserve(hf_heap* heap, size_t bytes, const hf_traits* traits) {
+    void* block = nullptr;
+    static_cast<void>(guarded([&] { block = manager_of(heap).reserve(bytes, traits_of(traits)); }));
+    return block;
+}
+
+hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved) {
+    return guarded([&] {
+        manager_of(heap).publish(destination_of(destination), &required(static_cast<std::byte*>(reserved), "reserved"));
+    });
+}
+
+hf_code hf_cancel(hf_heap* heap, void* reserved) {
+    return guarded([&] { manager_of(heap).cancel(&required(static_cast<std::byte*>(reserved), "reserved")); });
+}
+
+hf_code hf_allocate_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count, size_t bytes,
+                          const hf_traits* traits) {
+    return guarded(
+        [&] { manager_of(heap).allocate_batch<void>(destinations_of(destinations, count), bytes, traits_of(traits)); });
+}
+
+hf_code hf_free_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count) {
+    return guarded([&] { manager_of(heap).free_batch<void>(destinations_of(destinations, count)); });
+}
+
+hf_code hf_flush(const hf_heap* heap, const void* begin, size_t bytes) {
+    return guarded([&] { manager_of(heap).flush(&required(static_cast<const std::byte*>(begin), "begin"), bytes); });
+}
+
+hf_code hf_drain(const hf_heap* heap) {
+    return guarded([&] { manager_of(heap).drain(); });
+}
+
+hf_code hf_persist(const hf_heap* heap, const void* begin, size_t bytes) {
+    return guarded([&] { manager_of(heap).persist(&required(static_cast<const std::byte*>(begin), "begin"), bytes); });
+}
+
+hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* context) {
+    return guarded([&] {
+        static_cast<void>(required(visitor, "visitor"));
+        bool ended = false;
+        manager_of(heap).for_each_block([&](const holdfast::block_info& each) {
+            const hf_block_info block{each.address, each.size};
+            ended = ended || visitor(&block, context) != 0;
+        });
+    });
+}
+
+hf_code hf_checkpoint(hf_heap* heap) {
+    return guarded([&] { manager_of(heap).checkpoint(); });
+}
+
+hf_code hf_get_counters(const hf_heap* heap, hf_counters* counters) {
+    return guarded([&] {
+        const holdfast::protocol_counters in = manager_of(heap).counters();
+        const hf_counters known{0,
+                                in.durable_records,
+                                in.fences,
+                                in.lines_flushed,
+                                in.reflushes,
+                                in.media_bytes,
+                                in.checkpoints,
+                                in.checkpoint_ns,
+                                in.longest_checkpoint_ns,
+                                in.waits,
+                                in.lanes};
+        holdfast::c_face::fill_known_part(counters, known, "counters", "HF_COUNTERS_INIT");
+    });
+}
+
+hf_code hf_get_recovery(const hf_heap* heap, hf_recovery* recovery) {
+    return guarded([&] {
+        const holdfast::recovery_report in = manager_of(heap).last_recovery();
+        const hf_recovery known{0, in.lanes, in.pending, in.replayed, in.rolled_back, in.time_ns};
+        holdfast::c_face::fill_known_part(recovery, known, "recovery", "HF_RECOVERY_INIT");
+    });
+}
+
+uint32_t hf_durability(const hf_heap* heap) {
+    return heap == nullptr ? 0 : static_cast<std::uint32_t>(heap->manager.durability());
+}
+
+const char* hf_domain(const hf_heap* heap) {
+    const char* found = nullptr;
+    static_cast<void>(guarded([&] {
+        const std::string name = manager_of(heap).domain();
+        for (const char* const known : {"page-cache", "dax", "eadr", "emulated"}) {
+            found = name == known ? known : found;
+        }
+    }));
+    return found;
+}

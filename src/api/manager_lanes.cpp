@@ -1,0 +1,69 @@
+// What media say about the lanes: for programs that look into a heap.
+#include <array>
+#include <cstddef>
+
+#include <holdfast/manager.hpp>
+
+#include "api/manager_core.hpp"
+#include "heap/heap.hpp"
+#include "lane/replay.hpp"
+
+namespace holdfast {
+
+namespace {
+
+std::string_view name_of(std::uint32_t order) noexcept {
+    switch (static_cast<lane::record_order>(order)) {
+        case lane::record_order::clock: return "clock";
+        case lane::record_order::in_flight: return "in flight";
+    }
+    return "";
+}
+
+/// From the files, not from mappings: a read-only open has replayed the lanes in those.
+base::result<lane_information> look(const segment::superblock_on_media& superblock, const segment::heap_paths& paths) {
+    lane_information found;
+    found.last_writer_atomic = (superblock.flags & (segment::flag_lanes | segment::flag_stale_sums)) != 0;
+    found.pending = (superblock.flags & segment::flag_lanes) != 0 && superblock.state != segment::heap_state::clean;
+    found.incarnations = superblock.incarnation;
+    found.slots = superblock.lane_slots;
+    found.order = name_of(superblock.record_order);
+    found.checkpoint_clock = superblock.checkpoint_clock;
+    HF_TRY_ASSIGN(const bool there, persist::posix_storage().exists(paths.lanes()));
+    if (!there || superblock.lane_slots == 0) {
+        return found;
+    }
+    HF_TRY_ASSIGN(auto file, persist::posix_storage().open(paths.lanes(), persist::access_mode::read_only));
+    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+    if (size < lane::lanes_at) {
+        return found;
+    }
+    found.lanes = (size - lane::lanes_at) / lane::lane_size(superblock.lane_slots);
+    if (found.pending) {
+        std::array<std::byte, lane::lanes_at> page{};
+        HF_TRY(file->read_at(0, page));
+        auto time = lane::read_checkpoint_time(page, superblock.heap_key, superblock.checkpoint_clock);
+        if (!time) {
+            base::failure what = std::move(time).error();
+            what.path = paths.lanes();
+            return what;
+        }
+        found.checkpoint_clock = *time;
+    }
+    return found;
+}
+
+}  // namespace
+
+lane_information manager::lanes() const {
+    const segment::heap_files& files = core().engine().files();
+    lane_information found = value_or_throw(look(files.superblock(), files.paths()));
+    found.pending = found.pending && files.mode() == persist::access_mode::read_only;
+    return found;
+}
+
+lane_information manager::lanes(const std::string& path) {
+    return value_or_throw(look(value_or_throw(heap::read_superblock(path)), segment::heap_paths(path)));
+}
+
+}  // namespace holdfast

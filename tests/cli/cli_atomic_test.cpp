@@ -1,0 +1,172 @@
+// The program `holdfast` on heaps of durability `atomic`: lanes, recovery, and `stats`.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/manager.hpp>
+
+#include "program.hpp"
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::support {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using domain_choice = open_options::domain_choice;
+
+class cli_atomic : public ::testing::Test {
+protected:
+    [[nodiscard]] const std::string& heap() const { return heap_; }
+
+    /// Runs a command on the heap, and shows that it changed nothing.
+    [[nodiscard]] answer run(std::vector<std::string> arguments) const {
+        const auto before = files_under(heap_);
+        arguments.insert(arguments.begin() + 1, heap_);
+        answer given = run_holdfast(arguments);
+        EXPECT_EQ(files_under(heap_), before) << arguments.front() << " changed the heap";
+        EXPECT_EQ(given.status, 0) << given.err;
+        return given;
+    }
+
+    static open_options options(domain_choice domain) {
+        open_options wanted = small_segments();
+        wanted.durability = durability::atomic;
+        wanted.domain = domain;
+        wanted.accept_process_crash_only = true;
+        return wanted;
+    }
+    static void fill(manager& heap) {
+        for (std::size_t i = 0; i < 100; ++i) {
+            heap.allocate_to(heap.root(i), 64);
+        }
+        heap.allocate_to(heap.root(100), 100'000);
+    }
+    /// A heap whose writer is killed with 101 blocks.
+    void make_killed_heap(domain_choice domain) const {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            manager made(create_only, heap_, options(domain));
+            fill(made);
+            ::raise(SIGKILL);
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status));
+    }
+
+    scratch_directory scratch_;
+    std::string heap_ = scratch_ / "test.hf";
+};
+
+TEST_F(cli_atomic, info_of_a_heap_without_lanes_says_so) {
+    make_heap(heap(), 1);
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["durability"], "commit");
+    EXPECT_EQ(info["lanes"]["incarnations"], 0);
+    EXPECT_EQ(info["lanes"]["count"], 0);
+    EXPECT_EQ(info["lanes"]["order"], "");
+    EXPECT_EQ(info["lanes"]["pending"], false);
+    EXPECT_TRUE(info["recovery"].is_null());
+    EXPECT_THAT(run({"info"}).out, Not(HasSubstr("lanes")));
+}
+
+TEST_F(cli_atomic, info_shows_lanes_and_durability_of_the_last_writer) {
+    manager made(create_only, heap(), options(domain_choice::emulated));
+    fill(made);
+    made.close();
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["durability"], "atomic");
+    EXPECT_EQ(info["state"], "clean");
+    EXPECT_EQ(info["allocated_blocks"], 101);
+    EXPECT_GE(info["lanes"]["count"], 1);
+    EXPECT_EQ(info["lanes"]["slots"], 8192);
+    EXPECT_EQ(info["lanes"]["order"], "clock");
+    EXPECT_EQ(info["lanes"]["incarnations"], 1);
+    EXPECT_EQ(info["lanes"]["pending"], false);
+    EXPECT_GT(info["lanes"]["checkpoint_clock"], 0);
+    EXPECT_TRUE(info["recovery"].is_null());
+    EXPECT_THAT(run({"info"}).out,
+                AllOf(HasSubstr("durability          atomic\n"), HasSubstr("state               clean\n"),
+                      HasSubstr(" of 8192 records, order: clock\n"), HasSubstr("incarnations        1 "),
+                      HasSubstr("last checkpoint     at "), Not(HasSubstr("recovery  "))));
+    manager(open_only, heap(), small_segments()).close(true);
+    EXPECT_EQ(run({"info", "--json"}).json()["durability"], "commit") << "the last writer's";
+}
+
+TEST_F(cli_atomic, info_shows_what_a_recovery_finds_and_does) {
+    make_killed_heap(domain_choice::emulated);
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["durability"], "atomic");
+    EXPECT_EQ(info["state"], "crashed");
+    EXPECT_EQ(info["lanes"]["pending"], true);
+    EXPECT_GE(info["recovery"]["lanes"], 1);
+    EXPECT_GE(info["recovery"]["pending_records"], 101) << "no checkpoint since the first";
+    EXPECT_EQ(info["recovery"]["replayed_words"], 0) << "a kill loses no store";
+    EXPECT_EQ(info["recovery"]["rolled_back_records"], 0);
+    EXPECT_GT(info["recovery"]["time_ns"], 0);
+    EXPECT_EQ(info["allocated_blocks"], 101);
+    EXPECT_THAT(run({"info"}).out, AllOf(HasSubstr("state               crashed, records of calls wait in the lanes\n"),
+                                         HasSubstr(" records pending, 0 words to rewrite, 0 records cut off; ")));
+}
+
+TEST_F(cli_atomic, info_of_the_page_cache_domain_counts_calls_in_flight_alone) {
+    make_killed_heap(domain_choice::page_cache);
+    const nlohmann::json info = run({"info", "--json"}).json();
+    EXPECT_EQ(info["lanes"]["order"], "in flight");
+    EXPECT_EQ(info["lanes"]["pending"], true);
+    EXPECT_EQ(info["lanes"]["checkpoint_clock"], 0);
+    EXPECT_EQ(info["recovery"]["pending_records"], 0);
+    EXPECT_EQ(info["allocated_blocks"], 101);
+    EXPECT_THAT(run({"info"}).out, HasSubstr("last checkpoint     none\n"));
+}
+
+TEST_F(cli_atomic, stats_has_every_number_and_the_blocks_by_size) {
+    make_killed_heap(domain_choice::emulated);
+    const nlohmann::json stats = run({"stats", "--json"}).json();
+    EXPECT_EQ(stats["path"], heap());
+    EXPECT_EQ(stats["open"], false);
+    EXPECT_EQ(stats["allocated_blocks"], 101);
+    EXPECT_EQ(stats["user_bytes"].get<std::uint64_t>(),
+              stats["allocated_bytes"].get<std::uint64_t>() + stats["free_bytes"].get<std::uint64_t>());
+    ASSERT_EQ(stats["blocks"].size(), 2U);
+    EXPECT_EQ(stats["blocks"][0], (nlohmann::json{{"up_to", 64}, {"count", 100}, {"bytes", 6400}}));
+    EXPECT_EQ(stats["blocks"][1]["up_to"], 131072);
+    EXPECT_EQ(stats["blocks"][1]["count"], 1);
+    EXPECT_EQ(stats["durability"], "atomic");
+    EXPECT_EQ(stats["lanes"]["pending"], true);
+    EXPECT_GE(stats["recovery"]["pending_records"], 101);
+    EXPECT_TRUE(stats["counters"].is_null()) << "nobody has the heap open";
+    EXPECT_THAT(run({"stats"}).out,
+                AllOf(HasSubstr("allocated_blocks    101\n"), HasSubstr("blocks <= 64        100, 6400 bytes\n"),
+                      HasSubstr("durability          atomic\n"), HasSubstr(" records pending, ")));
+}
+
+TEST_F(cli_atomic, stats_and_info_of_a_heap_that_a_writer_has_open_say_who_and_what_its_files_say) {
+    manager writer(create_only, heap(), options(domain_choice::page_cache));
+    fill(writer);
+    const std::string holder = fmt::format("writer, process {}", ::getpid());
+    for (const char* command : {"stats", "info"}) {
+        const nlohmann::json said = run({command, "--json"}).json();
+        EXPECT_EQ(said["open"], true);
+        EXPECT_EQ(said["holder"], holder);
+        EXPECT_EQ(said["durability"], "atomic");
+        EXPECT_EQ(said["lanes"]["incarnations"], 1);
+        EXPECT_EQ(said["lanes"]["order"], "in flight");
+        EXPECT_THAT(run({command}).out, AllOf(HasSubstr("open: " + holder), HasSubstr("durability          atomic\n")));
+    }
+    EXPECT_TRUE(run({"stats", "--json"}).json()["counters"].is_null());
+    EXPECT_THAT(run({"stats"}).out, HasSubstr("counters            in that process"));
+    EXPECT_FALSE(writer.lanes().pending) << "of the heap that is open";
+    EXPECT_TRUE(manager::lanes(heap()).pending);
+}
+
+}  // namespace
+}  // namespace holdfast::support

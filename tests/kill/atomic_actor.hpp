@@ -1,0 +1,87 @@
+// Random calls on a heap of the kill test of durability `atomic`, each reported before it begins and after it returned.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <holdfast/manager.hpp>
+
+#include "kill/atomic_model.hpp"
+
+namespace holdfast::test::atomic {
+
+/// The sets as the threads of one process share them.
+struct shared_sets {
+    std::vector<holdings>& sets;
+    std::array<std::mutex, set_count> locks;
+};
+
+/// One thread.
+class actor {
+public:
+    actor(manager& heap, shared_sets& world, shared_region& region, std::uint64_t seed);
+
+    /// False where all logs are full. Throws where a call fails, or did something else than it should.
+    bool step();
+    /// Gives back what it reserved and did not publish.
+    void cancel_all();
+
+private:
+    std::uint64_t below(std::uint64_t limit) { return source_() % limit; }
+    [[nodiscard]] std::byte* address(std::uint64_t offset) const noexcept { return base_ + offset; }
+    [[nodiscard]] ptr<void>& word(std::uint64_t offset) const noexcept {
+        return *reinterpret_cast<ptr<void>*>(base_ + offset);
+    }
+    [[nodiscard]] std::uint64_t offset_of(const void* block) const noexcept {
+        return static_cast<std::uint64_t>(static_cast<const std::byte*>(block) - base_);
+    }
+    std::uint64_t random_size();
+    void act();
+    bool choose_empty(std::size_t most, call_record& into);
+    bool choose_taken(std::size_t most, bool leaves_only, call_record& into);
+
+    call_record& report(const call_record& intended);
+    void returned(const call_record& made);
+
+    void allocate();
+    void allocate_batch();
+    void free();
+    void free_batch();
+    void reallocate();
+    void publish();
+    void make_node();
+    void write();
+    void move();
+    void finish_move();
+    void reserve();
+    void expect(bool right, const char* what) const;
+
+    manager& heap_;
+    std::byte* base_;
+    shared_sets& world_;
+    shared_region& region_;
+    std::mt19937_64 source_;
+    holdings* set_ = nullptr;  ///< the one whose lock is held
+    set_log* log_ = nullptr;
+    struct reserved_block {
+        void* memory;
+        block is;
+    };
+    std::vector<reserved_block> reserved_;
+};
+
+struct worker_plan {
+    std::string heap;
+    std::uint64_t seed = 0;
+    open_options options;
+    std::uint64_t calls = 0;      ///< of each thread, then a clean close; 0: for ever
+    bool open_and_close = false;  ///< nothing else, again and again
+};
+
+/// The process that is killed. Returns an exit status where it is not.
+int run_worker(const worker_plan& plan, std::vector<holdings>& sets, shared_region& region);
+
+}  // namespace holdfast::test::atomic
