@@ -210,6 +210,8 @@ TEST_P(manager_atomic_test, forgets_reserved_blocks_in_a_close) {
         manager heap = create_atomic();
         static_cast<void>(heap.reserve(64));
         static_cast<void>(heap.reserve(mebibyte));
+        EXPECT_THAT(heap.check(false), IsEmpty());
+        EXPECT_EQ(count_blocks(heap), 0U);
     }
     manager heap = open();
     EXPECT_TRUE(heap.all_memory_deallocated());

@@ -180,6 +180,7 @@ public:
     void drain() noexcept override { lanes_.domain().fence("heap.user.fence"); }
 
     void checkpoint() noexcept override { lanes_.checkpoint(); }
+    std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
     void cancel_all() noexcept override {
         while (const auto held = reservations_.remove_one()) {
             blocks_.release(blocks_.this_cache(), *held, false);

@@ -215,7 +215,7 @@ std::vector<std::string> engine::check(bool pages) {
         problems.push_back("SEG-3: " + admitted.error().message());
         return problems;  // what the bitmaps say is not worth checking
     }
-    blocks_.check(problems);
+    blocks_.check(problems, atomic_ != nullptr ? atomic_->reserved() : std::vector<std::uint64_t>{});
     objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {
         if (offset >= base::to_bytes(files_->frontier())) {
             return 0;

@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "base/thread_annotations.hpp"
 #include "slab/slab.hpp"
@@ -32,6 +33,17 @@ public:
         const slab::held_block held = found->second;
         held_.erase(found);
         return held;
+    }
+    /// Of the small blocks among them. May throw std::bad_alloc.
+    [[nodiscard]] std::vector<std::uint64_t> small_offsets() {
+        const base::scoped_lock lock(mutex_);
+        std::vector<std::uint64_t> offsets;
+        for (const auto& [offset, held] : held_) {
+            if (held.class_index != slab::no_class) {
+                offsets.push_back(offset);
+            }
+        }
+        return offsets;
     }
     /// Any of them.
     [[nodiscard]] std::optional<slab::held_block> remove_one() noexcept {

@@ -151,7 +151,8 @@ public:
     void flush_this_thread() noexcept;
 
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
-    void check(std::vector<std::string>& problems) const;
+    /// `held`: offsets of the blocks that are held by nobody's cache.
+    void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {}) const;
 
 private:
     friend class slab_checker;

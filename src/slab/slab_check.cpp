@@ -35,8 +35,12 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
 /// One run over all slabs, bins and caches of an allocator while its threads stand still.
 class slab_checker {
 public:
-    slab_checker(const block_allocator& of, std::vector<std::string>& problems)
-        : of_(of), pool_(of.pool_), table_(of.pool_.table()), problems_(problems) {}
+    slab_checker(const block_allocator& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
+        : of_(of), pool_(of.pool_), table_(of.pool_.table()), problems_(problems) {
+        for (const std::uint64_t offset : held) {
+            ++cached_[offset];  // as good as in a cache
+        }
+    }
 
     void run() {
         if (of_.caches_.pool == nullptr) {
@@ -165,7 +169,7 @@ private:
         }
     }
 
-    // SLAB-9: a block is in a thread's cache, in one, iff it is taken and not live.
+    // SLAB-9: a block is in a thread's cache, in one, or held, iff it is taken and not live.
     void check_cached(granule slab, const size_class& kind, std::size_t word, std::uint64_t in_caches) {
         for (; in_caches != 0; in_caches &= in_caches - 1) {
             const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(in_caches));
@@ -187,9 +191,9 @@ private:
     std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
 };
 
-void block_allocator::check(std::vector<std::string>& problems) const {
+void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {
     extents_.check(problems);
-    slab_checker(*this, problems).run();
+    slab_checker(*this, problems, held).run();
 }
 
 }  // namespace holdfast::slab

@@ -188,8 +188,8 @@ public:
     std::uint64_t fetch_and(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept;
     bool replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value, persist::site where) noexcept;
     void copy_nontemporal(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
-    void copy_line(void* target, const void* source, persist::site where) noexcept {
-        copy_nontemporal(target, source, base::cache_line_size, where);
+    void copy_line(void* target, const persist::line_words& line, persist::site where) noexcept {
+        copy_nontemporal(target, line, sizeof line, where);
     }
     void copy(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
     void fill_zero(void* target, std::size_t bytes, persist::site where) noexcept;
