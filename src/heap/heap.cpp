@@ -95,9 +95,10 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     if (mapping.shared && files->domain() == persist::domain_kind::page_cache && !options.accept_process_crash_only) {
         return failure{failure_code::promise_unavailable,
                        path,
-                       "persistence domain",
-                       "page-cache: what was stored survives a crash of the process, and not a power loss",
-                       "dax or eadr for durability atomic",
+                       "durability",
+                       "atomic, where the persistence domain is page-cache: what was stored survives a crash of the "
+                       "process, and not a power loss",
+                       "the domain dax or eadr, or durability commit",
                        "accept crashes of the process alone (accept_process_crash_only), put the heap on a file system "
                        "that is mounted with dax, or use durability commit",
                        0};

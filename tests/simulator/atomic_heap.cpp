@@ -124,8 +124,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
         options.checkpoint_time = *time;
     }
     options.incarnation = ++space.facts().incarnation;
-    operations_ =
-        std::make_unique<operations>(tracked_domain{space.memory()}, space.view(), space, blocks_, options);
+    operations_ = std::make_unique<operations>(tracked_domain{space.memory()}, space.view(), space, blocks_, options);
     if (auto opened = operations_->open(); !opened) {
         fault_ = "lanes: " + opened.error().message();
     }
