@@ -155,6 +155,35 @@ TEST_P(manager_atomic_test, opens_in_durability_commit_after_a_kill) {
     EXPECT_THAT(open().check(true), IsEmpty());
 }
 
+TEST_P(manager_atomic_test, copies_of_a_crashed_heap_have_the_calls_that_were_cut_off) {
+    if (GetParam() == domain_choice::page_cache) {
+        return;  // there the record of a call that returned counts no more
+    }
+    create_atomic().close();
+    run_and_kill([](manager& heap) {
+        auto& word = reinterpret_cast<std::uint64_t&>(heap.root(7));
+        const std::uint64_t before = word;
+        heap.allocate_to(heap.root(7), 64);
+        word = before;  // as if killed behind the fence of the record
+    });
+    manager::copy(path(), path("copy"));
+    {
+        manager reader(open_read_only, path());
+        reader.snapshot(path("snapshot"));
+    }
+    for (const char* const name : {"copy", "snapshot"}) {
+        for (const bool writable : {false, true}) {
+            const manager heap = writable ? manager(open_only, path(name)) : manager(open_read_only, path(name));
+            EXPECT_TRUE(heap.root(7)) << name;
+            EXPECT_EQ(count_blocks(heap), 1U) << name;
+            EXPECT_THAT(heap.check(true), IsEmpty());
+        }
+        manager::copy(path(name), path("again"));
+        EXPECT_FALSE(manager(open_only, path("again")).statistics().recovered) << "the copy of a clean heap is clean";
+        manager::remove(path("again"));
+    }
+}
+
 TEST_P(manager_atomic_test, forgets_reserved_blocks_in_a_kill) {
     create_atomic().close();
     run_and_kill([](manager& heap) {
