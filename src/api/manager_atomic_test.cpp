@@ -205,6 +205,36 @@ TEST_P(manager_atomic_test, stays_a_heap_where_there_is_no_space_for_its_first_l
     EXPECT_THAT(open().check(true), IsEmpty());
 }
 
+TEST_P(manager_atomic_test, keeps_named_objects_through_a_kill) {
+    create_atomic().close();
+    run_and_kill([](manager& heap) {
+        for (int i = 0; i < 300; ++i) {
+            heap.construct<int>(("object " + std::to_string(i)).c_str())[1000](i);
+        }
+        for (int i = 0; i < 300; i += 3) {
+            heap.destroy<int>(("object " + std::to_string(i)).c_str());
+        }
+        heap.construct<double>(unique_instance)(2.5);
+        heap.set_description("a heap");
+        heap.set_description(
+            "another description, longer than the first, so that it takes more cells than that one had");
+        heap.set_instance_description(heap.find<double>(unique_instance).first, "two and a half");
+        auto* const numbers = heap.construct<vector<int>>("numbers")(heap.get_allocator<int>());
+        numbers->assign(10'000, 7);
+    });
+    for (const bool read_only : {true, false}) {
+        manager heap = read_only ? manager(open_read_only, path()) : open_atomic();
+        EXPECT_THAT(heap.check(false), IsEmpty());
+        EXPECT_EQ(heap.get_num_named_objects(), 201U);
+        EXPECT_EQ(heap.find<int>("object 3").first, nullptr);
+        EXPECT_EQ(heap.find<int>("object 4").first[999], 4);
+        EXPECT_EQ(*heap.find<double>(unique_instance).first, 2.5);
+        EXPECT_THAT(heap.get_description(), HasSubstr("another"));
+        EXPECT_EQ(heap.find<vector<int>>("numbers").first->back(), 7);
+        EXPECT_EQ(count_blocks(heap), 203U);
+    }
+}
+
 TEST_P(manager_atomic_test, forgets_reserved_blocks_in_a_kill) {
     create_atomic().close();
     run_and_kill([](manager& heap) {

@@ -130,20 +130,34 @@ construction::construction(manager_core& core, const instance_name& name, object
                               {},
                               0});
     }
-    memory_ = engine.allocate(std::max<std::uint64_t>(*bytes, 1), type.alignment);
+    const std::uint64_t wanted = std::max<std::uint64_t>(*bytes, 1);
+    memory_ = engine.atomic() != nullptr ? engine.atomic()->reserve({wanted, type.alignment, false})
+                                         : engine.allocate(wanted, type.alignment);
     if (memory_ == nullptr) {
         throw_allocation_failure(heap::engine::last_failure(), core_.path());
     }
 }
 
 construction::~construction() {
-    if (!published_ && memory_ != nullptr) {
+    if (published_ || memory_ == nullptr) {
+        return;
+    }
+    if (heap::atomic_operations* const atomic = core_.engine().atomic()) {
+        static_cast<void>(atomic->cancel(memory_));
+    } else {
         release_memory(core_, memory_);
     }
 }
 
 void construction::publish() {
     const object_lock lock(core_);
+    // Durability `atomic`: the elements are durable, then the record, then the block is allocated; a crash before the
+    // last leaves a record without a block, which the next open takes away.
+    heap::atomic_operations* const atomic = core_.engine().atomic();
+    if (atomic != nullptr) {
+        atomic->flush(memory_, count_ * type_.size);
+        atomic->drain();
+    }
     heap::object_entry entry;
     entry.kind = kind_of(name_.kind());
     entry.name = name_.name();
@@ -156,6 +170,9 @@ void construction::publish() {
             throw_allocation_failure(inserted.error(), core_.path());
         }
         throw_failure(inserted.error());
+    }
+    if (atomic != nullptr && !atomic->keep(memory_)) {
+        throw_failure(heap::engine::last_failure());
     }
     published_ = true;
 }
@@ -197,10 +214,22 @@ void unpublish(manager_core& core, void* address) {
         throw_failure(
             failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
     }
+    // Durability `atomic`: the block is free, and then the record goes; nobody gets the memory before.
+    if (heap::atomic_operations* const atomic = core.engine().atomic()) {
+        if (!atomic->withdraw(address)) {
+            throw_failure(heap::engine::last_failure());
+        }
+    }
     value_or_throw(core.engine().objects().erase_at(core.offset_of(address)));
 }
 
 void release_memory(manager_core& core, void* address) noexcept {
+    if (heap::atomic_operations* const atomic = core.engine().atomic()) {
+        if (!atomic->cancel(address)) {  // unpublish() withdrew it
+            report_failure(heap::engine::last_failure(), core.path());
+        }
+        return;
+    }
     if (auto freed = core.engine().deallocate(address); !freed) {
         report_failure(freed.error());
     }

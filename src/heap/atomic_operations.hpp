@@ -53,6 +53,8 @@ public:
     [[nodiscard]] virtual bool cancel(void* reserved) noexcept = 0;
     /// Marks a reserved block allocated, and nothing points to it.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;
+    /// Frees a block, and reserves it: nobody gets its memory before cancel().
+    [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
 
     /// The same operation for each, atomic alone, with few fences. How many were done; less than all: the next failed.
     [[nodiscard]] virtual std::size_t allocate_batch(std::span<std::uint64_t* const> destinations,
@@ -72,8 +74,10 @@ public:
 };
 
 /// For the domain of an open heap. `options` is complete; the heap's lanes are replayed.
-base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
-    persist::domain_kind domain, segment::space_view space, segment::space_growth& growth, segment::lane_area& area,
-    slab::block_allocator& blocks, const lane::lane_options& options);
+base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(persist::domain_kind domain,
+                                                                        segment::space_view space,
+                                                                        segment::lane_area& area,
+                                                                        slab::block_allocator& blocks,
+                                                                        const lane::lane_options& options);
 
 }  // namespace holdfast::heap

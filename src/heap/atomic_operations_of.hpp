@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hot.hpp"
 #include "heap/atomic_operations.hpp"
 #include "heap/reservations.hpp"
 #include "segment/pointer_format.hpp"
@@ -21,25 +22,28 @@
 namespace holdfast::heap {
 
 template <persist::persistence_domain Domain>
-class atomic_operations_of final : public atomic_operations, public slab::slab_log {
+class atomic_operations_of final : public atomic_operations, public slab::slab_log, public lane::block_marks {
 public:
-    atomic_operations_of(Domain domain, segment::space_view space, segment::space_growth& growth,
-                         segment::lane_area& area, slab::block_allocator& blocks, const lane::lane_options& options)
-        : space_(space), growth_(growth), blocks_(blocks), lanes_(std::move(domain), space, area, options) {}
-    ~atomic_operations_of() override { blocks_.use_log(nullptr, nullptr); }
+    atomic_operations_of(Domain domain, segment::space_view space, segment::lane_area& area,
+                         slab::block_allocator& blocks, const lane::lane_options& options)
+        : space_(space),
+          blocks_(blocks),
+          lanes_(std::move(domain), space, area, with_marks(options)),
+          has_marks_(options.order == lane::record_order::clock) {}
+    ~atomic_operations_of() override { blocks_.forget_log(); }
 
     base::result<void> open() {
         HF_TRY(lanes_.open());
-        blocks_.use_log(this, &lanes_);
-        return {};
+        return blocks_.use_log(this, &lanes_, has_marks_);
     }
 
     void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
         slab::held_block held;
-        if (!is_destination(destination) || !hold(wanted, held)) [[unlikely]] {
+        slab::thread_cache* const cache = blocks_.this_cache();
+        if (!is_destination(destination) || !hold(cache, wanted, held)) [[unlikely]] {
             return nullptr;
         }
-        publish_and_adopt(destination, held, nullptr);
+        publish_and_adopt(cache, destination, held, nullptr);
         return space_.address({held.offset});
     }
 
@@ -55,12 +59,7 @@ public:
         if (!blocks_.find_allocated(target_of(destination, word), found)) [[unlikely]] {
             return operation_result::failed;
         }
-        bool freed = false;
-        {
-            const turn own(*this);
-            freed = free_found(*own, &destination, found);
-        }
-        return finish_free(found, freed) ? operation_result::done : operation_result::failed;
+        return free_and_release(&destination, found) ? operation_result::done : operation_result::failed;
     }
 
     void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
@@ -73,8 +72,9 @@ public:
         }
         slab::held_block old;
         slab::held_block held;
+        slab::thread_cache* const cache = blocks_.this_cache();
         const void* const source = target_of(destination, word);
-        if (!blocks_.find_allocated(source, old) || !hold(wanted, held)) {
+        if (!blocks_.find_allocated(source, old) || !hold(cache, wanted, held)) {
             return nullptr;
         }
         void* const target = space_.address({held.offset});
@@ -82,17 +82,22 @@ public:
         lanes_.domain().copy(target, source, kept, "heap.reallocate.copy");
         lanes_.domain().flush(target, kept, "heap.reallocate.flush");
         lanes_.domain().fence("heap.reallocate.fence");
-        publish_and_adopt(destination, held, &old);
-        blocks_.release(old, true);
+        if (!publish_and_adopt(cache, destination, held, &old)) {
+            blocks_.release(cache, held, false);
+            blocks_.leave_refusal(source);
+            return nullptr;
+        }
+        blocks_.release(cache, old, true);
         return target;
     }
 
     void* allocate(const block_request& wanted) noexcept override {
         slab::held_block held;
-        if (!hold(wanted, held)) [[unlikely]] {
+        slab::thread_cache* const cache = blocks_.this_cache();
+        if (is_abandoned() || !hold(cache, wanted, held)) [[unlikely]] {
             return nullptr;
         }
-        keep_and_adopt(held);
+        keep_and_adopt(cache, held);
         return space_.address({held.offset});
     }
 
@@ -101,21 +106,17 @@ public:
         if (is_abandoned() || !blocks_.find_allocated(block, found)) [[unlikely]] {
             return false;
         }
-        bool freed = false;
-        {
-            const turn own(*this);
-            freed = free_found(*own, nullptr, found);
-        }
-        return finish_free(found, freed);
+        return free_and_release(nullptr, found);
     }
 
     void* reserve(const block_request& wanted) noexcept override {
         slab::held_block held;
-        if (!hold(wanted, held)) {
+        slab::thread_cache* const cache = blocks_.this_cache();
+        if (is_abandoned() || !hold(cache, wanted, held)) {
             return nullptr;
         }
         if (!reservations_.add(held)) {
-            blocks_.release(held, false);
+            blocks_.release(cache, held, false);
             base::failure what;
             what.code = base::failure_code::out_of_memory;
             blocks_.leave(std::move(what));
@@ -129,24 +130,42 @@ public:
             return false;
         }
         const auto held = take_reservation(reserved);
-        if (held) {
-            publish_and_adopt(destination, *held, nullptr);
-        }
-        return held.has_value();
+        return held && publish_and_adopt(blocks_.this_cache(), destination, *held, nullptr);
     }
 
     bool keep(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
         if (held) {
-            keep_and_adopt(*held);
+            keep_and_adopt(blocks_.this_cache(), *held);
         }
         return held.has_value();
+    }
+
+    bool withdraw(void* block) noexcept override {
+        slab::held_block found;
+        if (is_abandoned() || !blocks_.find_allocated(block, found)) {
+            return false;
+        }
+        slab::thread_cache* const cache = blocks_.this_cache();
+        bool freed = false;
+        {
+            const turn own(*this, cache);
+            freed = free_found(*own, nullptr, found);
+        }
+        if (!freed) {
+            blocks_.leave_refusal(block);
+            return false;
+        }
+        blocks_.withdrawn(found);
+        // Without memory to remember it, it is nobody's until the heap is opened again.
+        static_cast<void>(reservations_.add(found));
+        return true;
     }
 
     bool cancel(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
         if (held) {
-            blocks_.release(*held, false);
+            blocks_.release(blocks_.this_cache(), *held, false);
         }
         return held.has_value();
     }
@@ -163,7 +182,7 @@ public:
     void checkpoint() noexcept override { lanes_.checkpoint(); }
     void cancel_all() noexcept override {
         while (const auto held = reservations_.remove_one()) {
-            blocks_.release(*held, false);
+            blocks_.release(blocks_.this_cache(), *held, false);
         }
     }
     void abandon() noexcept override {
@@ -172,6 +191,19 @@ public:
     }
     const lane::lane_pool& lanes() const noexcept override { return lanes_; }
     [[nodiscard]] lane::lane_set<Domain>& lane_set() noexcept { return lanes_; }
+
+    // lane::block_marks
+    void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept override {
+        blocks_.bits_of_line(line, bits);
+    }
+    bool mark(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
+        std::uint8_t* const found = blocks_.mark_of(offset, block.length);
+        if (found != nullptr) {
+            std::atomic_ref(*found).store(allocated ? slab::live_mark::live : slab::live_mark::free,
+                                          std::memory_order_release);
+        }
+        return found != nullptr;
+    }
 
     // slab_log
     void slab_created(base::granule slab, const slab::size_class& kind) noexcept override {
@@ -188,9 +220,8 @@ private:
     /// This thread's lane, or the shared one for as long as this lives.
     class turn {
     public:
-        explicit turn(atomic_operations_of& of) noexcept : of_(of) {
-            const slab::thread_cache* const cache = of.blocks_.this_cache();
-            lane_ = cache == nullptr ? nullptr : cache->own_lane;
+        turn(atomic_operations_of& of, const slab::thread_cache* cache) noexcept
+            : of_(of), lane_(cache == nullptr ? nullptr : cache->own_lane) {
             if (lane_ == nullptr) [[unlikely]] {
                 of.lanes_.shared_mutex().lock();
                 lane_ = &of.lanes_.shared();
@@ -221,10 +252,10 @@ private:
             segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
     }
     [[nodiscard]] bool is_abandoned() noexcept;
-    [[nodiscard]] bool is_destination(const std::uint64_t& word) noexcept {
+    HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = offset_of(word);
-        if (offset < base::to_bytes(growth_.frontier()) && offset % sizeof word == 0 &&
-            !abandoned_.load(std::memory_order_relaxed) && holder_is_allocated(offset)) [[likely]] {
+        if (offset < blocks_.end_offset() && offset % sizeof word == 0 && !abandoned_.load(std::memory_order_relaxed) &&
+            holder_is_allocated(offset)) [[likely]] {
             return true;
         }
         refuse_destination(word);
@@ -239,8 +270,8 @@ private:
     }
     void refuse_destination(const std::uint64_t& word) noexcept;
     [[nodiscard]] std::optional<slab::held_block> take_reservation(void* reserved) noexcept;
-    [[nodiscard]] bool hold(const block_request& wanted, slab::held_block& held) noexcept {
-        if (!blocks_.hold(wanted.bytes, wanted.alignment, held)) [[unlikely]] {
+    HF_HOT bool hold(slab::thread_cache* cache, const block_request& wanted, slab::held_block& held) noexcept {
+        if (!blocks_.hold(cache, wanted.bytes, wanted.alignment, held)) [[unlikely]] {
             return false;
         }
         if (wanted.zeroed) {
@@ -264,8 +295,23 @@ private:
         }
         return stamp;
     }
+    [[nodiscard]] lane::lane_options with_marks(lane::lane_options options) noexcept {
+        // Where only the process can crash there are no checkpoints, so the bitmaps cannot wait for one.
+        options.marks = options.order == lane::record_order::clock ? this : nullptr;
+        return options;
+    }
+    /// Of two who free a block at once, one gets it. After the call has its time: a locked instruction waits for the
+    /// fence of the record before, and so would the reading of the clock.
+    [[nodiscard]] static bool claim(const slab::held_block& found) noexcept {
+        std::uint8_t live = slab::live_mark::live;
+        return found.mark == nullptr ||
+               std::atomic_ref(*found.mark)
+                   .compare_exchange_strong(live, slab::live_mark::freeing, std::memory_order_acq_rel);
+    }
     void set(const slab::held_block& held) noexcept {
-        if (held.class_index == slab::no_class) {
+        if (held.mark != nullptr) {
+            std::atomic_ref(*held.mark).store(slab::live_mark::live, std::memory_order_release);
+        } else if (held.class_index == slab::no_class) {
             lanes_.domain().store(*held.place.word, held.place.set, "heap.entry.set");
         } else {
             lanes_.domain().fetch_or(*held.place.word, held.place.mask, "heap.bit.set");
@@ -273,6 +319,10 @@ private:
     }
     /// Whether it was allocated until now: of two frees at once, one is told so.
     [[nodiscard]] bool clear(const slab::held_block& held) noexcept {
+        if (held.mark != nullptr) {
+            std::atomic_ref(*held.mark).store(slab::live_mark::free, std::memory_order_release);
+            return true;  // it was claimed
+        }
         if (held.class_index != slab::no_class) {
             return (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") &
                     held.place.mask) != 0;
@@ -281,43 +331,62 @@ private:
                                           segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
                                           "heap.entry.clear");
     }
+    /// The word whose line a checkpoint must write back for this block.
+    [[nodiscard]] static const void* line_of(const slab::held_block& held) noexcept {
+        return held.mark != nullptr ? lane::follows_marks(held.place.word) : held.place.word;
+    }
 
     // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when
     // he asks for the lane.
-    void publish_and_adopt(std::uint64_t& destination, const slab::held_block& held,
-                           const slab::held_block* replaced) noexcept {
+    HF_HOT bool publish_and_adopt(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
+                                  const slab::held_block* replaced) noexcept {
         {
-            const turn own(*this);
-            publish_held(*own, destination, held, replaced);
+            const turn own(*this, cache);
+            if (!publish_held(*own, destination, held, replaced)) [[unlikely]] {
+                return false;
+            }
         }
-        blocks_.adopt(held);
+        if (held.class_index == slab::no_class) [[unlikely]] {
+            blocks_.adopt(held);
+        }
+        return true;
     }
-    void keep_and_adopt(const slab::held_block& held) noexcept {
+    void keep_and_adopt(slab::thread_cache* cache, const slab::held_block& held) noexcept {
         {
-            const turn own(*this);
+            const turn own(*this, cache);
             keep_held(*own, held);
         }
         blocks_.adopt(held);
     }
-    void publish_held(lane::lane& own, std::uint64_t& destination, const slab::held_block& held,
-                      const slab::held_block* replaced) noexcept;
+    HF_HOT bool free_and_release(std::uint64_t* destination, const slab::held_block& found) noexcept {
+        slab::thread_cache* const cache = blocks_.this_cache();
+        bool freed = false;
+        {
+            const turn own(*this, cache);
+            freed = free_found(*own, destination, found);
+        }
+        return finish_free(cache, found, freed);
+    }
+    /// False where the block to be replaced was freed meanwhile.
+    HF_HOT bool publish_held(lane::lane& own, std::uint64_t& destination, const slab::held_block& held,
+                             const slab::held_block* replaced) noexcept;
     void keep_held(lane::lane& own, const slab::held_block& held) noexcept;
-    [[nodiscard]] bool free_found(lane::lane& own, std::uint64_t* destination, const slab::held_block& found) noexcept;
-    [[nodiscard]] bool finish_free(const slab::held_block& found, bool freed) noexcept {
+    HF_HOT bool free_found(lane::lane& own, std::uint64_t* destination, const slab::held_block& found) noexcept;
+    HF_HOT bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
         if (!freed) [[unlikely]] {
             blocks_.leave_refusal(space_.address({found.offset}));
             return false;
         }
-        blocks_.release(found, true);
+        blocks_.release(cache, found, true);
         return true;
     }
     void change_slab(base::granule slab, const slab::size_class& kind, bool create) noexcept;
 
     segment::space_view space_;
-    segment::space_growth& growth_;
     slab::block_allocator& blocks_;
     lane::lane_set<Domain> lanes_;
     reservations reservations_;
+    const bool has_marks_;
     std::atomic<bool> abandoned_{false};
 };
 

@@ -29,9 +29,9 @@ void atomic_operations_of<Domain>::refuse_destination(const std::uint64_t& word)
     try {
         what.field = fmt::format("destination {:#x}", reinterpret_cast<std::uintptr_t>(&word));
         const std::uint64_t offset = offset_of(word);
-        what.found = offset >= base::to_bytes(growth_.frontier()) ? "a word outside the heap"
-                     : offset % sizeof word != 0                  ? "a word that is not aligned to 8"
-                                                                  : "a word in memory that is not allocated";
+        what.found = offset >= blocks_.end_offset() ? "a word outside the heap"
+                     : offset % sizeof word != 0    ? "a word that is not aligned to 8"
+                                                    : "a word in memory that is not allocated";
         what.expected = "a ptr in a root or in an allocated block of this heap";
         what.hint = "a reserved block holds no destinations before it is published";
     } catch (const std::bad_alloc&) {  // the code says enough
@@ -60,7 +60,7 @@ std::optional<slab::held_block> atomic_operations_of<Domain>::take_reservation(v
 }
 
 template <persist::persistence_domain Domain>
-void atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& destination,
+bool atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& destination,
                                                 const slab::held_block& held,
                                                 const slab::held_block* replaced) noexcept {
     const std::uint16_t stamp = next_stamp(own, destination);
@@ -74,7 +74,11 @@ void atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& 
                 .freed_block = replaced == nullptr ? 0 : lane::encode(replaced->block)};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {&destination, held.place.word, replaced == nullptr ? nullptr : replaced->place.word});
+    if (replaced != nullptr && !claim(*replaced)) [[unlikely]] {
+        lanes_.complete(own);
+        return false;
+    }
+    lanes_.append(own, made, {&destination, line_of(held), replaced == nullptr ? nullptr : line_of(*replaced)});
     lanes_.fence(own);
     lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                           "heap.destination");
@@ -83,6 +87,7 @@ void atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& 
         static_cast<void>(clear(*replaced));
     }
     lanes_.complete(own);
+    return true;
 }
 
 template <persist::persistence_domain Domain>
@@ -97,7 +102,7 @@ void atomic_operations_of<Domain>::keep_held(lane::lane& own, const slab::held_b
                 .freed_block = 0};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {held.place.word, nullptr, nullptr});
+    lanes_.append(own, made, {line_of(held), nullptr, nullptr});
     lanes_.fence(own);
     set(held);
     lanes_.complete(own);
@@ -118,7 +123,11 @@ bool atomic_operations_of<Domain>::free_found(lane::lane& own, std::uint64_t* de
                 .freed_block = lane::encode(found.block)};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {destination, found.place.word, nullptr});
+    if (!claim(found)) [[unlikely]] {
+        lanes_.complete(own);
+        return false;
+    }
+    lanes_.append(own, made, {destination, line_of(found), nullptr});
     lanes_.fence(own);
     if (destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "heap.destination");
@@ -138,11 +147,12 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
         const std::size_t some = std::min<std::size_t>(
             {batch_size, destinations.size() - done, static_cast<std::size_t>(lanes_.largest_batch())});
         std::size_t ready = 0;
-        while (ready < some && is_destination(*destinations[done + ready]) && hold(wanted, held[ready])) {
+        slab::thread_cache* const cache = blocks_.this_cache();
+        while (ready < some && is_destination(*destinations[done + ready]) && hold(cache, wanted, held[ready])) {
             ++ready;
         }
         if (ready != 0) {
-            const turn own(*this);
+            const turn own(*this, cache);
             for (std::size_t i = 0; i < ready; ++i) {
                 stamps[i] = next_stamp(*own, *destinations[done + i]);
             }
@@ -158,7 +168,7 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
                             .allocated_block = lane::encode(held[i].block),
                             .freed = lane::nowhere,
                             .freed_block = 0};
-                lanes_.append(*own, made, {&destination, held[i].place.word, nullptr});
+                lanes_.append(*own, made, {&destination, line_of(held[i]), nullptr});
             }
             lanes_.fence(*own);
             for (std::size_t i = 0; i < ready; ++i) {
@@ -187,7 +197,7 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
     while (done < destinations.size()) {
         std::array<slab::held_block, batch_size> found;
         std::array<std::uint16_t, batch_size> stamps;
-        std::array<bool, batch_size> freed;
+        std::array<bool, batch_size> freed{};
         std::array<bool, batch_size> null;
         const std::size_t some = std::min<std::size_t>(
             {batch_size, destinations.size() - done, static_cast<std::size_t>(lanes_.largest_batch())});
@@ -199,15 +209,21 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
                 break;
             }
         }
+        slab::thread_cache* const cache = blocks_.this_cache();
         if (ready != 0) {
-            const turn own(*this);
+            const turn own(*this, cache);
             for (std::size_t i = 0; i < ready; ++i) {
                 stamps[i] = null[i] ? std::uint16_t{0} : next_stamp(*own, *destinations[done + i]);
             }
             lanes_.prepare(*own, ready);
             lanes_.announce(*own);
+            // All claims before the first record: a locked instruction waits until what was written around the cache
+            // has arrived.
             for (std::size_t i = 0; i < ready; ++i) {
-                if (null[i]) {
+                freed[i] = !null[i] && claim(found[i]);
+            }
+            for (std::size_t i = 0; i < ready; ++i) {
+                if (!freed[i]) {
                     continue;
                 }
                 record made{.checksum = 0,
@@ -218,11 +234,11 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
                             .allocated_block = 0,
                             .freed = found[i].offset,
                             .freed_block = lane::encode(found[i].block)};
-                lanes_.append(*own, made, {destinations[done + i], found[i].place.word, nullptr});
+                lanes_.append(*own, made, {destinations[done + i], line_of(found[i]), nullptr});
             }
             lanes_.fence(*own);
             for (std::size_t i = 0; i < ready; ++i) {
-                if (!null[i]) {
+                if (freed[i]) {
                     lanes_.domain().store(*destinations[done + i], segment::null_pointer(stamps[i]),
                                           "heap.destination");
                     freed[i] = clear(found[i]);
@@ -232,7 +248,7 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
         }
         bool all = ready == some;
         for (std::size_t i = 0; i < ready; ++i) {
-            all = (null[i] || finish_free(found[i], freed[i])) && all;
+            all = (null[i] || finish_free(cache, found[i], freed[i])) && all;
         }
         done += ready;
         if (!all) {
@@ -256,7 +272,7 @@ void atomic_operations_of<Domain>::change_slab(base::granule slab, const slab::s
                 .allocated_block = create ? lane::encode(block) : 0,
                 .freed = create ? lane::nowhere : offset,
                 .freed_block = create ? 0 : lane::encode(block)};
-    const turn own(*this);
+    const turn own(*this, blocks_.this_cache());
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
     lanes_.append(*own, made, {place.word, create ? &header : nullptr, nullptr});

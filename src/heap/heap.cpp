@@ -107,6 +107,9 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         HF_TRY(opened->replay_lanes());
     }
     HF_TRY(opened->rebuild(path));
+    if (opened->files_->has_pending_lanes()) {
+        HF_TRY(opened->repair_objects());
+    }
     if (mapping.shared) {
         HF_TRY(opened->start_atomic(options));
     }
@@ -205,6 +208,9 @@ base::result<engine_statistics> engine::statistics() {
 
 std::vector<std::string> engine::check(bool pages) {
     std::vector<std::string> problems;
+    if (atomic_ != nullptr) {
+        atomic_->checkpoint();  // the bitmaps on media follow
+    }
     if (auto admitted = files_->admit_all(); !admitted) {
         problems.push_back("SEG-3: " + admitted.error().message());
         return problems;  // what the bitmaps say is not worth checking

@@ -118,6 +118,7 @@ private:
     [[nodiscard]] segment::free_runs free_space() const;
     base::result<void> rebuild(const std::string& path);
     base::result<void> replay_lanes();
+    base::result<void> repair_objects();
     base::result<void> start_atomic(const engine_options& options);
     base::result<void> close_atomic();
 

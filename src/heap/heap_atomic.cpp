@@ -108,8 +108,23 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     HF_TRY(files_->grow_lanes(lane::lanes_file_size(1, slots)));
     HF_TRY(files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order)));
     lanes.incarnation = superblock.incarnation;
-    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, *files_, blocks_, lanes));
+    objects_.persist_with([this](const void* begin, std::uint64_t bytes) {
+        atomic_->flush(begin, bytes);
+        atomic_->drain();
+    });
+    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
     return {};
+}
+
+/// The directory after a crash: an object is there iff its block is.
+base::result<void> engine::repair_objects() {
+    return objects_.repair([this](std::uint64_t offset) -> std::uint64_t {
+        if (offset >= base::to_bytes(files_->frontier())) {
+            return 0;
+        }
+        const auto size = blocks_.usable_size(files_->view().address({offset}));
+        return size ? size.value() : 0;
+    });
 }
 
 base::result<void> engine::close_atomic() {
@@ -118,6 +133,7 @@ base::result<void> engine::close_atomic() {
     const std::uint64_t clock = atomic_->lanes().checkpoint_time();
     HF_TRY(files_->close_shared(clock));
     blocks_.close();
+    objects_.persist_with({});
     atomic_.reset();
     return {};
 }

@@ -1,6 +1,7 @@
 #include "heap/object_directory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -217,9 +218,28 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
     }
 }
 
+/// The first word of a record: one store that makes it count, or not.
+void object_directory::mark(cell position, std::uint32_t magic, std::uint64_t cells) {
+    auto& word = *reinterpret_cast<std::uint64_t*>(address(position));
+    std::atomic_ref<std::uint64_t>(word).store(magic | cells << 32U, std::memory_order_release);
+    if (persist_) {
+        persist_(&word, sizeof word);
+    }
+}
+
+/// All but the first word becomes zero, then that one.
+void object_directory::clear_cells(cell position, std::uint64_t cells) {
+    constexpr std::size_t word = sizeof(std::uint64_t);
+    std::memset(address(position) + word, 0, cells * cell_size - word);
+    if (persist_) {
+        persist_(address(position), cells * cell_size);
+    }
+    mark(position, 0, 0);
+}
+
 void object_directory::write(cell position, const object_entry& entry, std::uint64_t cells) {
     std::byte* const record = address(position);
-    std::memset(record, 0, cells * cell_size);
+    mark(position, unfinished_magic, cells);
     object_record_on_media header{};
     header.magic = object_magic;
     header.cells = static_cast<std::uint32_t>(cells);
@@ -230,22 +250,73 @@ void object_directory::write(cell position, const object_entry& entry, std::uint
     header.offset = entry.offset;
     header.count = entry.count;
     header.type_size = entry.type_size;
-    std::byte* text = record + sizeof header;
+    std::vector<std::byte> whole(cells * cell_size);
+    std::memcpy(whole.data(), &header, sizeof header);
+    std::byte* text = whole.data() + sizeof header;
     for (const std::string* part : {&entry.name, &entry.type, &entry.description}) {
         if (!part->empty()) {
             std::memcpy(text, part->data(), part->size());
         }
         text += part->size();
     }
-    std::memcpy(record, &header, sizeof header);
-    header.checksum = checksum_of(record, cells);
-    std::memcpy(record, &header, sizeof header);
+    header.checksum = checksum_of(whole.data(), cells);
+    std::memcpy(whole.data(), &header, sizeof header);
+    constexpr std::size_t word = sizeof(std::uint64_t);
+    std::memcpy(record + word, whole.data() + word, whole.size() - word);
+    if (persist_) {
+        persist_(record, whole.size());
+    }
+    mark(position, object_magic, cells);
 }
 
 void object_directory::erase_record(cell position, const object_entry& entry) {
     const std::uint64_t cells = cells_for(string_bytes(entry));
-    std::memset(address(position), 0, cells * cell_size);
+    mark(position, unfinished_magic, cells);
+    clear_cells(position, cells);
     add_free(position, cells);
+}
+
+base::result<void> object_directory::repair(const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes) {
+    loaded_ = false;
+    std::set<std::uint64_t> seen;
+    for (cell group = 0; group < end_cell(); group += cells_per_group) {
+        const cell end = std::min(group + cells_per_group, end_cell());
+        for (cell position = group + cells_per_page; position < end;) {
+            HF_TRY_ASSIGN(const std::uint64_t passed, repair_cells(position, end, seen, block_bytes));
+            position += passed;
+        }
+    }
+    return {};
+}
+
+/// Repairs what begins at a cell; returns its length.
+base::result<std::uint64_t> object_directory::repair_cells(
+    cell position, cell end, std::set<std::uint64_t>& seen,
+    const std::function<std::uint64_t(std::uint64_t)>& block_bytes) {
+    std::uint32_t words[2];
+    std::memcpy(words, address(position), sizeof words);
+    if (words[0] == 0) {
+        if (!is_zero(address(position), cell_size)) {
+            clear_cells(position, 1);
+        }
+        return std::uint64_t{1};
+    }
+    if (words[0] == unfinished_magic) {
+        if (words[1] == 0 || words[1] > end - position) {
+            return corrupt(position, "cells", fmt::format("{}", words[1]), "1 to the end of the group");
+        }
+        clear_cells(position, words[1]);
+        return std::uint64_t{words[1]};
+    }
+    HF_TRY_ASSIGN(const object_entry entry, read(position));
+    const std::uint64_t cells = cells_for(string_bytes(entry));
+    // A description that was being replaced may have left both records: they say the same but for it.
+    const bool first = seen.insert(entry.kind == object_kind::heap ? 0 : entry.offset).second;
+    if (!first || (entry.kind != object_kind::heap && block_bytes(entry.offset) == 0)) {
+        mark(position, unfinished_magic, cells);
+        clear_cells(position, cells);
+    }
+    return cells;
 }
 
 base::result<void> object_directory::insert(const object_entry& entry) {

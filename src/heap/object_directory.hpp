@@ -42,6 +42,14 @@ class object_directory {
 public:
     explicit object_directory(segment::heap_files& files) : files_(files) {}
 
+    /// Durability `atomic`: makes a range of the objects file durable.
+    using persister = std::function<void(const void*, std::uint64_t)>;
+    /// From now on each change is durable when its function returns, and a crash leaves all of it or nothing.
+    void persist_with(persister persist) { persist_ = std::move(persist); }
+    /// After a crash in durability `atomic`: frees the cells of records that were not finished, and of objects whose
+    /// block is not allocated: `block_bytes` as for check(). Comes before everything else.
+    base::result<void> repair(const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
+
     /// `name_exists`, or what growing the file fails with. The name is looked up among objects of the same kind.
     base::result<void> insert(const object_entry& entry);
     /// The object of that kind and name. Unique objects are found by their type's name.
@@ -75,6 +83,10 @@ private:
     void remove_free(cell position);
     void add_grown_space(std::uint64_t from_bytes, std::uint64_t to_bytes);
     void write(cell position, const object_entry& entry, std::uint64_t cells);
+    void mark(cell position, std::uint32_t magic, std::uint64_t cells);
+    void clear_cells(cell position, std::uint64_t cells);
+    base::result<std::uint64_t> repair_cells(cell position, cell end, std::set<std::uint64_t>& seen,
+                                             const std::function<std::uint64_t(std::uint64_t)>& block_bytes);
     void erase_record(cell position, const object_entry& entry);
     base::result<void> replace(cell position, const object_entry& entry);
     base::result<cell> position_of(std::uint64_t offset);
@@ -84,6 +96,7 @@ private:
                                         std::string expected) const;
 
     segment::heap_files& files_;
+    persister persist_;
     bool loaded_ = false;
     std::map<std::string, cell, std::less<>> named_;
     std::map<std::string, cell, std::less<>> unique_;

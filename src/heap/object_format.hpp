@@ -3,7 +3,8 @@
 // The objects file is a sequence of groups of 512 pages; the first page of a group holds checksums
 // (segment/page_sums.hpp), the others are cut into cells of 64 bytes. A record takes neighbouring cells of one group:
 // its header, then the bytes of name, type name and description. A cell that begins with a zero word, outside a record,
-// is free; free cells are zero.
+// is free; free cells are zero. Where durability `atomic` writes or erases a record, it bears `unfinished_magic` until
+// all of it is durable: after a crash, its cells are free.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ namespace holdfast::heap {
 inline constexpr std::uint64_t cell_size = 64;
 inline constexpr std::uint64_t cells_per_page = base::page_size / cell_size;
 inline constexpr std::uint64_t cells_per_group = segment::objects_group_pages * cells_per_page;
-inline constexpr std::uint32_t object_magic = 0x314a424f;  ///< "OBJ1"
+inline constexpr std::uint32_t object_magic = 0x314a424f;      ///< "OBJ1"
+inline constexpr std::uint32_t unfinished_magic = 0x304a424f;  ///< "OBJ0"; the record's `cells` counts, nothing else
 
 enum class object_kind : std::uint8_t {
     named = 1,

@@ -23,11 +23,11 @@ bool has_invariant_counter() noexcept {
         __get_cpuid(power_leaf, &a, &b, &c, &d) == 0 || (d & invariant_bit) == 0) {
         return false;
     }
-    // A kernel that has seen the counters of two cores disagree uses another clock, and says so here.
+    // A kernel that has seen the counters of two cores disagree, or cannot know, uses another clock and says so here.
     try {
         std::string used;
         std::ifstream("/sys/devices/system/clocksource/clocksource0/current_clocksource") >> used;
-        return used != "hpet" && used != "acpi_pm" && used != "jiffies" && used != "refined-jiffies";
+        return used == "tsc";
     } catch (const std::exception&) {
         return false;
     }

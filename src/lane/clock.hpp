@@ -1,6 +1,6 @@
 // The heap's clock: orders the records of all lanes.
 //
-// LANE-3: if one reading happens before another (by program order, or through memory that two threads
+// If one reading happens before another (LANE-1: by program order, or through memory that two threads
 // share), it is the smaller one. The counter of the processor, read by an instruction that waits for all loads before
 // it, gives that where the processor and the kernel vouch for it; elsewhere a counter in memory does.
 //

@@ -51,7 +51,7 @@ struct block_place {
     return {block_size, static_cast<std::uint32_t>(base::granule_size / block_size), 0, slab.type, {}};
 }
 
-// LANE-7: what a record allocates or frees is a block that can exist: below the frontier, of a known kind, at a
+// LANE-22: what a record allocates or frees is a block that can exist: below the frontier, of a known kind, at a
 // multiple of its size within its granule, or at a page.
 [[nodiscard]] constexpr bool is_possible_block(std::uint64_t offset, block_word block,
                                                std::uint64_t frontier) noexcept {
@@ -74,7 +74,7 @@ struct block_place {
     }
 }
 
-// LANE-8: a destination is an aligned word below the frontier.
+// LANE-23: a destination is an aligned word below the frontier.
 [[nodiscard]] constexpr bool is_possible_destination(std::uint64_t offset, std::uint64_t frontier) noexcept {
     return offset % sizeof(std::uint64_t) == 0 && offset < frontier;
 }

@@ -3,24 +3,47 @@
 // A lane belongs to one thread at a time (lane 0 to whoever holds its lock). The owner appends; any thread may take a
 // checkpoint, which reads the twins of all lanes and says which slots may be used again.
 //
-//   LANE-4: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
-//   LANE-5: while a record is being written or its stores are not done, `announced` is at most the last time before it
-//           and not 0.
-//   LANE-6: `completed` counts records whose stores are visible to whoever reads it with acquire.
+//   LANE-20: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
+// and, of docs/atomic-protocol.md, LANE-5: while a call is in flight, `announced` is below its time, and not 0.
+//   LANE-21: `completed` counts records whose stores are visible to whoever reads it with acquire.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
 
 namespace holdfast::lane {
 
-/// What a record changes besides itself: the lines that a checkpoint must write back before the record is void.
+/// What a record changes besides itself: the words whose lines a checkpoint must write back before the record is void.
+/// A word of a live bitmap that follows marks in DRAM has 1 added to its address (follows_marks()).
 using touched_lines = std::array<const void*, 3>;
+
+[[nodiscard]] inline const void* follows_marks(const std::uint64_t* word) noexcept {
+    return reinterpret_cast<const std::byte*>(word) + 1;
+}
+[[nodiscard]] inline bool does_follow_marks(const void* line) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(line) & 1U) != 0;
+}
+
+/// Where blocks are marked allocated in DRAM, and the bitmaps on media follow. Implemented by heap/.
+class block_marks {
+public:
+    block_marks() = default;
+    block_marks(const block_marks&) = delete;
+    block_marks& operator=(const block_marks&) = delete;
+    virtual ~block_marks() = default;
+
+    /// What the words of this line of bitmaps must hold now. Any thread, at any time. It may be ahead of what is void:
+    /// a mark changes after the fence of its record, and that record, still pending, decides the bit anyway.
+    virtual void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept = 0;
+    /// Marks a small block. False where it has no mark.
+    [[nodiscard]] virtual bool mark(std::uint64_t offset, block_word block, bool allocated) noexcept = 0;
+};
 
 /// The twin of a slot.
 struct slot_twin {

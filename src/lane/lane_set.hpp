@@ -1,7 +1,7 @@
 // The face of the layer lane: durable records, one fence each, and the checkpoints that make them void.
 //
 //     prepare(lane, n)                room for n records; a checkpoint where the ring is half full
-//     announce(lane)
+//     announce(lane)                  a call is in flight; it gets its time: all that it depends on was read before
 //     append(lane, record, lines)     n times: the record, around the cache
 //     fence(lane)                     the operations are durable
 //     ... plain stores ...
@@ -21,8 +21,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
+#include "base/hot.hpp"
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "lane/announcement_barrier.hpp"
@@ -44,6 +46,7 @@ struct lane_options {
     std::uint64_t slots = default_slots;
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
+    block_marks* marks = nullptr;       ///< null: calls change the bitmaps themselves
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
 };
@@ -81,6 +84,7 @@ public:
 protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
+    void note_checkpoint(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] checkpoint_time_on_media* times() const noexcept {
         return reinterpret_cast<checkpoint_time_on_media*>(area_.lanes());
     }
@@ -103,7 +107,7 @@ protected:
     line_set lines_ HF_GUARDED_BY(checkpoint_mutex_);
     std::array<std::uint64_t, maximum_lanes> reached_ HF_GUARDED_BY(checkpoint_mutex_){};
     std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
-    std::uint64_t records_seen_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
+    std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
     lane_statistics checkpointed_;  ///< written under checkpoint_mutex_, by relaxed atomic stores
 };
 
@@ -116,39 +120,48 @@ public:
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
 
     /// Room for `count` records, at most largest_batch().
-    void prepare(lane& own, std::uint64_t count) noexcept {
+    HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
         if (own.sequence.load(std::memory_order_relaxed) + count > own.free_until) [[unlikely]] {
             make_room(own, count);
         }
     }
 
     // LANE-5. The last time is a lower bound of the next one, at no price.
-    void announce(lane& own) noexcept { barrier_.announce(own.announced, own.last_time); }
+    HF_HOT void announce(lane& own) noexcept {
+        if constexpr (!process_crashes_only) {
+            barrier_.announce(own.announced, own.last_time);
+            if (by_clock()) {
+                own.last_time = std::max(clock_.now(), own.last_time + 1);
+            }
+        }
+    }
 
-    /// The checksum, the sequence and the time of `record` are filled in here.
-    void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
+    /// The checksum, the sequence and the time of `record` are filled in here. All records of a call have one time: a
+    /// batch may free a block and, through a destination in it, another one, and no order between these would do.
+    HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
-        if (options_.order == record_order::clock) {
-            own.last_time = std::max(clock_.now(), own.last_time + 1);
+        if (by_clock()) {
+            own.twins[sequence & own.slot_mask] = {own.last_time, lines};
         }
         record.sequence = sequence;
         record.time = own.last_time;
         record.checksum = checksum_of(record, own.seed);
-        own.twins[sequence & own.slot_mask] = {own.last_time, lines};
-        domain_.copy_line(&own.slots[sequence & own.slot_mask], &record, "lane.record.write");
+        persist::line_words words;
+        std::memcpy(words, &record, sizeof words);
+        domain_.copy_line(&own.slots[sequence & own.slot_mask], words, "lane.record.write");
         // A thread that dies before this store has appended nothing; see release().
         own.sequence.store(sequence, std::memory_order_release);
     }
 
-    void fence(lane& own) noexcept {
+    HF_HOT void fence(lane& own) noexcept {
         domain_.fence("lane.record.fence");
         count(own.fences);
     }
 
-    // LANE-6.
-    void complete(lane& own) noexcept {
+    // LANE-21.
+    HF_HOT void complete(lane& own) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed);
-        if (options_.order == record_order::in_flight) {
+        if (!by_clock()) {
             domain_.store(own.header->completed, sequence, "lane.completed");
         }
         own.completed.store(sequence, std::memory_order_release);
@@ -169,7 +182,8 @@ public:
     }
 
     void release(lane& given) noexcept override {
-        if (given.announced.load(std::memory_order_relaxed) != 0) {
+        if (given.announced.load(std::memory_order_relaxed) != 0 ||
+            given.sequence.load(std::memory_order_relaxed) != given.completed.load(std::memory_order_relaxed)) {
             finish_for(given);
         }
         put_back(given);
@@ -194,6 +208,12 @@ public:
     }
 
 private:
+    /// The domain alone says that no store can be lost, so nothing is announced, timed or noted.
+    static constexpr bool process_crashes_only = Domain::kind == persist::domain_kind::page_cache;
+
+    [[nodiscard]] bool by_clock() const noexcept {
+        return !process_crashes_only && options_.order == record_order::clock;
+    }
     static void count(std::atomic<std::uint64_t>& counter) noexcept {
         counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
@@ -202,7 +222,12 @@ private:
         if (offset == nowhere) {
             return;
         }
-        const block_place place = place_of(space_, offset, decode_block(encoded));
+        const block_word block = decode_block(encoded);
+        if (options_.marks != nullptr && block.kind == block_kind::small &&
+            options_.marks->mark(offset, block, allocate)) {
+            return;
+        }
+        const block_place place = place_of(space_, offset, block);
         domain_.fetch_and(*place.word, ~place.mask, "lane.finish.clear");
         if (allocate) {
             domain_.fetch_or(*place.word, place.set, "lane.finish.set");
@@ -213,8 +238,8 @@ private:
     void finish_for(lane& given) noexcept {
         const std::uint64_t sequence = given.sequence.load(std::memory_order_relaxed);
         // A record that was begun and not appended must not become whole on media by chance.
-        const record_on_media nothing{};
-        domain_.copy_line(&given.slots[(sequence + 1) & given.slot_mask], &nothing, "lane.finish.wipe");
+        const persist::line_words nothing{};
+        domain_.copy_line(&given.slots[(sequence + 1) & given.slot_mask], nothing, "lane.finish.wipe");
         fence(given);
         for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
             carry_out(given.slots[i & given.slot_mask]);
@@ -224,7 +249,7 @@ private:
 
     void make_room(lane& own, std::uint64_t wanted) noexcept {
         const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
-        if (options_.order == record_order::in_flight) {
+        if (!by_clock()) {
             own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
             return;
         }
@@ -265,7 +290,10 @@ private:
     }
 
     bool checkpoint_locked() noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void write_back(const lane& of, std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void follow_marks(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
 
     Domain domain_;

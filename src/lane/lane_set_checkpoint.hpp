@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "base/checked.hpp"
 #include "lane/lane_set.hpp"
 
 namespace holdfast::lane {
@@ -19,71 +20,100 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
+/// T', and how far each lane has come: `reached_` is what all its calls up to then have completed.
 template <persist::persistence_domain Domain>
-bool lane_set<Domain>::checkpoint_locked() noexcept {
-    if (options_.order == record_order::in_flight) {
-        return false;
-    }
-    const auto begin = std::chrono::steady_clock::now();
+std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept {
     // Every call whose record has a time up to this one announced itself before it took that time.
     std::uint64_t time = clock_.now();
     barrier_.see_announcements();
-    const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
-    if (!HF_MUTANT("lane.checkpoint.in_flight")) {
-        for (std::uint64_t i = 0; i < lanes; ++i) {
-            const std::uint64_t announced = lanes_[i]->announced.load(std::memory_order_acquire);
-            time = announced != 0 ? std::min(time, announced) : time;
+    // Announcements before completions: what completes in between is then either completed or announced. And all of
+    // both before the first line is written back: a line that several lanes touched is written back once.
+    for (std::uint64_t i = 0; i < lanes; ++i) {
+        const std::uint64_t announced = lanes_[i]->announced.load(std::memory_order_acquire);
+        if (announced != 0 && !HF_MUTANT("lane.checkpoint.in_flight")) {
+            time = std::min(time, announced);
         }
     }
+    for (std::uint64_t i = 0; i < lanes; ++i) {
+        reached_[i] = lanes_[i]->completed.load(std::memory_order_acquire);
+    }
+    return time;
+}
+
+/// Writes back the lines of all records of a lane up to `time`; `reached_` is the last of these then.
+template <persist::persistence_domain Domain>
+void lane_set<Domain>::write_back(const lane& of, std::uint64_t time) noexcept {
+    touched_lines before{};  // neighbouring records often touch the same lines
+    std::uint64_t next = of.voided.load(std::memory_order_relaxed);
+    for (; next < reached_[of.index]; ++next) {
+        const slot_twin& twin = of.twins[(next + 1) & of.slot_mask];
+        if (twin.time > time) {
+            break;
+        }
+        for (std::size_t i = 0; i < twin.lines.size(); ++i) {
+            const void* const line = twin.lines[i];
+            if (line != nullptr && line != before[i] && lines_.insert(line)) {
+                if (does_follow_marks(line)) {
+                    follow_marks(line);
+                }
+                flush_line(line);
+            }
+        }
+        before = twin.lines;
+    }
+    reached_[of.index] = next;
+}
+
+template <persist::persistence_domain Domain>
+bool lane_set<Domain>::checkpoint_locked() noexcept {
+    if (!by_clock()) {
+        return false;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
+    const std::uint64_t time = time_of_checkpoint(lanes);
     if (time <= time_.load(std::memory_order_relaxed)) {
         return false;
     }
+    std::uint64_t completed = 0;
+    for (std::uint64_t i = 0; i < lanes; ++i) {
+        completed += reached_[i];
+    }
+    if (completed >= completed_before_ + last_lines_.size()) {
+        last_lines_ = {};  // so many lines of records were written since the last checkpoint
+    }
+    completed_before_ = completed;
     lines_.clear();
     std::uint64_t passed = 0;
-    std::uint64_t records = 0;
     for (std::uint64_t i = 0; i < lanes; ++i) {
-        const lane& each = *lanes_[i];
-        const std::uint64_t completed = each.completed.load(std::memory_order_acquire);
-        std::uint64_t next = each.voided.load(std::memory_order_relaxed);
-        records += completed;
-        for (; next < completed; ++next) {
-            const slot_twin& twin = each.twins[(next + 1) & each.slot_mask];
-            if (twin.time > time) {
-                break;
-            }
-            for (const void* line : twin.lines) {
-                if (line != nullptr && lines_.insert(line)) {
-                    flush_line(line);
-                }
-            }
-        }
-        passed += next - each.voided.load(std::memory_order_relaxed);
-        reached_[i] = next;
+        write_back(*lanes_[i], time);
+        passed += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
     }
     if (passed == 0) {
         return false;
     }
-    if (records >= records_seen_ + last_lines_.size()) {
-        last_lines_ = {};  // so many lines of records were written since
-    }
-    records_seen_ = records;
     domain_.fence("lane.checkpoint.fence");
     write_time(time);
     for (std::uint64_t i = 0; i < lanes; ++i) {
         lanes_[i]->voided.store(reached_[i], std::memory_order_release);
     }
-    const auto add = [](std::uint64_t& counter, std::uint64_t value) {
-        std::atomic_ref<std::uint64_t> all(counter);
-        all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-    };
-    const auto elapsed = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count());
-    add(checkpointed_.fences, 2);
-    add(checkpointed_.checkpoints, 1);
-    add(checkpointed_.checkpoint_ns, elapsed);
-    std::atomic_ref<std::uint64_t> longest(checkpointed_.longest_checkpoint_ns);
-    longest.store(std::max(longest.load(std::memory_order_relaxed), elapsed), std::memory_order_relaxed);
+    note_checkpoint(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count()));
     return true;
+}
+
+/// Only checkpoints write these words, one at a time.
+template <persist::persistence_domain Domain>
+void lane_set<Domain>::follow_marks(const void* address) noexcept {
+    auto* const line = reinterpret_cast<std::uint64_t*>(
+        base::align_down(reinterpret_cast<std::uintptr_t>(address), base::cache_line_size));
+    std::array<std::uint64_t, base::cache_line_size / sizeof(std::uint64_t)> bits{};
+    options_.marks->bits_of_line(line, bits);
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+        if (std::atomic_ref<std::uint64_t>(line[i]).load(std::memory_order_relaxed) != bits[i]) {
+            domain_.store(line[i], bits[i], "lane.checkpoint.bits");
+        }
+    }
 }
 
 template <persist::persistence_domain Domain>
@@ -100,7 +130,7 @@ void lane_set<Domain>::flush_line(const void* address) noexcept {
     flushed.store(before + 1, std::memory_order_relaxed);
 }
 
-/// LANE-9: T is durable only after all lines that records up to T touched.
+/// Comes after all lines that records up to this time touched are durable (LANE-6).
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
     const checkpoint_time_on_media sealed = sealed_time(time, options_.heap_key);

@@ -1,17 +1,10 @@
 #include "lane/record.hpp"
 
-#include <xxhash.h>
-
 namespace holdfast::lane {
 
 std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept {
     const std::uint64_t parts[3] = {heap_key, incarnation, lane};
     return XXH3_64bits(parts, sizeof parts);
-}
-
-std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
-    const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
-    return sum == 0 ? 1 : sum;
 }
 
 checkpoint_time_on_media sealed_time(std::uint64_t time, std::uint64_t heap_key) noexcept {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include <xxhash.h>
+
 #include "lane/lane_format.hpp"
 
 namespace holdfast::lane {
@@ -12,10 +14,13 @@ namespace holdfast::lane {
 /// slot or in a copy of the file, is void by itself.
 [[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
 
-/// The checksum that the other fields ask for.
-[[nodiscard]] std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept;
+/// The checksum that the other fields ask for. In the path of every durable call.
+[[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
+    const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
+    return sum == 0 ? 1 : sum;
+}
 
-// LANE-1: a record counts only if its checksum fits and it lies in the slot of its sequence.
+// LANE-18: a record counts only if its checksum fits and it lies in the slot of its sequence.
 [[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed, std::uint64_t slot,
                                    std::uint64_t slots) noexcept {
     return record.checksum != 0 && record.sequence != 0 && (record.sequence & (slots - 1)) == slot &&
@@ -23,7 +28,7 @@ namespace holdfast::lane {
 }
 
 [[nodiscard]] checkpoint_time_on_media sealed_time(std::uint64_t time, std::uint64_t heap_key) noexcept;
-// LANE-2: a checkpoint time counts only if its seal fits.
+// LANE-19: a checkpoint time counts only if its seal fits.
 [[nodiscard]] bool is_sealed(const checkpoint_time_on_media& time, std::uint64_t heap_key) noexcept;
 
 }  // namespace holdfast::lane

@@ -90,11 +90,11 @@ base::result<void> validate(const record_on_media& record, std::uint64_t lane, s
                        fmt::format("offset {:#x}, block {:#x}", offset, block),
                        fmt::format("a block or destination below {:#x}", frontier));
     };
-    // LANE-8.
+    // LANE-23.
     if (record.destination != nowhere && !is_possible_destination(destination_offset(record.destination), frontier)) {
         return wrong("destination", destination_offset(record.destination), 0);
     }
-    // LANE-7.
+    // LANE-22.
     if (record.allocated != nowhere &&
         !is_possible_block(record.allocated, decode_block(record.allocated_block), frontier)) {
         return wrong("allocated", record.allocated, record.allocated_block);
@@ -151,25 +151,33 @@ public:
     decider(const replay_source& source, std::size_t records)
         : source_(source), blocks_(4 * records), destinations_(records) {}
 
-    void consider(const record_on_media& record) {
-        const bool target_freed_later = record.allocated != nowhere && freed_.contains(record.allocated);
-        if (record.freed != nowhere) {
-            const std::uint64_t bytes = bytes_of(decode_block(record.freed_block));
-            if (decode_block(record.freed_block).kind != block_kind::slab) {  // all its blocks were freed before
-                freed_.add(record.freed, record.freed + bytes);
+    /// Records of one time: those of one call, which count as one.
+    void consider(std::span<const pending_record> call) {
+        target_freed_later_.clear();
+        for (const pending_record& each : call) {
+            target_freed_later_.push_back(each.record->allocated != nowhere && freed_.contains(each.record->allocated));
+        }
+        for (const pending_record& each : call) {
+            const block_word freed = decode_block(each.record->freed_block);
+            // Of a slab that was released all blocks were freed before.
+            if (each.record->freed != nowhere && freed.kind != block_kind::slab) {
+                freed_.add(each.record->freed, each.record->freed + bytes_of(freed));
             }
         }
-        decide_block(record.allocated, record.allocated_block, true);
-        decide_block(record.freed, record.freed_block, false);
-        if (record.destination != nowhere) {
-            decide_destination(record, target_freed_later);
+        for (std::size_t i = 0; i < call.size(); ++i) {
+            const record_on_media& record = *call[i].record;
+            decide_block(record.allocated, record.allocated_block, true);
+            decide_block(record.freed, record.freed_block, false);
+            if (record.destination != nowhere) {
+                decide_destination(record, target_freed_later_[i]);
+            }
         }
     }
 
     [[nodiscard]] std::vector<word_write> take() && { return std::move(writes_); }
 
 private:
-    // LANE-10.
+    // LANE-11.
     void decide_block(std::uint64_t offset, std::uint64_t encoded, bool allocate) {
         if (offset == nowhere) {
             return;
@@ -195,7 +203,7 @@ private:
         write(place.word, place.mask, allocate ? place.set : 0);
     }
 
-    // LANE-11 to LANE-13.
+    // LANE-24, LANE-12, LANE-13.
     void decide_destination(const record_on_media& record, bool target_freed_later) {
         const std::uint64_t offset = destination_offset(record.destination);
         if (!HF_MUTANT("replay.last_of_destination") && !destinations_.insert(offset + 1)) {
@@ -232,6 +240,7 @@ private:
     number_set blocks_;
     number_set destinations_;
     range_union freed_;
+    std::vector<bool> target_freed_later_;             ///< of each record of the call that is considered
     std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the write of a bitmap word
     std::vector<word_write> writes_;
 };
@@ -247,7 +256,7 @@ std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_k
     std::memcpy(copies, lanes.data(), sizeof copies);
     std::size_t found = checkpoint_time_copies;
     for (std::size_t i = 0; i < checkpoint_time_copies; ++i) {
-        // LANE-2.
+        // LANE-19.
         if (is_sealed(copies[i], heap_key) &&
             (found == checkpoint_time_copies || copies[i].time > copies[found].time)) {
             found = i;
@@ -287,9 +296,13 @@ base::result<replay_plan> make_replay(const replay_source& source) {
         });
     }
     decider decide(source, pending.size());
-    for (const pending_record& each : pending) {
-        plan.newest_time = std::max(plan.newest_time, each.time);
-        decide.consider(*each.record);
+    for (std::span<const pending_record> rest(pending); !rest.empty();) {
+        const std::uint64_t time = rest.front().time;
+        const auto end = std::find_if(rest.begin(), rest.end(), [time](const auto& each) { return each.time != time; });
+        const auto call = rest.first(static_cast<std::size_t>(end - rest.begin()));
+        plan.newest_time = std::max(plan.newest_time, time);
+        decide.consider(call);
+        rest = rest.subspan(call.size());
     }
     plan.writes = std::move(decide).take();
     std::erase_if(plan.writes, [](const word_write& write) { return *write.word == write.value; });

@@ -5,10 +5,10 @@
 // makes the time of the newest record the time of the last checkpoint. Both may be cut off anywhere and run again.
 //
 // The rules (docs/atomic-protocol.md, section "Replay"), records from the newest to the oldest:
-//   LANE-10: the last record of a block decides whether it is allocated.
-//   LANE-11: only the last record of a destination may rewrite it, and only where its stamp is not there yet.
-//   LANE-12: a destination in memory that this or a later record frees is left alone.
-//   LANE-13: a destination whose block was freed later becomes null.
+//   the last record of a block decides whether it is allocated (LANE-11);
+//   LANE-24: only the last record of a destination may rewrite it, and only where its stamp is not there yet;
+//   a destination in memory that its own call or a later one frees is left alone (LANE-12);
+//   a destination whose block was freed later becomes null (LANE-13).
 #pragma once
 
 #include <cstdint>

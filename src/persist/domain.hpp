@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -38,17 +39,20 @@ enum class domain_kind : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(domain_kind kind) noexcept;
 
+/// A line, as words.
+using line_words = std::uint64_t[8];
+
 /// What code that persists by stores may ask of a domain. `site` names the place in our code (see storage.hpp).
 template <class Domain>
 concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::uint64_t value, void* target,
-                                      const void* source, std::size_t bytes, site where) {
+                                      const void* source, std::size_t bytes, const line_words& line, site where) {
     { Domain::kind } -> std::convertible_to<domain_kind>;
     { domain.store(word, value, where) } noexcept;
     { domain.fetch_or(word, value, where) } noexcept -> std::same_as<std::uint64_t>;
     { domain.fetch_and(word, value, where) } noexcept -> std::same_as<std::uint64_t>;
     { domain.replace_if(word, value, value, where) } noexcept -> std::same_as<bool>;
     { domain.copy_nontemporal(target, source, bytes, where) } noexcept;
-    { domain.copy_line(target, source, where) } noexcept;
+    { domain.copy_line(target, line, where) } noexcept;
     { domain.copy(target, source, bytes, where) } noexcept;
     { domain.fill_zero(target, bytes, where) } noexcept;
     { domain.flush(source, bytes, where) } noexcept;
@@ -69,6 +73,12 @@ public:
         std::memcpy(target, source, bytes);
     }
     static void fill_zero(void* target, std::size_t bytes, site /*where*/) noexcept { std::memset(target, 0, bytes); }
+    static void copy_words(void* target, const line_words& line, site /*where*/) noexcept {
+        auto* const to = static_cast<volatile std::uint64_t*>(target);  // in this order, and no wider
+        for (std::size_t i = 0; i < std::size(line); ++i) {
+            to[i] = line[i];
+        }
+    }
     /// Sets bits; returns the word as it was.
     static std::uint64_t fetch_or(std::uint64_t& word, std::uint64_t bits, site /*where*/) noexcept {
         return std::atomic_ref<std::uint64_t>(word).fetch_or(bits, std::memory_order_acq_rel);
@@ -95,8 +105,8 @@ public:
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         copy_around_cache(target, source, bytes);
     }
-    static void copy_line(void* target, const void* source, site /*where*/) noexcept {
-        copy_line_around_cache(target, source);
+    static void copy_line(void* target, const line_words& line, site /*where*/) noexcept {
+        copy_line_around_cache(target, line);
     }
     void flush(const void* begin, std::size_t bytes, site /*where*/) const noexcept { flush_(begin, bytes); }
     static void fence(site /*where*/) noexcept { drain(); }
@@ -116,8 +126,8 @@ public:
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         std::memcpy(target, source, bytes);
     }
-    static void copy_line(void* target, const void* source, site /*where*/) noexcept {
-        std::memcpy(target, source, base::cache_line_size);
+    static void copy_line(void* target, const line_words& line, site where) noexcept {
+        copy_words(target, line, where);
     }
     static void flush(const void* /*begin*/, std::size_t /*bytes*/, site /*where*/) noexcept {}
     static void fence(site /*where*/) noexcept { drain(); }
@@ -131,8 +141,8 @@ public:
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         std::memcpy(target, source, bytes);
     }
-    static void copy_line(void* target, const void* source, site /*where*/) noexcept {
-        std::memcpy(target, source, base::cache_line_size);
+    static void copy_line(void* target, const line_words& line, site where) noexcept {
+        copy_words(target, line, where);
     }
     static void flush(const void* /*begin*/, std::size_t /*bytes*/, site /*where*/) noexcept {}
     /// A killed thread has executed a prefix of its instructions: only the compiler must keep the order.

@@ -54,17 +54,16 @@ void drain() noexcept;
 /// 8-byte words may be on media before.
 void copy_around_cache(void* target, const void* source, std::size_t bytes) noexcept;
 
-/// The same for one whole line at a multiple of 64: what a durable record costs.
-inline void copy_line_around_cache(void* target, const void* source) noexcept {
+/// The same for one whole line at a multiple of 64: what a durable record costs. Word by word, for a wider load could
+/// not be served from the stores that made the words, and would wait for these, and so for the fence before them.
+inline void copy_line_around_cache(void* target, const std::uint64_t (&words)[8]) noexcept {
 #if defined(__x86_64__)
-    auto* const to = static_cast<__m128i*>(target);
-    const auto* const from = static_cast<const __m128i*>(source);
-    _mm_stream_si128(to, _mm_load_si128(from));
-    _mm_stream_si128(to + 1, _mm_load_si128(from + 1));
-    _mm_stream_si128(to + 2, _mm_load_si128(from + 2));
-    _mm_stream_si128(to + 3, _mm_load_si128(from + 3));
+    auto* const to = static_cast<long long*>(target);
+    for (std::size_t i = 0; i < 8; ++i) {
+        _mm_stream_si64(to + i, static_cast<long long>(words[i]));
+    }
 #else
-    copy_around_cache(target, source, 64);
+    copy_around_cache(target, words, sizeof words);
 #endif
 }
 

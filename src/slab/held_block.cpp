@@ -11,64 +11,47 @@ using base::heap_offset;
 using base::pages;
 using segment::extent_kind;
 
-inline held_block block_allocator::small_block(std::uint64_t offset, unsigned class_index) const noexcept {
-    const size_class& kind = size_classes[class_index];
-    const std::uint32_t index = block_index(kind, offset % base::granule_size);
-    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-    return {offset,
-            {lane::block_kind::small, kind.block_size, 0},
-            {pool_.table().live_address(base::granule_of(heap_offset{offset})) + index / 64, bit, bit},
-            class_index};
+base::result<void> block_allocator::use_log(slab_log* log, lane::lane_pool* lanes, bool with_marks) {
+    if (with_marks) {
+        HF_TRY(pool_.table().use_marks());
+    }
+    pool_.set_log(log);
+    caches_.lanes = lanes;
+    return {};
 }
 
-bool block_allocator::hold(std::size_t bytes, std::size_t alignment, held_block& held) noexcept {
-    const unsigned class_index = class_for(bytes, alignment);
-    if (class_index == no_class) [[unlikely]] {
-        const pages taken = take_pages(bytes, alignment, extent_kind::reserved);
-        held.offset = base::offset_of(taken).value;
-        held.class_index = no_class;
-        held.block = {lane::block_kind::pages, base::pages_for(bytes).value, 0};
-        held.place = lane::place_of(space_, held.offset, held.block);
-        return taken.value != 0;
-    }
-    thread_cache* const cache = find_cache();
+std::uint8_t* block_allocator::mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept {
+    const base::granule slab = base::granule_of(heap_offset{offset});
+    const bool loaded = slab_state::class_if_loaded(pool_.table().state(slab)) < class_count;
+    return pool_.table().has_marks() && loaded ? pool_.table().marks(slab) + offset % base::granule_size / block_size
+                                               : nullptr;
+}
+
+/// Whole pages.
+bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, held_block& held) noexcept {
+    const pages taken = take_pages(bytes, alignment, extent_kind::reserved);
+    held.offset = base::offset_of(taken).value;
+    held.class_index = no_class;
+    held.block = {lane::block_kind::pages, base::pages_for(bytes).value, 0};
+    held.mark = nullptr;
+    held.place = lane::place_of(space_, held.offset, held.block);
+    return taken.value != 0;
+}
+
+/// A small block for a thread without a cache, or whose cache has none.
+bool block_allocator::hold_uncached(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
     std::uint64_t offset = 0;
-    if (cache == nullptr) [[unlikely]] {
-        if (caches_.pool == nullptr || take(0, class_index, std::span(&offset, 1)) == 0) {
+    if (cache != nullptr) {
+        if (!refill(*cache, class_index)) {
             return false;
         }
-    } else {
         cached_blocks& blocks = cache->classes[class_index];
-        if (blocks.count == 0 && !refill(*cache, class_index)) [[unlikely]] {
-            return false;
-        }
         offset = blocks.offsets[--blocks.count];
+    } else if (caches_.pool == nullptr || take(0, class_index, std::span(&offset, 1)) == 0) {
+        return false;
     }
     held = small_block(offset, class_index);
     return true;
-}
-
-bool block_allocator::find_allocated(const void* block, held_block& found) noexcept {
-    const heap_offset offset = space_.offset(block);
-    const base::granule slab = base::granule_of(offset);
-    if (slab.value < pool_.table().granules()) [[likely]] {
-        const unsigned class_index = slab_state::class_if_loaded(pool_.table().state(slab));
-        if (class_index < class_count) [[likely]] {
-            const size_class& kind = size_classes[class_index];
-            const std::uint64_t within = offset.value % base::granule_size;
-            const std::uint32_t index = block_index(kind, within);
-            if (index * std::uint64_t{kind.block_size} == within && index < kind.block_count) [[likely]] {
-                found = small_block(offset.value, class_index);
-                if ((std::atomic_ref(*found.place.word).load(std::memory_order_acquire) & found.place.mask) != 0)
-                    [[likely]] {
-                    return true;
-                }
-            }
-            leave_refusal(block);
-            return false;
-        }
-    }
-    return find_rarely(block, found);
 }
 
 /// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
@@ -91,6 +74,7 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
                 found.offset = offset.value;
                 found.class_index = no_class;
                 found.block = {lane::block_kind::pages, entry->length.value, entry->type};
+                found.mark = nullptr;
                 found.place = lane::place_of(space_, found.offset, found.block);
                 return true;
             }
@@ -116,12 +100,19 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
     }
     const std::uint32_t index = block_index(size_classes[class_index], offset.value % base::granule_size);
     return index < size_classes[class_index].block_count &&
-           (pool_.table().live_word(slab, index / 64).load(std::memory_order_acquire) >> (index % 64) & 1) != 0;
+           (pool_.table().live_bits(slab, index / 64) >> (index % 64) & 1) != 0;
 }
 
-void block_allocator::release(const held_block& held, bool was_allocated) noexcept {
-    if (held.class_index != no_class) [[likely]] {
-        put_away(held.offset, held.class_index);
+void block_allocator::release_rarely(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
+    if (held.class_index != no_class) {
+        std::uint64_t offset = held.offset;
+        if (cache == nullptr) {
+            pool_.give(held.class_index, std::span(&offset, 1));
+        } else {
+            cache->give_back_half(pool_, held.class_index);
+            cached_blocks& blocks = cache->classes[held.class_index];
+            blocks.offsets[blocks.count++] = offset;
+        }
         return;
     }
     if (was_allocated) {
@@ -131,6 +122,12 @@ void block_allocator::release(const held_block& held, bool was_allocated) noexce
         // A page entry that was overwritten keeps it from being freed; check() names it.
         static_cast<void>(extents_.free(base::page_of(heap_offset{held.offset}), extent_kind::reserved).ok());
     } catch (const std::bad_alloc&) {  // while a failure was worded
+    }
+}
+
+void block_allocator::withdrawn(const held_block& held) noexcept {
+    if (held.class_index == no_class) {
+        extents_.changed_kind(extent_kind::used, extent_kind::reserved);
     }
 }
 

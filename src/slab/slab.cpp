@@ -345,7 +345,7 @@ result<std::size_t> block_allocator::usable_size(const void* block) const {
         const std::uint64_t within = offset.value % base::granule_size;
         const std::uint32_t index = block_index(kind, within);
         const bool start = index < kind.block_count && index * std::uint64_t{kind.block_size} == within;
-        const auto live = start ? pool_.table().live_word(slab, index / 64).load(std::memory_order_acquire) : 0;
+        const auto live = start ? pool_.table().live_bits(slab, index / 64) : 0;
         return (live >> (index % 64) & 1) != 0 ? result<std::size_t>(kind.block_size) : refusal(block);
     }
     if (state == slab_state::none && offset.value % base::page_size == 0) {
@@ -369,7 +369,7 @@ void block_allocator::for_each_block(block_visitor each) const {
         }
         const size_class& kind = size_classes[class_index];
         for (std::size_t word = 0; word < words_of(kind); ++word) {
-            std::uint64_t live = pool_.table().live_word(slab, word).load(std::memory_order_acquire);
+            std::uint64_t live = pool_.table().live_bits(slab, word);
             for (live &= valid_bits(kind, word); live != 0; live &= live - 1) {
                 const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(live));
                 each({base::offset_of(slab).value + index * kind.block_size}, kind.block_size);
@@ -397,7 +397,7 @@ block_statistics block_allocator::statistics() const {
         }
         const size_class& kind = size_classes[class_index];
         for (std::size_t word = 0; word < words_of(kind); ++word) {
-            const auto live = pool_.table().live_word(slab, word).load(std::memory_order_acquire);
+            const auto live = pool_.table().live_bits(slab, word);
             const auto blocks = static_cast<std::uint64_t>(std::popcount(live & valid_bits(kind, word)));
             counted.small_blocks += blocks;
             counted.small_bytes += blocks * kind.block_size;

@@ -36,6 +36,7 @@ struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
     lane::block_place place;
+    std::uint8_t* mark = nullptr;  ///< of a small block, where blocks have marks: it counts instead of the place
     unsigned class_index = no_class;
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
@@ -92,23 +93,34 @@ public:
 
     // --- for durability `atomic`: the same in two steps, between which the caller makes the change durable ---
 
-    /// Slabs come and go through `log`, and threads find their lanes in `lanes`. Comes before the first allocation.
-    void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
-        pool_.set_log(log);
-        caches_.lanes = lanes;
+    /// Slabs come and go through `log`, and threads find their lanes in `lanes`. `with_marks`: see
+    /// slab_table::use_marks(). Comes before the first allocation; out_of_memory.
+    [[nodiscard]] base::result<void> use_log(slab_log* log, lane::lane_pool* lanes, bool with_marks);
+    void forget_log() noexcept {
+        pool_.set_log(nullptr);
+        caches_.lanes = nullptr;
     }
+    /// What the line of live bitmaps at this address must hold now, where blocks have marks.
+    void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
+        pool_.table().bits_of_line(line, bits);
+    }
+    /// The mark of a small block, where blocks have marks and its slab is loaded; else null.
+    [[nodiscard]] std::uint8_t* mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept;
+    /// Bytes of user space.
+    [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(extents_.frontier()); }
     /// This thread's cache: with it, its lane. Null while the thread ends.
     [[nodiscard]] thread_cache* this_cache() noexcept { return find_cache(); }
-    /// As allocate(), but nobody holds the block yet: release() it, or mark it allocated. `type` is for blocks of whole
-    /// pages. False: last_failure() says why.
-    [[nodiscard]] bool hold(std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
+    /// As allocate(), but nobody holds the block yet: release() it, or mark it allocated. `cache`: this_cache(), here
+    /// and below. False: last_failure() says why.
+    [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
     /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
     /// Takes a block back that is not marked allocated (any more). `was_allocated`: it was, before the caller changed
     /// that.
-    void release(const held_block& held, bool was_allocated) noexcept;
-    /// The caller has marked a block of whole pages allocated.
+    void release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept;
+    /// The caller has marked a block of whole pages allocated; or free, without giving it back.
     void adopt(const held_block& held) noexcept;
+    void withdrawn(const held_block& held) noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
     /// The failure for an address that is not the start of an allocated block, left for last_failure().
@@ -161,7 +173,10 @@ private:
     [[nodiscard]] void* allocate_uncached(unsigned class_index) noexcept;
     [[nodiscard]] base::pages take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind) noexcept;
     [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index) const noexcept;
+    [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
+    [[nodiscard]] bool hold_uncached(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
+    void release_rarely(thread_cache* cache, const held_block& held, bool was_allocated) noexcept;
     [[nodiscard]] void* hand_out(std::uint64_t offset, unsigned class_index) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
     [[nodiscard]] bool free_small(std::uint64_t offset, unsigned class_index) noexcept;
@@ -176,3 +191,5 @@ private:
 };
 
 }  // namespace holdfast::slab
+
+#include "slab/held_block_paths.hpp"

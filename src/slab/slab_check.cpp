@@ -142,7 +142,7 @@ private:
         const auto taken = table_.taken(slab, kind);
         std::size_t out = 0;
         for (std::size_t word = 0; word < taken.size(); ++word) {
-            const std::uint64_t live = table_.live_word(slab, word).load(std::memory_order_acquire);
+            const std::uint64_t live = table_.live_bits(slab, word);
             // SLAB-5: a live block is taken; a block that the slab does not have is not.
             if ((live & ~taken[word]) != 0 || (taken[word] & ~valid_bits(kind, word)) != 0) {
                 problem("SLAB-5", slab, fmt::format("word {}: live {:#x}, taken {:#x}", word, live, taken[word]));

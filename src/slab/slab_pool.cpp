@@ -315,6 +315,9 @@ void slab_pool::load_into(bin& owner, granule slab) noexcept {
         taken[word] = table_.live_word(slab, word).load(std::memory_order_acquire);
         live += static_cast<std::size_t>(std::popcount(taken[word]));
     }
+    if (table_.has_marks()) {
+        table_.load_marks(slab);
+    }
     slab_twin& twin = table_.twin(slab);
     twin.free_count = static_cast<std::uint16_t>(kind.block_count - live);
     twin.first_word = 0;

@@ -61,7 +61,27 @@ struct alignas(base::cache_line_size) slab_twin {
 };
 static_assert(sizeof(slab_twin) == 192);
 
-/// Thread safety: states and live bitmaps are atomic; twins are guarded as they say.
+/// What a live mark says of a block (durability `atomic`, see slab_table::use_marks()).
+namespace live_mark {
+inline constexpr std::uint8_t free = 0;
+inline constexpr std::uint8_t live = 1;
+inline constexpr std::uint8_t freeing = 2;  ///< live still: somebody's durable record of the free is on its way
+}  // namespace live_mark
+
+/// 64 marks as 64 bits: set where the mark is not `free`.
+[[nodiscard]] inline std::uint64_t pack_marks(const std::uint8_t* marks) noexcept {
+    std::uint64_t bits = 0;
+    for (unsigned i = 0; i < 8; ++i) {
+        std::uint64_t eight = std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(
+                                                                 const_cast<std::uint8_t*>(marks) + std::size_t{8} * i))
+                                  .load(std::memory_order_acquire);
+        eight = (eight | eight >> 1U) & 0x0101010101010101;
+        bits |= (eight * 0x0102040810204080 >> 56U) << (8 * i);  // the lowest bits of 8 bytes, gathered by a product
+    }
+    return bits;
+}
+
+/// Thread safety: states, marks and live bitmaps are atomic; twins are guarded as they say.
 class slab_table {
 public:
     [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
@@ -74,6 +94,41 @@ public:
         granule_mask_ = space.shape().granules() - 1;
         segment_shift_ = static_cast<unsigned>(std::countr_zero(space.shape().granules()));
         return {};
+    }
+
+    /// From now on the truth about the blocks of loaded slabs is a byte in DRAM for each, which its holder writes with
+    /// a plain store; the bitmaps on media follow when a checkpoint asks (bits_of_line()). A locked instruction would
+    /// wait for the fence of the record before it, and all that follows with it.
+    [[nodiscard]] base::result<void> use_marks() {
+        HF_TRY_ASSIGN(marks_, base::sparse_table<mark_array>::create(granules_, "live marks of blocks"));
+        has_marks_ = true;
+        return {};
+    }
+    [[nodiscard]] bool has_marks() const noexcept { return has_marks_; }
+    [[nodiscard]] std::uint8_t* marks(base::granule of) const noexcept { return marks_[of.value].data(); }
+    /// A slab is loaded: its bitmap becomes marks.
+    void load_marks(base::granule of) const noexcept {
+        for (std::size_t word = 0; word < bitmap_words; ++word) {
+            const std::uint64_t live = live_word(of, word).load(std::memory_order_acquire);
+            for (std::size_t bit = 0; live != 0 && bit < 64; ++bit) {
+                marks(of)[word * 64 + bit] = (live >> bit & 1) != 0 ? live_mark::live : live_mark::free;
+            }
+        }
+    }
+    /// What the line of bitmap words at this address must hold now.
+    void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
+        const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
+        const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
+        const std::uint64_t first = at % live_stride_ % segment::bitmap_size / sizeof(std::uint64_t);
+        for (std::size_t i = 0; i < bits.size(); ++i) {
+            bits[i] = pack_marks(marks(of) + (first + i) * 64);
+        }
+    }
+    /// One word of what the user holds of a slab: its marks, where it has them, or its bitmap.
+    [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
+        return has_marks_ && slab_state::class_if_loaded(state(of)) < class_count
+                   ? pack_marks(marks(of) + word * 64)
+                   : live_word(of, word).load(std::memory_order_acquire);
     }
 
     /// Granules of the reservation.
@@ -101,6 +156,7 @@ public:
 
 private:
     using large_bitmap = std::array<std::uint64_t, bitmap_words>;
+    using mark_array = std::array<std::uint8_t, bitmap_words * 64>;
 
     std::byte* live_ = nullptr;
     std::uint64_t live_stride_ = 0;
@@ -110,6 +166,8 @@ private:
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<slab_twin> twins_;
     base::sparse_table<large_bitmap> large_;
+    base::sparse_table<mark_array> marks_;
+    bool has_marks_ = false;
 };
 
 }  // namespace holdfast::slab

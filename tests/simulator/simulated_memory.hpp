@@ -108,8 +108,8 @@ public:
     std::uint64_t fetch_and(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept;
     bool replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value, persist::site where) noexcept;
     void copy_nontemporal(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
-    void copy_line(void* target, const void* source, persist::site where) noexcept {
-        copy_nontemporal(target, source, 64, where);
+    void copy_line(void* target, const persist::line_words& line, persist::site where) noexcept {
+        copy_nontemporal(target, line, sizeof line, where);
     }
     /// memcpy into the memory: what a program does to its own data.
     void copy(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;

@@ -1,0 +1,280 @@
+// Checkpoints, and the normal form of states.
+#include <algorithm>
+#include <bit>
+
+#include "model/protocol_steps.hpp"
+
+namespace holdfast::model {
+
+namespace {
+
+constexpr std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
+
+enum checkpoint_step : byte { barrier = 1, read_lane, choose_the_lines, write_back, store_time, persist_time, release };
+
+void release_slots(state& next, byte mark) {
+    for (auto& ring : next.rings) {
+        for (slot& each : ring) {
+            if (each.status == slot_status::complete && each.newest().time <= mark) {
+                each.status = slot_status::reusable;
+            }
+        }
+    }
+}
+
+}  // namespace
+
+/// The thread takes the mutex and reads the clock.
+void stepper::start_checkpoint(const state& from, int who, const visitor& visit) const {
+    if (rules_.about.page_cache || (from.checkpointer_busy != 0 && !rules_.wrong.blind_store_of_time)) {
+        return;
+    }
+    const bool useful = std::any_of(from.rings.begin(), from.rings.end(), [](const auto& ring) {
+        return std::any_of(ring.begin(), ring.end(),
+                           [](const slot& each) { return each.status == slot_status::complete; });
+    });
+    if (!useful) {
+        return;
+    }
+    state next = from;
+    thread& self = next.threads[index_of(who)];
+    next.checkpointer_busy = 1;
+    self.doing = activity::checkpoint;
+    self.step = rules_.about.store_buffers ? barrier : read_lane;
+    self.mark = newest_time(from);
+    self.lane = 0;
+    emit(next, {event::checkpoint, static_cast<byte>(who), 0, 0}, visit);
+}
+
+void stepper::continue_checkpoint(const state& from, int who, const visitor& visit) const {
+    state next = from;
+    thread& self = next.threads[index_of(who)];
+    const bool time_first = rules_.wrong.time_durable_before_lines;
+    const byte step = self.step;
+    switch (step) {
+        case barrier:
+            for (thread& each : next.threads) {
+                if (each.buffered != nothing && !rules_.wrong.no_membarrier) {
+                    each.announced = each.buffered;
+                    each.buffered = nothing;
+                }
+            }
+            self.step = read_lane;
+            break;
+        case read_lane:
+            if (self.lane == 0 && rules_.wrong.lines_chosen_before_announcements) {
+                choose_lines(next, self);
+            }
+            if (!rules_.wrong.checkpoint_ignores_calls_in_flight) {
+                self.mark = std::min(self.mark, next.threads[self.lane].announced);
+            }
+            if (++self.lane == rules_.about.threads) {
+                self.step = choose_the_lines;
+            }
+            break;
+        case choose_the_lines:
+            if (!rules_.wrong.lines_chosen_before_announcements) {
+                choose_lines(next, self);
+            }
+            self.step = time_first ? store_time : write_back;
+            if (self.mark <= next.checkpoint_time && !rules_.wrong.blind_store_of_time) {
+                end_checkpoint(next, self);
+            }
+            break;
+        case write_back: {
+            const int line_index = std::bit_width(self.lines) - 1;
+            flush(next, line_index);
+            self.lines = static_cast<byte>(self.lines & ~(1 << line_index));
+            if (self.lines == 0) {
+                self.step = time_first ? release : store_time;
+            }
+            break;
+        }
+        case store_time:
+            next.checkpoint_time = self.mark;
+            next.possible_times |= static_cast<std::uint16_t>(1 << self.mark);
+            self.step = persist_time;
+            if (rules_.wrong.slots_reused_before_time_is_durable) {
+                release_slots(next, self.mark);
+            }
+            break;
+        case persist_time:
+            next.possible_times = static_cast<std::uint16_t>(1 << next.checkpoint_time);
+            self.step = write_back;
+            if (!time_first) {
+                release_slots(next, self.mark);
+                end_checkpoint(next, self);
+            }
+            break;
+        default:
+            release_slots(next, self.mark);
+            end_checkpoint(next, self);
+            break;
+    }
+    emit(next, {event::checkpoint, static_cast<byte>(who), step, 0}, visit);
+}
+
+/// The bitmap's line and those of the destinations, of all calls that are complete and not newer than the time chosen.
+void stepper::choose_lines(state& next, thread& self) const {
+    self.lines = 0;
+    for (const auto& ring : next.rings) {
+        for (const slot& each : ring) {
+            if (each.status == slot_status::complete && each.newest().time <= self.mark) {
+                self.lines |= static_cast<byte>(1 | 1 << line_of(each.newest().destination));
+            }
+        }
+    }
+    // Without any, the bitmap's line stands for the fence.
+    self.lines |= 1;
+}
+
+void stepper::end_checkpoint(state& next, thread& self) const {
+    const byte next_slot = self.next_slot;
+    self = {};
+    self.next_slot = next_slot;
+    next.checkpointer_busy = 0;
+}
+
+bool stepper::next_state_has_all_images(const state& from) const {
+    if (rules_.about.page_cache) {
+        return false;
+    }
+    return std::any_of(from.threads.begin(), from.threads.end(), [&](const thread& each) {
+        if (each.doing != activity::call) {
+            return false;
+        }
+        const call_step next = plan(each)[each.step].step;
+        return next == call_step::destination || next == call_step::bits;
+    });
+}
+
+// --- the normal form
+// -------------------------------------------------------------------------------------------------------
+
+void stepper::normalise(state& each) const {
+    int oldest_time = std::countr_zero(each.possible_times);
+    for (const thread& other : each.threads) {
+        if (other.doing == activity::checkpoint && other.step > choose_the_lines) {
+            oldest_time = std::min<int>(oldest_time, other.mark);
+        }
+    }
+    for (auto& ring : each.rings) {
+        for (slot& old : ring) {
+            // The media have it still, but T on media is, and stays, at its time or above.
+            const bool replaced = old.status == slot_status::reusable || !old.pending.is_void();
+            if (replaced && old.media.time <= oldest_time) {
+                old.media = {};
+            }
+        }
+    }
+    compress_times(each);
+    // Where stamps are carried from word to word, those of different words can be compared.
+    for (int word = 0; word < word_count() && !rules_.wrong.program_copies_stamps; ++word) {
+        rotate_stamps(each, word);
+    }
+}
+
+/// Times become ranks among those of the records that are there; a bound (T, an announcement) becomes the highest rank
+/// that it includes.
+void stepper::compress_times(state& each) const {
+    std::uint32_t present = 0;
+    const auto note = [&](byte time) { present |= time == 0 ? 0U : 1U << time; };
+    for (const auto& ring : each.rings) {
+        for (const slot& used : ring) {
+            note(used.media.time);
+            note(used.pending.time);
+        }
+    }
+    for (const thread& other : each.threads) {
+        note(other.time[0]);
+        note(other.time[1]);
+    }
+    const auto rank = [present](byte time) { return static_cast<byte>(std::popcount(present & ((2U << time) - 1U))); };
+    for (auto& ring : each.rings) {
+        for (slot& used : ring) {
+            used.media.time = rank(used.media.time);
+            used.pending.time = rank(used.pending.time);
+        }
+    }
+    for (thread& other : each.threads) {
+        other.time = {rank(other.time[0]), rank(other.time[1])};
+        other.mark = rank(other.mark);
+        other.announced = other.announced == nothing ? nothing : rank(other.announced);
+        other.buffered = other.buffered == nothing ? nothing : rank(other.buffered);
+    }
+    each.checkpoint_time = rank(each.checkpoint_time);
+    std::uint16_t times = 0;
+    for (byte time = 0; each.possible_times >> time != 0; ++time) {
+        if ((each.possible_times >> time & 1) != 0) {
+            times |= static_cast<std::uint16_t>(1 << rank(time));
+        }
+    }
+    each.possible_times = times;
+}
+
+/// The stamp that threads see becomes 0 (where rule 5 looks at stamps: that of its half).
+void stepper::rotate_stamps(state& each, int word) const {
+    const int stamps = rules_.about.stamps;
+    const int seen = stamp_of(content_of(each, word));
+    const int rotation = rules_.about.flushes_at_half ? seen - seen % (stamps / 2) : seen;
+    if (rotation == 0) {
+        return;
+    }
+    const auto rotated = [&](int stamp) { return static_cast<byte>((stamp + stamps - rotation) % stamps); };
+    const int shift = shift_[index_of(word)];
+    const auto rotate_content = [&](std::uint16_t& content) {
+        const int old = content >> shift & 31;
+        const int renamed = make_word(target_of(old), rotated(stamp_of(old)));
+        content = static_cast<std::uint16_t>((content & ~(31 << shift)) | renamed << shift);
+    };
+    line& target = each.lines[index_of(line_of(word))];
+    rotate_content(target.current);
+    std::for_each(target.possible.begin(), target.possible.begin() + target.count, rotate_content);
+    std::sort(target.possible.begin(), target.possible.begin() + target.count);
+    for (auto& ring : each.rings) {
+        for (slot& used : ring) {
+            for (record* one : {&used.media, &used.pending}) {
+                if (!one->is_void() && one->destination == word) {
+                    one->stamp = rotated(one->stamp);
+                }
+            }
+        }
+    }
+    for (thread& other : each.threads) {
+        for (std::size_t element = 0; other.doing == activity::call && element < other.elements; ++element) {
+            const bool has_chosen = other.allocated[element] != 0 || other.kind == operation::release;
+            if (has_chosen && other.word[element] == word) {
+                other.stamp[element] = rotated(other.stamp[element]);
+            }
+        }
+    }
+}
+
+// --- words for a path
+// ------------------------------------------------------------------------------------------------------
+
+std::string describe(const label& step) {
+    static constexpr std::array calls{"?", "allocate_to", "free_from", "realloc_to"};
+    static constexpr std::array checkpoints{"reads the clock", "membarrier",     "reads an announcement",
+                                            "chooses lines",   "flushes a line", "stores T",
+                                            "flushes T",       "releases slots"};
+    const std::string who = "thread " + std::to_string(step.thread) + ": ";
+    const std::string first = std::to_string(step.first);
+    switch (step.what) {
+        case event::call: return who + "begins " + calls[step.first] + "(word " + std::to_string(step.second) + ")";
+        case event::proceed: return who + "proceeds with its call";
+        case event::write: return who + "takes the time, writes the record";
+        case event::fence: return who + "fence";
+        case event::destination: return who + "stores the destination, word " + first;
+        case event::bits: return who + "stores the bits";
+        case event::finish: return who + "marks it complete, returns";
+        case event::move: return who + "moves word " + first + " to word " + std::to_string(step.second) + ", one step";
+        case event::initialise: return who + "makes block " + first + " a home of destinations";
+        case event::scribble: return who + "fills block " + first + " with data";
+        case event::checkpoint: return who + "checkpoint " + checkpoints[step.first];
+        case event::crash: return "crash, recovery";
+    }
+    return {};
+}
+
+}  // namespace holdfast::model

@@ -1,0 +1,90 @@
+// The images that a crash may leave: one content for each line, one T, and for each slot that was being written the old
+// record, a torn one or the new one.
+#include "model/protocol_replay.hpp"
+
+namespace holdfast::model {
+
+namespace {
+
+/// Chooses for one thing after the other; the recursion is as deep as there are things to choose for.
+class image_visitor {
+public:
+    image_visitor(const rules& chosen, const state& before, const std::function<bool(const image&)>& visit)
+        : chosen_(chosen), before_(before), visit_(visit) {}
+
+    bool choose_line(int index) {
+        if (index == max_lines) {
+            return choose_time(0);
+        }
+        const line& from = before_.lines[static_cast<std::size_t>(index)];
+        for (std::size_t each = 0; each < from.count; ++each) {
+            put_line(index, from.possible[each]);
+            if (!choose_line(index + 1)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+private:
+    void put_line(int index, int content) {
+        if (index == 0) {
+            image_.blocks = static_cast<byte>(content);
+            return;
+        }
+        for (std::size_t word = 0; word < chosen_.about.lines.size(); ++word) {
+            if (chosen_.about.lines[word] == index) {
+                image_.words[word] = static_cast<byte>(content & 31);
+                content >>= 5;
+            }
+        }
+    }
+
+    bool choose_time(int time) {
+        for (; before_.possible_times >> time != 0; ++time) {
+            if ((before_.possible_times >> time & 1) != 0) {
+                image_.time = static_cast<byte>(time);
+                if (!choose_slot(0)) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    bool choose_slot(int index) {
+        if (index == max_threads * max_slots) {
+            return visit_(image_);
+        }
+        const auto lane = static_cast<std::size_t>(index / max_slots);
+        const auto at = static_cast<std::size_t>(index % max_slots);
+        const slot& from = before_.rings[lane][at];
+        image_.rings[lane][at] = from.media;
+        if (!choose_slot(index + 1)) {
+            return false;
+        }
+        if (from.pending.is_void()) {
+            return true;
+        }
+        for (const record& each : {record{}, from.pending}) {
+            image_.rings[lane][at] = each;
+            if (!choose_slot(index + 1)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    const rules& chosen_;
+    const state& before_;
+    const std::function<bool(const image&)>& visit_;
+    image image_;
+};
+
+}  // namespace
+
+void for_each_image(const rules& chosen, const state& before, const std::function<bool(const image&)>& visit) {
+    image_visitor(chosen, before, visit).choose_line(0);
+}
+
+}  // namespace holdfast::model

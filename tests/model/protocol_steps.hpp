@@ -1,0 +1,96 @@
+// What may happen next in a state of the model.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/protocol_rules.hpp"
+
+namespace holdfast::model {
+
+enum class event : byte {
+    call,
+    proceed,
+    write,
+    fence,
+    destination,
+    bits,
+    finish,
+    move,
+    initialise,
+    scribble,
+    checkpoint,
+    crash
+};
+
+/// What a step was, for the path to a violation.
+struct label {
+    event what = event::crash;
+    byte thread = 0;
+    byte first = 0;
+    byte second = 0;
+};
+
+std::string describe(const label& step);
+
+/// Generates successors. Each is in normal form (see normalise).
+class stepper {
+public:
+    using visitor = std::function<void(const state&, const label&)>;
+
+    explicit stepper(const rules& chosen);
+
+    /// A heap that was just created: all blocks free, all roots null.
+    [[nodiscard]] state initial() const;
+
+    void for_each_successor(const state& from, const visitor& visit) const;
+
+    /// True where the next state has all images of this one and is judged alike: this one need not be cut.
+    [[nodiscard]] bool next_state_has_all_images(const state& from) const;
+
+    /// Renames times and stamps, of which only the order (the difference) matters, and forgets void records.
+    void normalise(state& each) const;
+
+private:
+    void start_calls(const state& from, int who, const visitor& visit) const;
+    void start_batches(const state& from, int who, const visitor& visit) const;
+    void start_call(state next, int who, operation kind, std::vector<byte> words, const visitor& visit) const;
+    void start_moves(const state& from, int who, const visitor& visit) const;
+    void start_uses(const state& from, int who, const visitor& visit) const;
+    void start_checkpoint(const state& from, int who, const visitor& visit) const;
+
+    void continue_call(state next, int who, label step, const visitor& visit) const;
+    void choose(const state& from, int who, std::size_t element, label step, const visitor& visit) const;
+    void take_time(state& next, int who, std::size_t element) const;
+    void write_record(state& next, int who, std::size_t element) const;
+    void fence(state& next, int who) const;
+    void store_bits(state& next, int who, std::size_t element) const;
+    void finish(state& next, int who) const;
+    void continue_move(const state& from, int who, const visitor& visit) const;
+    void continue_checkpoint(const state& from, int who, const visitor& visit) const;
+    void choose_lines(state& next, thread& self) const;
+    void end_checkpoint(state& next, thread& self) const;
+
+    void emit(state next, const label& step, const visitor& visit) const;
+    [[nodiscard]] int content_of(const state& from, int word) const;
+    void store(state& next, int line_index, int content) const;
+    void store_word(state& next, int word, int content) const;
+    void flush(state& next, int line_index) const;
+    [[nodiscard]] bool is_usable(const state& from, int word) const;
+    [[nodiscard]] bool may_free_through(const state& from, int word) const;
+    [[nodiscard]] byte words_inside(int block) const;
+    void compress_times(state& each) const;
+    void rotate_stamps(state& each, int word) const;
+
+    int word_count() const { return static_cast<int>(rules_.about.holders.size()); }
+    int line_of(int word) const { return rules_.about.lines[static_cast<std::size_t>(word)]; }
+    int holder_of(int word) const { return rules_.about.holders[static_cast<std::size_t>(word)]; }
+    const std::vector<planned_step>& plan(const thread& self) const { return plans_[self.elements - 1U]; }
+
+    rules rules_;
+    std::array<std::vector<planned_step>, 2> plans_;
+    std::array<int, max_words> shift_{};
+};
+
+}  // namespace holdfast::model

@@ -1,0 +1,99 @@
+// Durability `atomic` without power: the images of every short program of its operations, of random long ones, and of
+// sequences that are known to be dangerous, are recovered and judged; and cut off again while they are recovered.
+// By hand: atomic_crash_test --programs N.
+//
+// Oracle: atomic_oracle.hpp.
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "simulator/atomic_scenarios.hpp"
+#include "simulator/parallel.hpp"
+
+namespace holdfast::simulator {
+namespace {
+
+constexpr std::uint64_t images_at_least = 5'000'000;
+
+std::uint64_t random_programs = 2000;  ///< --programs
+
+void print(const std::string& name, const atomic_report& report) {
+    fmt::print("{:<60} {:>9} images ({} in recoveries), {} programs, {} cuts, {} heaps used, {} bad\n", name,
+               report.images, report.recovery_images, report.programs, report.cuts, report.used,
+               report.violations.size());
+    std::fflush(stdout);
+}
+
+struct named_setting {
+    std::string name;
+    atomic_setting setting;
+    std::size_t length;
+};
+
+const std::vector<named_setting>& settings() {
+    static const std::vector<named_setting> all{
+        {"power loss, rings of 8", {}, 3},
+        {"caches survive, rings of 8", {8, lane::record_order::clock, crash_kind::process_crash}, 3},
+        {"process crash, call in flight", {8, lane::record_order::in_flight, crash_kind::process_crash}, 3},
+    };
+    return all;
+}
+
+atomic_report total_of(std::size_t jobs, const std::function<atomic_report(std::size_t)>& work) {
+    std::mutex mutex;
+    atomic_report total;
+    for_each_in_parallel(jobs, [&](std::size_t i) {
+        const atomic_report one = work(i);
+        const std::lock_guard lock{mutex};
+        total += one;
+    });
+    return total;
+}
+
+TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
+    atomic_report all;
+    for (const named_setting& one : settings()) {
+        for (const atomic_start& start : atomic_starts()) {
+            const auto report = total_of(step_alphabet().size(), [&](std::size_t i) {
+                return explore_programs(one.setting, {}, start, step_alphabet()[i], one.length);
+            });
+            print(one.name + ": " + start.name, report);
+            all += report;
+        }
+    }
+    print("all", all);
+    ASSERT_TRUE(all.violations.empty()) << all.violations.front();
+    EXPECT_GE(all.images, images_at_least);
+}
+
+TEST(atomic_crash_test, RandomPrograms) {
+    for (const named_setting& one : settings()) {
+        const auto report = total_of(random_programs / 50 + 1, [&](std::size_t job) {
+            atomic_laboratory laboratory(one.setting, {{256, 16, 16, 64}, 64, {64, 8, 8, 8}, 64});
+            for (std::uint64_t i = 0; i < 50 && !laboratory.failed(); ++i) {
+                laboratory.run_random(job * 50 + i, step_alphabet(), 40);
+            }
+            return laboratory.report();
+        });
+        print(one.name + ", random", report);
+        ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::simulator
+
+int main(int count, char** arguments) {
+    ::testing::InitGoogleTest(&count, arguments);
+    if (count == 3 && std::string{arguments[1]} == "--programs") {
+        holdfast::simulator::random_programs = std::stoull(arguments[2]);
+    } else if (count != 1) {
+        std::fprintf(stderr, "unknown option %s\n", arguments[1]);
+        return 2;
+    }
+    return RUN_ALL_TESTS();
+}

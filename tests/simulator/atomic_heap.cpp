@@ -1,0 +1,140 @@
+#include "simulator/atomic_heap.hpp"
+
+#include <new>
+
+#include <fmt/format.h>
+
+namespace holdfast::simulator {
+
+tracked_memory::layout layout_for(const atomic_setting& setting) {
+    return {{heap_user_bytes, heap_shape.metadata_size(), lane::lanes_file_size(setting.lanes, setting.slots)},
+            heap_metadata_at + heap_shape.page_entries_at(),
+            heap_shape.pages() * segment::page_entry_size};
+}
+
+atomic_space::atomic_space(tracked_memory& memory, const atomic_setting& setting)
+    : memory_(memory),
+      setting_(setting),
+      view_(memory.address(), memory.address() + heap_metadata_at, heap_shape, heap_user_bytes),
+      rebuilder_(view_, *this) {
+    facts_.frontier_pages = heap_first_pages;
+}
+
+base::result<base::pages> atomic_space::grow(base::pages wanted) {
+    const std::uint64_t room = heap_shape.pages() - facts_.frontier_pages;
+    if (wanted.value > room) {
+        base::failure what;
+        what.code = base::failure_code::no_space;
+        return what;
+    }
+    facts_.frontier_pages += room;
+    return base::pages{room};
+}
+
+base::result<void> atomic_space::grow_lanes(std::uint64_t bytes) {
+    if (bytes > lane::lanes_file_size(setting_.lanes, setting_.slots)) {
+        base::failure what;
+        what.code = base::failure_code::no_space;
+        return what;
+    }
+    facts_.lanes_size = std::max(facts_.lanes_size, bytes);
+    return {};
+}
+
+lane::replay_source atomic_space::replay_source() const noexcept {
+    lane::replay_source source;
+    source.space = view_;
+    source.lanes = {lanes(), facts_.lanes_size};
+    source.slots = setting_.slots;
+    source.order = setting_.order;
+    source.heap_key = heap_key;
+    source.incarnation = facts_.incarnation;
+    source.frontier = facts_.frontier_pages * base::page_size;
+    return source;
+}
+
+std::string atomic_space::recover() {
+    try {
+        const lane::replay_source source = replay_source();
+        auto plan = lane::make_replay(source);
+        if (!plan) {
+            return "replay: " + plan.error().message();
+        }
+        tracked_domain domain{memory_};
+        lane::apply(*plan, source, domain);
+        if (auto rebuilt = rebuilder_.rebuild(frontier()); !rebuilt) {
+            return "rebuild: " + rebuilt.error().message();
+        }
+        memory_.cut("recovered");
+    } catch (const std::bad_alloc&) {
+        return "recovery ran out of memory";
+    }
+    return {};
+}
+
+std::string atomic_space::recover_again(bool hints) {
+    auto plan = lane::make_replay(replay_source());
+    if (!plan) {
+        return "second replay: " + plan.error().message();
+    }
+    if (setting_.order == lane::record_order::in_flight && !plan->writes.empty()) {
+        // The calls in flight still count, and a page entry may go from "free" to nothing and back.
+        const auto hash = [this] {
+            return memory_.hash_of(tracked_memory::part::metadata) ^ memory_.hash_of(tracked_memory::part::user);
+        };
+        const std::uint64_t before = hash();
+        if (std::string wrong = recover(); !wrong.empty()) {
+            return wrong;
+        }
+        memory_.notice();
+        return before == hash() ? std::string{} : "a second recovery changes the heap";
+    }
+    if (!plan->writes.empty()) {
+        return fmt::format("second replay would write {} words", plan->writes.size());
+    }
+    if (setting_.order == lane::record_order::clock && plan->report.pending != 0) {
+        return fmt::format("second replay finds {} records pending", plan->report.pending);
+    }
+    if (!hints) {
+        return {};
+    }
+    if (auto rebuilt = rebuilder_.rebuild(frontier()); !rebuilt) {
+        return "second rebuild: " + rebuilt.error().message();
+    }
+    return memory_.notice() == 0 ? std::string{} : "a second rebuild changes page entries";
+}
+
+atomic_session::atomic_session(atomic_space& space, bool format)
+    : extents_(space.view(), space), blocks_(space.view(), extents_) {
+    if (auto opened = format ? blocks_.format() : blocks_.open(space.frontier()); !opened) {
+        fault_ = "open: " + opened.error().message();
+        return;
+    }
+    lane::lane_options options;
+    options.heap_key = heap_key;
+    options.slots = space.setting().slots;
+    options.order = space.setting().order;
+    options.clock = lane::record_clock::source::memory;
+    if (space.lanes_size() != 0) {
+        auto time = lane::read_checkpoint_time({space.lanes(), space.lanes_size()}, heap_key, 0);
+        if (!time) {
+            fault_ = "time of the last checkpoint: " + time.error().message();
+            return;
+        }
+        options.checkpoint_time = *time;
+    }
+    options.incarnation = ++space.facts().incarnation;
+    operations_ =
+        std::make_unique<operations>(tracked_domain{space.memory()}, space.view(), space, space, blocks_, options);
+    if (auto opened = operations_->open(); !opened) {
+        fault_ = "lanes: " + opened.error().message();
+    }
+}
+
+atomic_session::~atomic_session() {
+    // As a crash would: nothing is given back, nothing is written.
+    blocks_.close();
+    operations_.reset();
+}
+
+}  // namespace holdfast::simulator

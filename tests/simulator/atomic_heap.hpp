@@ -1,0 +1,97 @@
+// A small heap in tracked memory, with the real code on top: lanes, slabs, extents, atomic operations and recovery.
+//
+// 512 KiB of user space at most, of which half is there at first; metadata and lanes follow in one piece of memory.
+// What stands in the superblock of a real heap (frontier, size of the lanes, incarnation) is held beside it and is
+// durable at once, for that is how it is changed: before anything refers to it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "extent/extent.hpp"
+#include "heap/atomic_operations_of.hpp"
+#include "lane/replay.hpp"
+#include "simulator/atomic_memory.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::simulator {
+
+struct atomic_setting {
+    std::uint64_t slots = 8;
+    lane::record_order order = lane::record_order::clock;
+    crash_kind crash = crash_kind::power_loss;
+    std::uint64_t lanes = 4;  ///< lanes there is room for
+};
+
+/// What the superblock says.
+struct heap_facts {
+    std::uint64_t frontier_pages = 0;
+    std::uint64_t lanes_size = 0;
+    std::uint64_t incarnation = 1;
+};
+
+inline constexpr std::uint64_t heap_user_bytes = 512 * base::kibibyte;
+inline constexpr std::uint64_t heap_first_pages = heap_user_bytes / 2 / base::page_size;
+inline constexpr std::uint64_t heap_key = 0x5eed;
+inline constexpr segment::geometry heap_shape{heap_user_bytes};
+inline constexpr std::uint64_t heap_metadata_at = heap_user_bytes;
+inline constexpr std::uint64_t heap_lanes_at = heap_metadata_at + heap_shape.metadata_size();
+
+[[nodiscard]] tracked_memory::layout layout_for(const atomic_setting& setting);
+
+/// The space and the lanes of a heap in that memory.
+class atomic_space final : public segment::space_growth, public segment::lane_area {
+public:
+    atomic_space(tracked_memory& memory, const atomic_setting& setting);
+
+    [[nodiscard]] heap_facts& facts() noexcept { return facts_; }
+    [[nodiscard]] const segment::space_view& view() const noexcept { return view_; }
+    [[nodiscard]] const atomic_setting& setting() const noexcept { return setting_; }
+    [[nodiscard]] tracked_memory& memory() noexcept { return memory_; }
+
+    [[nodiscard]] base::pages frontier() const noexcept override { return {facts_.frontier_pages}; }
+    base::result<base::pages> grow(base::pages wanted) override;
+    [[nodiscard]] std::byte* lanes() const noexcept override { return memory_.address() + heap_lanes_at; }
+    [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return facts_.lanes_size; }
+    base::result<void> grow_lanes(std::uint64_t bytes) override;
+
+    [[nodiscard]] lane::replay_source replay_source() const noexcept;
+    /// What engine::replay_lanes() does, with the tracked domain. Answers what went wrong, or nothing.
+    [[nodiscard]] std::string recover();
+    /// What a second recovery would change; nothing is the right answer. Page entries that are hints count where
+    /// `hints`.
+    [[nodiscard]] std::string recover_again(bool hints);
+
+private:
+    tracked_memory& memory_;
+    atomic_setting setting_;
+    segment::space_view view_;
+    heap_facts facts_;
+    extent::extent_allocator rebuilder_;  ///< for rebuild() alone
+};
+
+/// One opening of the heap in durability `atomic`.
+class atomic_session {
+public:
+    using operations = heap::atomic_operations_of<tracked_domain>;
+
+    /// Of a heap that is recovered; `format`: of a new one.
+    explicit atomic_session(atomic_space& space, bool format = false);
+    atomic_session(const atomic_session&) = delete;
+    atomic_session& operator=(const atomic_session&) = delete;
+    ~atomic_session();
+
+    [[nodiscard]] operations& heap() noexcept { return *operations_; }
+    [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
+    [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+
+private:
+    extent::extent_allocator extents_;
+    slab::block_allocator blocks_;
+    std::unique_ptr<operations> operations_;
+    std::string fault_;
+};
+
+}  // namespace holdfast::simulator

@@ -1,0 +1,113 @@
+// Runs small programs on a heap in durability `atomic`, cuts the power at every fence and every return, has every image
+// recovered by the real recovery and judged by the oracle; and cuts the power again during some of the recoveries.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simulator/atomic_heap.hpp"
+#include "simulator/atomic_oracle.hpp"
+#include "simulator/atomic_program.hpp"
+#include "simulator/crash_explorer.hpp"
+
+namespace holdfast::simulator {
+
+struct atomic_effort {
+    choice_limits cuts{4096, 64, 64, 256};
+    /// One recovery in so many is cut off itself, and what is left then recovered, to depth 2.
+    std::uint64_t recovery_cut_of = 64;
+    choice_limits recovery_cuts{64, 8, 8, 8};
+    /// One heap in so many, of those whose metadata differ, is used and emptied after recovery.
+    std::uint64_t used_of = 8;
+};
+
+struct atomic_program {
+    std::vector<step> setup;   ///< runs in peace
+    std::vector<step> steps;   ///< cut off from step `cut_from` on
+    std::size_t cut_from = 0;  ///< those before were cut off in a shorter program
+    bool settled = true;       ///< after the setup everything is on media
+    std::uint16_t stamp = 0;   ///< of place 0 at the beginning
+};
+
+struct atomic_report {
+    std::uint64_t programs = 0;
+    std::uint64_t cuts = 0;
+    std::uint64_t images = 0;           ///< each once a program
+    std::uint64_t duplicates = 0;       ///< equal to another of the same program, and allowing the same states
+    std::uint64_t recovery_images = 0;  ///< of these, from cuts in recoveries
+    std::uint64_t used = 0;             ///< heaps that were used and emptied after recovery
+    std::vector<std::string> violations;
+
+    atomic_report& operator+=(const atomic_report& other);
+};
+
+/// Not thread-safe: one for each thread that explores.
+class atomic_laboratory {
+public:
+    explicit atomic_laboratory(const atomic_setting& setting, const atomic_effort& effort = {});
+
+    /// False where a step makes no sense where it stands.
+    bool run(const atomic_program& program);
+
+    /// A long program of random steps, of those given, in which the power goes now and then for good.
+    void run_random(std::uint64_t seed, const std::vector<step>& alphabet, std::size_t steps);
+
+    /// For other ways to run: a heap, formatted and opened; nothing is cut off before cutting(true).
+    void begin(const std::string& name);
+    void end();
+    void cutting(bool on) noexcept { cutting_ = on; }
+    [[nodiscard]] atomic_space& space() noexcept { return space_; }
+    [[nodiscard]] tracked_memory& memory() noexcept { return memory_; }
+    [[nodiscard]] atomic_session& session() noexcept { return *session_; }
+    [[nodiscard]] heap_model& model() noexcept { return model_; }
+    [[nodiscard]] program_runner& runner() noexcept { return *runner_; }
+    void fail(const std::string& wrong);
+
+    [[nodiscard]] const atomic_report& report() const noexcept { return report_; }
+    [[nodiscard]] bool failed() const noexcept { return !report_.violations.empty(); }
+
+private:
+    static constexpr unsigned recovery_depth = 3;  ///< recoveries in a row: two cut off, and one that is not
+
+    struct trial {
+        trial(const atomic_setting& setting) : memory(layout_for(setting)), space(memory, setting) {}
+        tracked_memory memory;
+        atomic_space space;
+    };
+
+    void cut(persist::site where);
+    void open_session();
+    void survive_crash();
+    void visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model);
+    void cut_recovery(unsigned depth, const heap_model& model, persist::site where);
+    [[nodiscard]] std::string judge(trial& on, const heap_model& model);
+    [[nodiscard]] std::string look_closely(trial& on);
+    [[nodiscard]] static std::string use_and_empty(trial& on);
+
+    atomic_setting setting_;
+    atomic_effort effort_;
+    tracked_memory memory_;
+    atomic_space space_;
+    std::array<std::unique_ptr<trial>, recovery_depth> trials_;
+    heap_facts formatted_;
+    heap_model model_;
+    std::unique_ptr<atomic_session> session_;
+    std::unique_ptr<program_runner> runner_;
+    std::string name_;
+    std::string path_;  ///< where the power was cut
+    bool cutting_ = false;
+    std::uint64_t crash_at_ = 0;  ///< cuts until the power goes for good; 0: never
+    std::uint64_t crash_choices_ = 0;
+    memory_image crash_image_;
+    heap_model crash_model_;
+    hash_set seen_;       ///< images of this program
+    hash_set looked_at_;  ///< metadata, of all programs
+    memory_image scratch_;
+    atomic_report report_;
+};
+
+}  // namespace holdfast::simulator

@@ -1,0 +1,205 @@
+// Byte-addressable media behind caches, made for very many small crashes: as simulated_memory, with the same fault
+// model, but an image is a list of words that differ from the media, and starting over costs what was written.
+//
+// Besides the domain's stores it knows those that go past the domain: page entries that are hints are stored plainly
+// (extent layer). A watched range is compared with what it was at every step; what differs counts as stored, and as
+// durable or not word by word.
+//
+// Two fault models: power_loss (simulated_memory.hpp says what may be on media), and process_crash: what has been
+// stored is there, what has not is not.
+//
+// One thread runs at a time; who that is, says thread().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/sparse_table.hpp"
+#include "persist/domain.hpp"
+#include "simulator/choices.hpp"
+
+namespace holdfast::simulator {
+
+enum class crash_kind : std::uint8_t { power_loss, process_crash };
+
+struct word_value {
+    std::uint32_t word = 0;
+    std::uint64_t value = 0;
+};
+/// Words that differ from some media, each once.
+using memory_image = std::vector<word_value>;
+
+class tracked_memory {
+public:
+    static constexpr std::uint64_t line_words = 8;
+    /// Parts of the memory, for hash_of(): user space, then metadata, then lanes.
+    enum class part : std::uint8_t { user, metadata, lanes };
+    static constexpr std::size_t parts = 3;
+
+    struct layout {
+        std::array<std::uint64_t, parts> bytes{};  ///< each a multiple of 64
+        std::uint64_t watched_at = 0;
+        std::uint64_t watched_bytes = 0;
+    };
+
+    explicit tracked_memory(const layout& of);
+    tracked_memory(const tracked_memory&) = delete;
+    tracked_memory& operator=(const tracked_memory&) = delete;
+    ~tracked_memory() = default;
+
+    [[nodiscard]] std::byte* address() noexcept { return reinterpret_cast<std::byte*>(visible_); }
+    [[nodiscard]] std::uint64_t at(std::uint64_t byte_offset) const noexcept { return visible_[byte_offset / 8]; }
+    [[nodiscard]] std::uint64_t media_word(std::uint32_t word) const noexcept { return media_[word]; }
+
+    // --- the domain ---
+    void store(std::uint64_t& word, std::uint64_t value);
+    void copy(void* target, const void* source, std::size_t bytes, bool nontemporal);
+    void flush(const void* begin, std::size_t bytes);
+    void fence(persist::site where, bool effective);
+    /// Called before each of them, by the domain.
+    void step(persist::site where) {
+        notice();
+        if (on_step_ && !dead_) {
+            on_step_(where);
+        }
+    }
+
+    [[nodiscard]] unsigned thread() const noexcept { return thread_; }
+    void set_thread(unsigned thread) noexcept { thread_ = thread; }
+    /// Called before each step: the scheduler's place.
+    void set_on_step(std::function<void(persist::site)> call) { on_step_ = std::move(call); }
+    /// Called before each fence: most is undecided then.
+    void set_on_cut(std::function<void(persist::site)> call) { on_cut_ = std::move(call); }
+    void set_crash_kind(crash_kind kind) noexcept { kind_ = kind; }
+    /// A moment that the program chooses: the return of a call.
+    void cut(persist::site where) {
+        notice();
+        if (on_cut_ && !dead_) {
+            on_cut_(where);
+        }
+    }
+    /// The program goes on in a dream: nothing that it does reaches the memory, or is cut off.
+    void set_dead(bool dead) noexcept { dead_ = dead; }
+    [[nodiscard]] bool dead() const noexcept { return dead_; }
+    /// Takes notice of what was stored past the domain. How many words.
+    std::size_t notice();
+    /// Everything is on media.
+    void settle_all();
+
+    // --- starting over ---
+    /// What stands here now, visible and on media, is what rewind() returns to.
+    void mark();
+    void rewind();
+    /// The image is what is on media and visible, and nothing is undecided. rewind() undoes it.
+    void install(const memory_image& image);
+    /// The power goes: what was undecided is lost but for the image, which build() made. rewind() undoes it.
+    void crash(const memory_image& image);
+    /// As install(), and nothing undoes it.
+    void rebase(std::uint32_t word, std::uint64_t value);
+    /// Calls `each` with every word of media that has changed since the last call.
+    template <class Each>
+    void take_changes(Each each) {
+        for (const std::uint32_t word : changes_) {
+            is_changed_[word] = false;
+            each(word, media_[word]);
+        }
+        changes_.clear();
+    }
+    /// What media holds that it did not at mark().
+    [[nodiscard]] memory_image deviations() const;
+
+    // --- images ---
+    [[nodiscard]] choice_space choices() const;
+    /// What differs from media in the image of that choice; its hash, with the media's, is returned.
+    std::uint64_t build(std::span<const outcome> chosen, memory_image& image) const;
+    /// Of what is visible.
+    [[nodiscard]] std::uint64_t hash_of(part which) const noexcept {
+        return visible_hash_[static_cast<std::size_t>(which)];
+    }
+    [[nodiscard]] std::uint64_t media_hash() const noexcept { return media_hash_; }
+
+private:
+    struct entry {
+        std::uint64_t value = 0;
+        std::uint8_t word = 0;  ///< in the line
+        std::uint8_t thread = 0;
+        bool ordered = false;  ///< an ordinary store
+        bool nontemporal = false;
+        bool durable = false;
+    };
+    struct line {
+        std::vector<entry> pending;
+        std::uint64_t settled = 0;  ///< entries that were pending once and are on media now
+    };
+    struct started_flush {
+        std::uint32_t line = 0;
+        unsigned thread = 0;
+        std::uint64_t up_to = 0;  ///< entries of the line, counted from the beginning of time
+    };
+
+    [[nodiscard]] std::uint32_t index_of(const void* address) const noexcept;
+    [[nodiscard]] std::size_t part_of(std::uint32_t word) const noexcept {
+        return word < bounds_[0] ? 0 : word < bounds_[1] ? 1 : 2;
+    }
+    void add(std::uint32_t word, entry one);
+    void set_visible(std::uint32_t word, std::uint64_t value);
+    void set_media(std::uint32_t word, std::uint64_t value);
+    void put_visible(std::uint32_t word, std::uint64_t value) noexcept;
+    void put_media(std::uint32_t word, std::uint64_t value);
+    void settle();
+    void forget_pending();
+
+    layout layout_;
+    std::array<std::uint32_t, 2> bounds_{};
+    std::uint32_t watched_first_ = 0;
+    std::uint32_t watched_end_ = 0;
+    base::sparse_memory visible_memory_;
+    std::uint64_t* visible_ = nullptr;
+    std::vector<std::uint64_t> media_;
+    std::vector<std::uint64_t> noticed_;  ///< the watched range as it was
+    std::array<std::uint64_t, parts> visible_hash_{};
+    std::uint64_t media_hash_ = 0;
+    std::vector<line> lines_;
+    std::vector<std::uint32_t> dirty_;  ///< lines with something pending
+    std::vector<started_flush> flushes_;
+    std::vector<word_value> undo_visible_;
+    std::vector<word_value> undo_media_;
+    std::vector<std::uint32_t> changes_;
+    std::vector<bool> is_changed_;
+    std::function<void(persist::site)> on_step_;
+    std::function<void(persist::site)> on_cut_;
+    crash_kind kind_ = crash_kind::power_loss;
+    unsigned thread_ = 0;
+    bool dead_ = false;
+};
+
+/// The domain of whichever thread runs; models persist::persistence_domain. A mutant drops its steps by site.
+class tracked_domain {
+public:
+    static constexpr persist::domain_kind kind = persist::domain_kind::dax;
+
+    explicit tracked_domain(tracked_memory& memory) : memory_(&memory) {}
+
+    void store(std::uint64_t& word, std::uint64_t value, persist::site where) noexcept;
+    std::uint64_t fetch_or(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept;
+    std::uint64_t fetch_and(std::uint64_t& word, std::uint64_t bits, persist::site where) noexcept;
+    bool replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value, persist::site where) noexcept;
+    void copy_nontemporal(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
+    void copy_line(void* target, const void* source, persist::site where) noexcept {
+        copy_nontemporal(target, source, base::cache_line_size, where);
+    }
+    void copy(void* target, const void* source, std::size_t bytes, persist::site where) noexcept;
+    void fill_zero(void* target, std::size_t bytes, persist::site where) noexcept;
+    void flush(const void* begin, std::size_t bytes, persist::site where) noexcept;
+    void fence(persist::site where) noexcept;
+
+private:
+    tracked_memory* memory_;
+};
+
+static_assert(persist::persistence_domain<tracked_domain>);
+
+}  // namespace holdfast::simulator

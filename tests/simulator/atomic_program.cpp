@@ -1,0 +1,324 @@
+#include "simulator/atomic_program.hpp"
+
+#include <fmt/format.h>
+
+#include "segment/pointer_format.hpp"
+
+namespace holdfast::simulator {
+
+namespace {
+
+constexpr std::uint64_t filled_words = 8;
+
+std::uint64_t bytes_asked(request size) noexcept {
+    switch (size) {
+        case request::small: return 64;
+        case request::other: return 2048;
+        case request::slot: return 14336;
+        default: return 5 * base::page_size;
+    }
+}
+
+/// What a block is filled with: words that look like destinations with the stamps that are used most.
+std::uint64_t filled_word(std::uint64_t index) noexcept {
+    const std::uint16_t stamps[4] = {1, 2, 3, 4};
+    return index % 2 == 0 ? segment::null_pointer(stamps[index / 2 % 4])
+                          : segment::encode_pointer(index * 8, base::granule_size, stamps[index / 2 % 4]);
+}
+
+std::vector<data_word> filled_content() {
+    std::vector<data_word> content;
+    for (std::uint64_t i = 0; i < filled_words; ++i) {
+        content.push_back({i * 8, filled_word(i)});
+    }
+    return content;
+}
+
+std::vector<data_word> zero_content() {
+    std::vector<data_word> content;
+    for (std::uint64_t i = 0; i < filled_words; ++i) {
+        content.push_back({i * 8, 0});
+    }
+    return content;
+}
+
+}  // namespace
+
+std::string to_string(const step& one) {
+    static constexpr const char* names[] = {
+        "allocate", "allocate_zeroed", "free",       "reallocate",    "publish",   "cancel",    "keep", "discard",
+        "move",     "move_durably",    "checkpoint", "allocate_both", "free_both", "give_back", "await"};
+    static constexpr const char* sizes[] = {"small", "other", "slot", "big"};
+    return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
+                       sizes[static_cast<int>(one.size)]);
+}
+
+std::string to_string(const std::vector<step>& steps) {
+    std::string text;
+    for (const step& one : steps) {
+        text += (text.empty() ? "" : "; ") + to_string(one);
+    }
+    return text;
+}
+
+void program_runner::start(std::uint16_t stamp) {
+    for (unsigned i = 0; i < first_inner_place; ++i) {
+        model_.add_destination(place(i), 0);
+    }
+    if (stamp != 0) {
+        tracked_domain{space_.memory()}.store(word(0), segment::null_pointer(stamp), "program.stamp");
+    }
+}
+
+void program_runner::start_again() {
+    const std::uint64_t holder = model_.target_of(place(holder_place));
+    if (holder != 0 && !model_.is_destination(holder + 8)) {
+        adopt_inner_places(holder);  // its allocation was in flight
+    }
+    // A crash in the midst of a move may leave two pointers to one block: the program keeps one of them.
+    for (unsigned i = 0; i < place_count; ++i) {
+        const std::uint64_t destination = place(i);
+        if (destination != no_offset && model_.target_of(destination) != 0 &&
+            model_.places_of(model_.target_of(destination)).size() > 1) {
+            set_null(destination);
+        }
+    }
+}
+
+std::uint64_t program_runner::place(unsigned index) const {
+    constexpr std::uint64_t roots[first_inner_place] = {0, 64, 8};
+    if (index < first_inner_place) {
+        return roots[index];
+    }
+    const std::uint64_t holder = model_.target_of(roots[holder_place]);
+    const std::uint64_t offset = holder + (index - first_inner_place + 1) * 8;
+    return holder != 0 && model_.is_destination(offset) ? offset : no_offset;
+}
+
+std::uint64_t& program_runner::word(std::uint64_t offset) const {
+    return *reinterpret_cast<std::uint64_t*>(space_.view().address({offset}));
+}
+
+std::uint64_t program_runner::target(std::uint64_t destination) const {
+    return target_in(space_.memory(), destination);
+}
+
+bool program_runner::run(const step& one, unsigned thread) {
+    switch (one.what) {
+        case verb::allocate:
+        case verb::allocate_zeroed: return allocate(one, thread);
+        case verb::free: return free(one, thread);
+        case verb::reallocate: return reallocate(one, thread);
+        case verb::publish: return publish(one, thread);
+        case verb::cancel: return cancel(one);
+        case verb::keep: return keep(one, thread);
+        case verb::discard: return discard(thread);
+        case verb::move: return move(one, false);
+        case verb::move_durably: return move(one, true);
+        case verb::checkpoint: session_.heap().checkpoint(); return true;
+        case verb::allocate_both: return both(true, thread);
+        case verb::free_both: return both(false, thread);
+        case verb::give_back: session_.blocks().flush_this_thread(); return true;
+        default: return true;
+    }
+}
+
+void program_runner::finish(unsigned thread, const std::vector<std::uint64_t>& allocated) {
+    model_.returned(thread, allocated);
+    space_.memory().cut("returned");
+}
+
+/// The block at the holder's place may hold destinations, which are null.
+void program_runner::adopt_inner_places(std::uint64_t block) {
+    for (unsigned i = first_inner_place; i < place_count; ++i) {
+        model_.add_destination(block + (i - first_inner_place + 1) * 8, 0);
+    }
+}
+
+bool program_runner::allocate(const step& one, unsigned thread) {
+    const std::uint64_t destination = place(one.to);
+    const bool zeroed = one.what == verb::allocate_zeroed || one.to == holder_place;
+    if (destination == no_offset || model_.target_of(destination) != 0) {
+        return false;
+    }
+    const std::uint64_t bytes = bytes_asked(one.size);
+    pending_change change{.destination = destination, .allocated_bytes = bytes};
+    if (zeroed) {
+        change.content = zero_content();
+    }
+    model_.begin(thread, {change});
+    if (session_.heap().allocate_to(word(destination), {bytes, 16, zeroed}) == nullptr) {
+        model_.failed(thread);
+        return true;
+    }
+    const std::uint64_t block = target(destination);
+    finish(thread, {block});
+    if (one.to == holder_place) {
+        adopt_inner_places(block);
+    }
+    return true;
+}
+
+bool program_runner::free(const step& one, unsigned thread) {
+    const std::uint64_t destination = place(one.to);
+    if (destination == no_offset || model_.target_of(destination) == 0) {
+        return false;
+    }
+    model_.begin(thread, {{.destination = destination, .freed = model_.target_of(destination)}});
+    if (session_.heap().free_from(word(destination)) != heap::operation_result::done) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {});
+    return true;
+}
+
+bool program_runner::reallocate(const step& one, unsigned thread) {
+    const std::uint64_t destination = place(one.to);
+    if (destination == no_offset || model_.target_of(destination) == 0 || one.to == holder_place) {
+        return false;  // a block with destinations in it is not moved: its pointers would be copied byte by byte
+    }
+    const std::uint64_t old = model_.target_of(destination);
+    const std::uint64_t bytes = bytes_asked(one.size);
+    model_.begin(
+        thread,
+        {{.destination = destination, .allocated_bytes = bytes, .freed = old, .content = model_.content_of(old)}});
+    if (session_.heap().reallocate_to(word(destination), {bytes, 16, false}) == nullptr) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {target(destination)});
+    return true;
+}
+
+void program_runner::fill(void* block) {
+    std::uint64_t words[filled_words];
+    for (std::uint64_t i = 0; i < filled_words; ++i) {
+        words[i] = filled_word(i);
+    }
+    tracked_domain{space_.memory()}.copy(block, words, sizeof words, "program.fill");
+}
+
+void program_runner::persist(const void* begin, std::uint64_t bytes) {
+    session_.heap().flush(begin, bytes);
+    session_.heap().drain();
+}
+
+bool program_runner::publish(const step& one, unsigned thread) {
+    const std::uint64_t destination = place(one.to);
+    if (destination == no_offset || model_.target_of(destination) != 0 || one.to == holder_place) {
+        return false;
+    }
+    const std::uint64_t bytes = bytes_asked(one.size);
+    void* const block = session_.heap().reserve({bytes, 16, false});
+    if (block == nullptr) {
+        return true;
+    }
+    fill(block);
+    persist(block, filled_words * 8);
+    const std::uint64_t offset = space_.view().offset(block).value;
+    model_.begin(
+        thread,
+        {{.destination = destination, .allocated_bytes = bytes, .target = offset, .content = filled_content()}});
+    if (!session_.heap().publish(word(destination), block)) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {offset});
+    return true;
+}
+
+bool program_runner::cancel(const step& one) {
+    void* const block = session_.heap().reserve({bytes_asked(one.size), 16, false});
+    if (block != nullptr) {
+        fill(block);
+        space_.memory().cut("reserved");
+        static_cast<void>(session_.heap().cancel(block));
+        space_.memory().cut("cancelled");
+    }
+    return true;
+}
+
+bool program_runner::keep(const step& one, unsigned thread) {
+    const std::uint64_t bytes = bytes_asked(one.size);
+    model_.begin(thread, {{.allocated_bytes = bytes}});
+    void* const block = session_.heap().allocate({bytes, 16, false});
+    if (block == nullptr) {
+        model_.failed(thread);
+        return true;
+    }
+    kept_.at(thread).push_back(block);
+    finish(thread, {space_.view().offset(block).value});
+    return true;
+}
+
+bool program_runner::discard(unsigned thread) {
+    auto& kept = kept_.at(thread);
+    if (kept.empty()) {
+        return false;
+    }
+    void* const block = kept.back();
+    kept.pop_back();
+    model_.begin(thread, {{.freed = space_.view().offset(block).value}});
+    if (!session_.heap().deallocate(block)) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {});
+    return true;
+}
+
+void program_runner::set_null(std::uint64_t destination) {
+    model_.stored(destination, 0);
+    tracked_domain{space_.memory()}.store(word(destination),
+                                          segment::null_pointer(segment::stamp_of(word(destination))), "program.move");
+    persist(&word(destination), 8);
+    model_.made_durable(destination);
+}
+
+bool program_runner::move(const step& one, bool durably) {
+    const std::uint64_t to = place(one.to);
+    const std::uint64_t from = place(one.from);
+    if (to == no_offset || from == no_offset || to == from || model_.target_of(to) != 0 ||
+        model_.target_of(from) == 0 || one.to == holder_place || one.from == holder_place) {
+        return false;
+    }
+    tracked_domain domain{space_.memory()};
+    const std::uint64_t block = model_.target_of(from);
+    model_.stored(to, block);
+    domain.store(word(to), segment::encode_pointer(to, block, segment::stamp_of(word(to))), "program.move");
+    if (durably) {
+        persist(&word(to), 8);
+        model_.made_durable(to);
+        space_.memory().cut("moved");
+    }
+    set_null(from);
+    space_.memory().cut("moved and emptied");
+    return true;
+}
+
+bool program_runner::both(bool allocate, unsigned thread) {
+    const std::uint64_t places[2] = {place(0), place(2)};
+    std::uint64_t* const words[2] = {&word(places[0]), &word(places[1])};
+    const std::uint64_t bytes = bytes_asked(request::small);
+    std::vector<pending_change> changes;
+    for (const std::uint64_t destination : places) {
+        const std::uint64_t block = model_.target_of(destination);
+        if ((block == 0) != allocate) {
+            return false;
+        }
+        if (allocate) {
+            changes.push_back({.destination = destination, .allocated_bytes = bytes});
+        } else {
+            changes.push_back({.destination = destination, .freed = block});
+        }
+    }
+    model_.begin(thread, changes);
+    const std::size_t done =
+        allocate ? session_.heap().allocate_batch(words, {bytes, 16, false}) : session_.heap().free_batch(words);
+    model_.keep_first(thread, done);
+    finish(thread, allocate ? std::vector{target(places[0]), target(places[1])} : std::vector<std::uint64_t>{});
+    return true;
+}
+
+}  // namespace holdfast::simulator

@@ -1,0 +1,93 @@
+// Small programs of the public operations of durability `atomic`, and what each promises, told to the model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/atomic_heap.hpp"
+#include "simulator/atomic_oracle.hpp"
+
+namespace holdfast::simulator {
+
+enum class verb : std::uint8_t {
+    allocate,         ///< allocate_to(to)
+    allocate_zeroed,  ///< the same, zeroed
+    free,             ///< free_from(to)
+    reallocate,       ///< realloc_to(to)
+    publish,          ///< reserve, fill with words that look like stamps, persist, publish(to)
+    cancel,           ///< reserve, fill, cancel
+    keep,             ///< allocate, and nothing points to it
+    discard,          ///< deallocate what was kept last
+    move,             ///< to = from; from = null; persist from
+    move_durably,     ///< to = from; persist to; from = null; persist from
+    checkpoint,
+    allocate_both,  ///< a batch: places 0 and 2
+    free_both,
+    give_back,  ///< this thread's cached blocks go back to their slabs, and empty slabs to the extents
+    await,      ///< until the other thread has done so many steps (`to`)
+};
+
+/// Where destinations lie. 0 and 2 share a line, and so do 3 and 4, which lie in the block that place 1 points to.
+inline constexpr unsigned place_count = 5;
+inline constexpr unsigned holder_place = 1;
+inline constexpr unsigned first_inner_place = 3;
+
+enum class request : std::uint8_t {
+    small,  ///< 64 bytes
+    other,  ///< 2048 bytes: another class
+    slot,   ///< 14336 bytes: four fill a slab
+    big,    ///< 5 pages
+};
+
+struct step {
+    verb what = verb::checkpoint;
+    unsigned to = 0;
+    unsigned from = 0;
+    request size = request::small;
+};
+
+[[nodiscard]] std::string to_string(const step& one);
+[[nodiscard]] std::string to_string(const std::vector<step>& steps);
+
+/// Runs steps on a heap, and tells the model.
+class program_runner {
+public:
+    program_runner(atomic_space& space, atomic_session& session, heap_model& model)
+        : space_(space), session_(session), model_(model) {}
+
+    /// The destinations that every heap has. With `stamp`: place 0 has been used that often.
+    void start(std::uint16_t stamp);
+    /// The same on a heap that was recovered.
+    void start_again();
+    /// False where the step makes no sense in this state; then nothing is done.
+    [[nodiscard]] bool run(const step& one, unsigned thread);
+    /// Offset of the destination; no_offset where there is none now.
+    [[nodiscard]] std::uint64_t place(unsigned index) const;
+
+private:
+    [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const;
+    [[nodiscard]] std::uint64_t target(std::uint64_t destination) const;
+    [[nodiscard]] bool allocate(const step& one, unsigned thread);
+    [[nodiscard]] bool free(const step& one, unsigned thread);
+    [[nodiscard]] bool reallocate(const step& one, unsigned thread);
+    [[nodiscard]] bool publish(const step& one, unsigned thread);
+    [[nodiscard]] bool cancel(const step& one);
+    [[nodiscard]] bool keep(const step& one, unsigned thread);
+    [[nodiscard]] bool discard(unsigned thread);
+    [[nodiscard]] bool move(const step& one, bool durably);
+    [[nodiscard]] bool both(bool allocate, unsigned thread);
+    void finish(unsigned thread, const std::vector<std::uint64_t>& allocated);
+    void fill(void* block);
+    void persist(const void* begin, std::uint64_t bytes);
+    void set_null(std::uint64_t destination);
+    void adopt_inner_places(std::uint64_t block);
+
+    atomic_space& space_;
+    atomic_session& session_;
+    heap_model& model_;
+    std::array<std::vector<void*>, model_threads> kept_;
+};
+
+}  // namespace holdfast::simulator
