@@ -1,8 +1,10 @@
 // Durability `atomic` through the C++ face: what is there after a close, after a kill, and what is refused.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -152,6 +154,54 @@ TEST_P(manager_atomic_test, opens_in_durability_commit_after_a_kill) {
     heap.free_from(heap.root(7));
     heap.commit();
     heap.close();
+    EXPECT_THAT(open().check(true), IsEmpty());
+}
+
+TEST_P(manager_atomic_test, copies_of_a_crashed_heap_have_the_calls_that_were_cut_off) {
+    if (GetParam() == domain_choice::page_cache) {
+        return;  // there the record of a call that returned counts no more
+    }
+    create_atomic().close();
+    run_and_kill([](manager& heap) {
+        auto& word = reinterpret_cast<std::uint64_t&>(heap.root(7));
+        const std::uint64_t before = word;
+        heap.allocate_to(heap.root(7), 64);
+        word = before;  // as if killed behind the fence of the record
+    });
+    manager::copy(path(), path("copy"));
+    {
+        manager reader(open_read_only, path());
+        reader.snapshot(path("snapshot"));
+    }
+    for (const char* const name : {"copy", "snapshot"}) {
+        for (const bool writable : {false, true}) {
+            const manager heap = writable ? manager(open_only, path(name)) : manager(open_read_only, path(name));
+            EXPECT_TRUE(heap.root(7)) << name;
+            EXPECT_EQ(count_blocks(heap), 1U) << name;
+            EXPECT_THAT(heap.check(true), IsEmpty());
+        }
+        manager::copy(path(name), path("again"));
+        EXPECT_FALSE(manager(open_only, path("again")).statistics().recovered) << "the copy of a clean heap is clean";
+        manager::remove(path("again"));
+    }
+}
+
+TEST_P(manager_atomic_test, stays_a_heap_where_there_is_no_space_for_its_first_lane) {
+    create().close();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit smallest{65536, 65536};  // no file grows beyond
+        ::setrlimit(RLIMIT_FSIZE, &smallest);
+        const bool refused = reason_of([this] { open_atomic(); }) != errc::none;
+        ::_exit(refused ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+    EXPECT_THAT(manager(open_read_only, path()).check(true), IsEmpty());
+    EXPECT_FALSE(open_atomic().statistics().recovered);
     EXPECT_THAT(open().check(true), IsEmpty());
 }
 

@@ -104,6 +104,8 @@ base::result<void> engine::start_atomic(const engine_options& options) {
                                                  superblock.checkpoint_clock));
     }
     lanes.checkpoint_time = std::max(lanes.checkpoint_time, superblock.checkpoint_clock);
+    // From the next step on a crash looks for records: the place for them is there before.
+    HF_TRY(files_->grow_lanes(lane::lanes_file_size(1, slots)));
     HF_TRY(files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order)));
     lanes.incarnation = superblock.incarnation;
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) {

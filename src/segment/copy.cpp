@@ -61,12 +61,17 @@ private:
         }
         HF_TRY(copy_file(objects_file_id));
         superblock_on_media superblock = state_.superblock;
+        // Records that count are part of the heap: a copy of one that crashed has crashed too.
+        const bool pending = (superblock.flags & flag_lanes) != 0 && superblock.state != heap_state::clean;
+        if (pending) {
+            HF_TRY(copy_lanes());
+        }
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
-        superblock.state = heap_state::clean;
+        superblock.state = pending ? superblock.state : heap_state::clean;
         seal(superblock);
         HF_TRY_ASSIGN(auto journal, storage_.create(target_.journal(), "copy.journal"));
         HF_TRY(write_void_journal(*journal, superblock));
@@ -95,6 +100,13 @@ private:
         }
         HF_TRY(apply_overlay(*to, id));
         return to->sync("copy.sync");
+    }
+
+    base::result<void> copy_lanes() {
+        HF_TRY_ASSIGN(auto from, storage_.open(source_.lanes(), access_mode::read_only));
+        HF_TRY_ASSIGN(auto to, storage_.create(target_.lanes(), "copy.create_lanes"));
+        HF_TRY(storage_.copy_content(*from, *to, "copy.lanes"));
+        return to->sync("copy.sync_lanes");
     }
 
     base::result<void> apply_overlay(persist::file& to, std::uint64_t id) {

@@ -10,9 +10,10 @@
 namespace holdfast::segment {
 
 /// Copies the state that recover() decided on to a new directory: a clean heap with a uuid of its own and the same heap
-/// key. Shares blocks where the file system can and stays sparse where it cannot. Durable when it returns; until then
-/// the directory is no heap, and on failure it is removed. The caller holds the source's lock, and no writer has
-/// uncommitted growth.
+/// key. A heap that crashed in durability `atomic` is copied with its lanes, as one that crashed: its next open
+/// recovers it. Shares blocks where the file system can and stays sparse where it cannot. Durable when it returns;
+/// until then the directory is no heap, and on failure it is removed. The caller holds the source's lock, and no writer
+/// has uncommitted growth.
 base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
                              const std::string& destination);
 

@@ -7,7 +7,8 @@
 //          the commit that writes them home. So "fresh" needs no list: it is an address comparison. Where the kernel
 //          refused to map a committed page it stays memory, beyond the adopted frontier, and counts as changed.
 //
-// Thread safety: grow() and grow_objects() are serialised by their callers; commit() and close() run alone.
+// Thread safety: grow() is serialised by its callers, and so is grow_objects(); each may meet the other. commit() and
+// close() run alone.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/domain.hpp"
@@ -169,6 +171,8 @@ private:
     base::result<void> verify_mapped_page(std::uint64_t segment, std::uint64_t metadata_page) const;
     base::result<void> remove_leftovers();
     base::result<void> mark_running();
+    /// While the heap is in use: user space and objects grow under locks of their own, and both change it.
+    base::result<void> change_superblock(base::function_ref<void(superblock_on_media&)> change);
     base::result<void> reserve_on_disk(base::pages from, base::pages to);
     base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
     base::result<void> map_fresh(base::pages from, base::pages to);
@@ -193,6 +197,7 @@ private:
     space_view view_;
     std::byte* objects_ = nullptr;
     superblock_on_media superblock_{};  ///< as it is on media
+    base::mutex superblock_mutex_;      ///< for change_superblock()
     base::pages frontier_{};
     base::pages committed_frontier_{};
     std::uint64_t objects_size_ = 0;

@@ -188,11 +188,9 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
         HF_TRY(file->sync("grow.objects.sync"));
         HF_TRY(
             map_file(objects_ + objects_size_, step, file->native_handle(), objects_size_, paths_.objects(), sharing_));
-        superblock_on_media next = superblock_;
-        next.objects_size = objects_size_ + step;
-        HF_TRY(write_state(storage_, paths_, next, heap_state::running));
-        superblock_ = next;
-        committed_objects_size_ = adopted_objects_size_ = next.objects_size;
+        const std::uint64_t size = objects_size_ + step;
+        HF_TRY(change_superblock([size](superblock_on_media& next) { next.objects_size = size; }));
+        committed_objects_size_ = adopted_objects_size_ = size;
     } else {
         HF_TRY(map_zeroed(objects_ + objects_size_, step, false));
     }
@@ -202,10 +200,20 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
 
 /// The first change of a session: from here a crash is a crash.
 base::result<void> heap_files::mark_running() {
+    const base::scoped_lock lock(superblock_mutex_);
     if (!born_ || superblock_.state == heap_state::running) {
         return {};
     }
     return write_state(storage_, paths_, superblock_, heap_state::running);
+}
+
+base::result<void> heap_files::change_superblock(base::function_ref<void(superblock_on_media&)> change) {
+    const base::scoped_lock lock(superblock_mutex_);
+    superblock_on_media next = superblock_;
+    change(next);
+    HF_TRY(write_state(storage_, paths_, next, heap_state::running));
+    superblock_ = next;
+    return {};
 }
 
 /// What a crashed writer left beyond the last commit: segment files and content past the frontier. The content must go,

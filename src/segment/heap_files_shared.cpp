@@ -147,8 +147,6 @@ base::result<void> heap_files::begin_incarnation(std::uint32_t lane_slots, std::
 /// Space up to `to` is reserved on disk: maps it and makes it part of the heap.
 base::result<void> heap_files::grow_shared(pages to) {
     const pages from = frontier_;
-    superblock_on_media next = superblock_;
-    next.frontier = base::to_bytes(to);
     if (names_changed_) {
         HF_TRY(storage_.sync_directory(paths_.directory(), "grow.directory.sync"));
         names_changed_ = false;
@@ -161,12 +159,11 @@ base::result<void> heap_files::grow_shared(pages to) {
             return mapped;
         }
     }
-    auto written = write_state(storage_, paths_, next, heap_state::running);
+    auto written = change_superblock([to](superblock_on_media& next) { next.frontier = base::to_bytes(to); });
     if (!written) {
         committed_frontier_ = from;
         return written;
     }
-    superblock_ = next;
     adopted_frontier_ = to;
     return {};
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -509,6 +510,27 @@ TEST_F(heap_files_test, equal_a_model_over_growth_commits_and_reopening) {
             EXPECT_THAT(problems_of(*files), IsEmpty());
         }
         ASSERT_FALSE(HasFailure()) << "round " << round;
+    }
+}
+
+/// Each writes the superblock, under locks of their callers that are not the same.
+TEST_F(heap_files_test, shared_space_and_objects_grow_at_once) {
+    must(create()->close_cleanly());
+    mapping_options mapping;
+    mapping.shared = true;
+    auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
+    must(files->begin_incarnation(64, 1));
+    for (int round = 0; round < 50; ++round) {
+        std::thread other([&files] { must(files->grow_objects(page_size)); });
+        must(files->grow({1}));
+        other.join();
+        const std::vector<std::byte> media = content_of(path_ + "/superblock");
+        for (const std::size_t copy : {std::size_t{0}, superblock_size}) {
+            superblock_on_media found{};
+            std::memcpy(&found, media.data() + copy, sizeof found);
+            ASSERT_EQ(found.frontier, base::to_bytes(files->frontier())) << "round " << round;
+            ASSERT_EQ(found.objects_size, files->objects_size()) << "round " << round;
+        }
     }
 }
 

@@ -195,7 +195,10 @@ std::string oracle::examine_all() {
     try {
         const std::uint64_t dice = below(10);
         std::string wrong;
-        if (dice < 5) {
+        if (below(8) == 0) {
+            wrong = examine_copy();
+        }
+        if (wrong.empty() && dice < 5) {
             wrong = examine_read_only();
         }
         // Else the next worker recovers, and may be killed in that.
@@ -211,6 +214,27 @@ std::string oracle::examine_all() {
 std::string oracle::examine_read_only() {
     const manager heap(open_read_only, heap_);
     return examine(heap);
+}
+
+std::string oracle::examine_copy() {
+    const std::string path = heap_ + ".copy";
+    if (below(2) == 0) {
+        manager::copy(heap_, path);
+    } else {
+        manager(open_read_only, heap_).snapshot(path);
+    }
+    std::string wrong;
+    // The third time it was closed cleanly.
+    for (const auto kind : {durability::commit, durability::atomic, durability::commit}) {
+        if (wrong.empty()) {
+            const manager heap(open_only, path, options(kind));
+            wrong = examine(heap);
+        }
+    }
+    if (wrong.empty()) {
+        manager::remove(path);
+    }
+    return wrong;
 }
 
 std::string oracle::examine_writable() {

@@ -56,6 +56,7 @@ private:
     std::string examine_all();
     std::string examine_read_only();
     std::string examine_writable();
+    std::string examine_copy();
     std::string empty_heap();
     /// Decides what became of the calls in flight (once), then compares everything.
     std::string examine(const manager& heap);
