@@ -1,5 +1,5 @@
 # The short names of what the scripts do. Everything that these targets make lies in build/.
-.PHONY: help demo test testall build bench soak format lint coverage clean
+.PHONY: help demo test testall build bench soak dax format lint coverage clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -24,6 +24,9 @@ bench: ## every benchmark of the release preset
 
 soak: ## the long runs of the crash tests (hours)
 	@scripts/soak.sh
+
+dax: ## durability atomic on real DAX: a guest of qemu is killed and started again
+	@scripts/dax.sh
 
 format: ## format all files with the pinned clang-format
 	@scripts/format.sh

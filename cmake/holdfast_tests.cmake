@@ -3,7 +3,8 @@
 # preset (HOLDFAST_SUITE_EXCLUDE). The target `suite` builds just these.
 #
 # Labels in use: unit (also the default), thread, fault, crash (simulator, mutants), model (of the protocol), killcrash,
-# powerloss, package, compile, lint, smoke (benchmarks and examples, shortest form), fuzz, soak (by hand only).
+# powerloss, dax (a guest that is killed), package, compile, lint, smoke (benchmarks and examples, shortest form), fuzz,
+# soak (by hand only).
 set(HOLDFAST_SUITE_LABELS "" CACHE STRING "Labels of the tests that this preset runs in the suite; empty: all")
 set(HOLDFAST_SUITE_EXCLUDE "soak" CACHE STRING "Labels of the tests that this preset does not run in the suite")
 set(HOLDFAST_TEST_PREFIX "" CACHE STRING "Put before the name of every test")

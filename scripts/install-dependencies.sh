@@ -15,6 +15,8 @@ packages=(
     libpmemobj-dev libjemalloc-dev libmimalloc-dev
     # file systems that the crash tests mount
     e2fsprogs xfsprogs btrfs-progs fuse3 libfuse3-dev mount
+    # the guest that has DAX
+    qemu-system-x86 busybox-static cpio
     # the demo's input
     apt lz4 xz-utils
 )

@@ -3,6 +3,7 @@
 # compiled in.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 scripts/install-dependencies.sh
+scripts/fetch-kernel.sh
 build release
 build crash
 ctest --test-dir build/crash --output-on-failure -L '^soak$' -L '^crash$'

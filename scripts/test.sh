@@ -6,6 +6,7 @@
 #   scripts/test.sh --all    and dev (gcc, assertions on), clang with clang-tidy
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 step "dependencies" scripts/install-dependencies.sh
+step "kernel of the DAX guest" scripts/fetch-kernel.sh
 step "lint" python3 tools/lint.py
 step "format" scripts/format.sh --check
 

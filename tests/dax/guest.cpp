@@ -1,0 +1,256 @@
+// The program that runs in the guest: `dax_guest work HEAP SEED` until the machine dies, then `dax_guest examine HEAP
+// SEED`. What it has to say goes to the console as lines "hf WORD ...", which dax_test.cpp reads.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <holdfast/manager.hpp>
+
+#include "dax/plan.hpp"
+#include "persist/flush.hpp"
+
+namespace holdfast::dax {
+
+namespace {
+
+struct node {
+    std::uint64_t value = 0;
+    ptr<node> child;
+    explicit node(std::uint64_t number) : value(number) {}
+};
+
+/// One write for a line, so that those of two threads do not mix.
+template <class... Arguments>
+void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    const std::string line = "hf " + fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
+    if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+        std::abort();
+    }
+}
+
+open_options options() {
+    open_options wanted;
+    wanted.durability = durability::atomic;
+    wanted.segment_size = std::uint64_t{32} << 20U;
+    return wanted;
+}
+
+/// How many mappings the process has of files under the path, and how many of them are synchronous (MAP_SYNC).
+void report_mappings(const std::string& path) {
+    std::ifstream maps("/proc/self/smaps");
+    std::size_t all = 0;
+    std::size_t synchronous = 0;
+    bool ours = false;
+    for (std::string line; std::getline(maps, line);) {
+        const bool is_flags = line.starts_with("VmFlags:");
+        if (const auto slash = line.find('/'); !is_flags && slash != std::string::npos) {
+            ours = line.compare(slash, path.size(), path) == 0;
+        } else if (is_flags && ours) {
+            ++all;
+            if ((line + ' ').find(" sf ") != std::string::npos) {
+                ++synchronous;
+            }
+            ours = false;
+        }
+    }
+    say("mappings {} synchronous {}", all, synchronous);
+}
+
+void report_domain(const manager& heap) {
+    say("domain {}", heap.domain());
+    say("flush {}", persist::to_string(persist::best_flush_method()));
+    report_mappings(heap.path());
+}
+
+void carry_out(manager& heap, std::size_t thread, const call& wanted) {
+    ptr<void>& root = heap.root(thread * slots_a_thread + wanted.slot);
+    ptr<node>& as_node = reinterpret_cast<ptr<node>&>(root);
+    switch (wanted.what) {
+        case call::action::make_node: heap.make_persistent<node>(as_node, wanted.number); return;
+        case call::action::make_child: heap.make_persistent<node>(as_node->child, wanted.number); return;
+        case call::action::free_child: heap.free_from(as_node->child); return;
+        case call::action::free: heap.free_from(root); return;
+        case call::action::reallocate: heap.realloc_to(root, wanted.bytes); return;
+        case call::action::allocate:
+            // Filled behind its first word, so that the next owner of the memory has something to clear.
+            auto* const block = static_cast<char*>(heap.allocate_to(root, wanted.bytes, {.zeroed = true}));
+            std::memset(block + 8, 0xA5, std::min<std::size_t>(wanted.bytes, 4096) - 8);
+            return;
+    }
+}
+
+/// Never returns: the machine dies.
+int work(const std::string& path, std::uint64_t seed) {
+    constexpr std::uint64_t calls_a_report = 32;
+    manager heap(create_only, path, options());
+    report_domain(heap);
+    std::atomic<std::uint64_t> reports = 0;
+    std::vector<std::thread> workers;
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+        workers.emplace_back([&heap, &reports, thread, seed] {
+            plan calls(seed, thread);
+            for (std::uint64_t number = 1;; ++number) {
+                carry_out(heap, thread, calls.next());
+                if (number % calls_a_report == 0) {
+                    say("call {} {}", thread, number);
+                    ++reports;
+                    reports.notify_all();
+                }
+            }
+        });
+    }
+    // And once more when the heap has grown.
+    for (std::uint64_t seen = 0; seen < 100; seen = reports.load()) {
+        reports.wait(seen);
+    }
+    report_mappings(path);
+    for (std::thread& worker : workers) {
+        worker.join();
+    }
+    return 1;
+}
+
+slot_state read_slot(const manager& heap, std::size_t index, const slot_state& planned) {
+    const void* const block = heap.root(index).get();
+    if (block == nullptr) {
+        return {};
+    }
+    const auto* const as_node = static_cast<const node*>(block);
+    if (as_node->value != 0) {
+        const bool has_child = as_node->child != nullptr;
+        return {slot_state::content::node, 0, as_node->value, has_child ? as_node->child->value : 0};
+    }
+    // What was asked for is not kept; what there is fits it, or it is reported as it is.
+    const std::size_t usable = heap.usable_size(block);
+    const bool fits =
+        planned.holds == slot_state::content::raw && usable >= planned.bytes && usable <= 2 * planned.bytes + 64;
+    return {slot_state::content::raw, fits ? planned.bytes : usable, 0, 0};
+}
+
+/// After which call of its plan a thread stands: the last that leaves the slots as they are. 0 where there is none.
+std::uint64_t find_last_call(const manager& heap, std::uint64_t seed, std::size_t thread) {
+    constexpr std::uint64_t enough = 2'000'000;
+    constexpr std::uint64_t further = 10'000;
+    plan calls(seed, thread);
+    const auto agrees = [&](std::size_t slot) {
+        return read_slot(heap, thread * slots_a_thread + slot, calls.at(slot)) == calls.at(slot);
+    };
+    std::vector<bool> right(slots_a_thread);
+    std::size_t wrong = 0;
+    for (std::size_t slot = 0; slot < slots_a_thread; ++slot) {
+        right[slot] = agrees(slot);
+        wrong += std::size_t{!right[slot]};
+    }
+    std::uint64_t found = 0;
+    for (std::uint64_t number = 1; number <= (found == 0 ? enough : found + further); ++number) {
+        const std::size_t slot = calls.next().slot;
+        wrong -= std::size_t{!right[slot]};
+        right[slot] = agrees(slot);
+        wrong += std::size_t{!right[slot]};
+        found = wrong == 0 ? number : found;
+    }
+    return found;
+}
+
+/// Allocated blocks and reachable ones are the same, and no block has two owners.
+void report_blocks(const manager& heap) {
+    std::set<const void*> allocated;
+    heap.for_each_block([&allocated](const block_info& block) { allocated.insert(block.address); });
+    std::multiset<const void*> reachable;
+    for (std::size_t i = 0; i < threads * slots_a_thread; ++i) {
+        const void* const block = heap.root(i).get();
+        if (block == nullptr) {
+            continue;
+        }
+        reachable.insert(block);
+        const auto* const as_node = static_cast<const node*>(block);
+        if (as_node->value != 0 && as_node->child != nullptr) {
+            reachable.insert(as_node->child.get());
+        }
+    }
+    const bool same = std::equal(allocated.begin(), allocated.end(), reachable.begin(), reachable.end());
+    say("blocks {} reachable {} {}", allocated.size(), reachable.size(), same ? "same" : "DIFFERENT");
+}
+
+void report_problems(const manager& heap) {
+    const std::vector<std::string> problems = heap.check(true);
+    for (const std::string& problem : problems) {
+        say("problem {}", problem);
+    }
+    say("problems {}", problems.size());
+}
+
+/// The heap works: everything can be freed, and in durability `commit` it is used as on any other file system.
+void use_further(const std::string& path) {
+    {
+        manager heap(open_only, path, options());
+        for (std::size_t i = 0; i < threads * slots_a_thread; ++i) {
+            if (heap.root(i) && static_cast<node*>(heap.root(i).get())->value != 0) {
+                heap.free_from(static_cast<node*>(heap.root(i).get())->child);
+            }
+            heap.free_from(heap.root(i));
+        }
+        say("all_freed {}", heap.all_memory_deallocated());
+        report_problems(heap);
+    }
+    {
+        manager heap(open_only, path);
+        heap.allocate_to(heap.root(0), 100, {.zeroed = true});
+        heap.commit();
+        std::memset(heap.root(0).get(), 7, 100);
+        heap.commit();
+        std::memset(heap.root(0).get(), 8, 100);
+        heap.close(false);
+    }
+    const manager heap(open_only, path);
+    say("committed {}", static_cast<int>(static_cast<char*>(heap.root(0).get())[99]));
+    report_problems(heap);
+}
+
+int examine(const std::string& path, std::uint64_t seed) {
+    {
+        const manager heap(open_only, path, options());
+        report_domain(heap);
+        const recovery_report recovery = heap.last_recovery();
+        say("recovered {} lanes {} pending {} replayed {} rolled_back {} microseconds {}", heap.statistics().recovered,
+            recovery.lanes, recovery.pending, recovery.replayed, recovery.rolled_back, recovery.time_ns / 1000);
+        for (std::size_t thread = 0; thread < threads; ++thread) {
+            say("stands {} {}", thread, find_last_call(heap, seed, thread));
+        }
+        report_blocks(heap);
+        report_problems(heap);
+    }
+    use_further(path);
+    say("examined");
+    return 0;
+}
+
+}  // namespace
+
+}  // namespace holdfast::dax
+
+int main(int count, char** arguments) {
+    const std::vector<std::string> words(arguments + 1, arguments + count);
+    if (words.size() != 3) {
+        std::fputs("usage: dax_guest work|examine HEAP SEED\n", stderr);
+        return 2;
+    }
+    try {
+        const std::uint64_t seed = std::stoull(words[2]);
+        return words[0] == "work" ? holdfast::dax::work(words[1], seed) : holdfast::dax::examine(words[1], seed);
+    } catch (const std::exception& thrown) {
+        holdfast::dax::say("error {}", thrown.what());
+        return 1;
+    }
+}

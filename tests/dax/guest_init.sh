@@ -1,0 +1,55 @@
+#!/bin/busybox sh
+# The first process of the guest. The kernel passes on `dax_step` (work, examine) and `dax_seed` from its command line.
+# Makes the NVDIMM an fsdax namespace with ext4 on it, where it is none yet, mounts it with DAX, and runs the step.
+export PATH=/bin:/sbin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+
+fail() {
+    echo "hf error guest: $*"
+    poweroff -f
+}
+
+wait_for() {
+    tries=0
+    until [ -e "$1" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 500 ] || fail "no $1"
+        usleep 20000
+    done
+}
+
+for module in libnvdimm nd_btt nd_pmem nfit; do
+    insmod /modules/$module.ko || fail "insmod $module"
+done
+nd=/sys/bus/nd
+wait_for /dev/pmem0
+
+# A namespace without labels comes up raw, and as fsdax from the next boot on, by what it has at its own begin. Not
+# with ndctl: these are its steps.
+if [ "$dax_step" = work ]; then
+    pfn=$(cat $nd/devices/region0/pfn_seed)
+    echo namespace0.0 >$nd/drivers/nd_pmem/unbind
+    cat /proc/sys/kernel/random/uuid >$nd/devices/$pfn/uuid
+    echo pmem >$nd/devices/$pfn/mode # the page structures lie on the NVDIMM, too
+    echo namespace0.0 >$nd/devices/$pfn/namespace
+    echo $pfn >$nd/drivers/nd_pmem/bind || fail "no fsdax namespace"
+    wait_for /dev/pmem0
+    /sbin/mke2fs -q -t ext4 -b 4096 /dev/pmem0 || fail "mke2fs"
+fi
+mkdir -p /mnt
+mount -t ext4 -o dax=always /dev/pmem0 /mnt || fail "mount with DAX"
+echo "hf mounted $(grep ' /mnt ' /proc/mounts)"
+
+if [ "$dax_step" = examine ]; then
+    holdfast info /mnt/heap | sed 's/^/hf info /'
+fi
+dax_guest "$dax_step" /mnt/heap "$dax_seed" || fail "dax_guest $dax_step"
+holdfast check /mnt/heap
+echo "hf check $?"
+holdfast info /mnt/heap | sed 's/^/hf info /'
+umount /mnt || fail "umount"
+echo "hf end"
+poweroff -f

@@ -1,0 +1,75 @@
+// What each thread of the guest's worker does, call by call, from a seed: the worker carries it out, and the examiner
+// after the crash asks after which call the heap stands.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+
+namespace holdfast::dax {
+
+inline constexpr std::size_t threads = 2;
+inline constexpr std::size_t slots_a_thread = 200;  // roots: thread t has those from t * slots_a_thread on
+
+/// What a slot's root points to. A node has a value, never 0, and perhaps a child; a raw block begins with 8 bytes 0.
+struct slot_state {
+    enum class content : std::uint8_t { nothing, raw, node } holds = content::nothing;
+    std::uint64_t bytes = 0;  ///< asked for; raw
+    std::uint64_t value = 0;  ///< node
+    std::uint64_t child = 0;  ///< its value; 0: none
+    [[nodiscard]] bool operator==(const slot_state&) const = default;
+};
+
+struct call {
+    enum class action : std::uint8_t { make_node, make_child, allocate, reallocate, free_child, free } what;
+    std::size_t slot;      ///< of the thread
+    std::uint64_t bytes;   ///< allocate, reallocate
+    std::uint64_t number;  ///< from 1 on; the value of what is made
+};
+
+/// Every call changes exactly one destination.
+class plan {
+public:
+    plan(std::uint64_t seed, std::size_t thread) : random_(seed * threads + thread) {}
+
+    [[nodiscard]] const slot_state& at(std::size_t slot) const { return slots_.at(slot); }
+
+    /// The next call; at() says what is there when it has returned.
+    call next() {
+        call made{call::action::free, random_() % slots_a_thread, 0, ++number_};
+        slot_state& slot = slots_.at(made.slot);
+        const bool first_choice = random_() % 2 == 0;
+        switch (slot.holds) {
+            case slot_state::content::nothing:
+                made.what = first_choice ? call::action::make_node : call::action::allocate;
+                made.bytes = random_() % 128 == 0 ? (1U << 20U) + random_() % (2U << 20U) : 8 + random_() % 3000;
+                slot = first_choice ? slot_state{slot_state::content::node, 0, number_, 0}
+                                    : slot_state{slot_state::content::raw, made.bytes, 0, 0};
+                return made;
+            case slot_state::content::raw:
+                if (first_choice) {
+                    break;
+                }
+                made.what = call::action::reallocate;
+                slot.bytes = made.bytes = slot.bytes < 1000 ? 5000 + random_() % 20'000 : 16 + random_() % 200;
+                return made;
+            case slot_state::content::node:
+                if (slot.child == 0 && first_choice) {
+                    break;
+                }
+                made.what = slot.child == 0 ? call::action::make_child : call::action::free_child;
+                slot.child = slot.child == 0 ? number_ : 0;
+                return made;
+        }
+        slot = {};
+        return made;
+    }
+
+private:
+    std::mt19937_64 random_;
+    std::uint64_t number_ = 0;
+    std::array<slot_state, slots_a_thread> slots_{};
+};
+
+}  // namespace holdfast::dax
