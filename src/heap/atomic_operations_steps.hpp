@@ -74,7 +74,14 @@ void atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& 
                 .freed_block = replaced == nullptr ? 0 : lane::encode(replaced->block)};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {&destination, held.place.word, replaced == nullptr ? nullptr : replaced->place.word});
+    lanes_.append(own, made,
+                  {HF_MUTANT("heap.publish.destination_line") ? nullptr : &destination,
+                   HF_MUTANT("heap.publish.block_line") ? nullptr : held.place.word,
+                   replaced == nullptr || HF_MUTANT("heap.publish.replaced_line") ? nullptr : replaced->place.word});
+    if (HF_MUTANT("heap.publish.stores_first")) {
+        lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
+                              "mutant.store");
+    }
     lanes_.fence(own);
     lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                           "heap.destination");
@@ -97,7 +104,7 @@ void atomic_operations_of<Domain>::keep_held(lane::lane& own, const slab::held_b
                 .freed_block = 0};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {held.place.word, nullptr, nullptr});
+    lanes_.append(own, made, {HF_MUTANT("heap.keep.line") ? nullptr : held.place.word, nullptr, nullptr});
     lanes_.fence(own);
     set(held);
     lanes_.complete(own);
@@ -118,7 +125,13 @@ bool atomic_operations_of<Domain>::free_found(lane::lane& own, std::uint64_t* de
                 .freed_block = lane::encode(found.block)};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {destination, found.place.word, nullptr});
+    lanes_.append(own, made,
+                  {HF_MUTANT("heap.free.destination_line") ? nullptr : destination,
+                   HF_MUTANT("heap.free.block_line") ? nullptr : found.place.word, nullptr});
+    if (HF_MUTANT("heap.free.stores_first")) {
+        static_cast<void>(lanes_.domain().fetch_and(*found.place.word, ~found.place.mask, "mutant.store"));
+        static_cast<void>(lanes_.domain().fetch_or(*found.place.word, found.place.set, "mutant.store"));
+    }
     lanes_.fence(own);
     if (destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "heap.destination");
@@ -158,7 +171,9 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
                             .allocated_block = lane::encode(held[i].block),
                             .freed = lane::nowhere,
                             .freed_block = 0};
-                lanes_.append(*own, made, {&destination, held[i].place.word, nullptr});
+                lanes_.append(*own, made,
+                              {HF_MUTANT("heap.batch.allocate_lines") ? nullptr : &destination,
+                               HF_MUTANT("heap.batch.block_lines") ? nullptr : held[i].place.word, nullptr});
             }
             lanes_.fence(*own);
             for (std::size_t i = 0; i < ready; ++i) {
@@ -218,7 +233,9 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
                             .allocated_block = 0,
                             .freed = found[i].offset,
                             .freed_block = lane::encode(found[i].block)};
-                lanes_.append(*own, made, {destinations[done + i], found[i].place.word, nullptr});
+                lanes_.append(*own, made,
+                              {HF_MUTANT("heap.batch.free_lines") ? nullptr : destinations[done + i],
+                               HF_MUTANT("heap.batch.freed_block_lines") ? nullptr : found[i].place.word, nullptr});
             }
             lanes_.fence(*own);
             for (std::size_t i = 0; i < ready; ++i) {
@@ -259,7 +276,9 @@ void atomic_operations_of<Domain>::change_slab(base::granule slab, const slab::s
     const turn own(*this);
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, made, {place.word, create ? &header : nullptr, nullptr});
+    lanes_.append(*own, made,
+                  {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
+                   create && !HF_MUTANT("heap.slab.header_line") ? &header : nullptr, nullptr});
     lanes_.fence(*own);
     if (create) {
         const segment::slab_header_on_media wanted = lane::slab_header_for(block);

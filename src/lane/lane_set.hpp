@@ -123,13 +123,21 @@ public:
     }
 
     // LANE-5. The last time is a lower bound of the next one, at no price.
-    void announce(lane& own) noexcept { barrier_.announce(own.announced, own.last_time); }
+    void announce(lane& own) noexcept {
+        if (!HF_MUTANT("lane.announce.late")) {
+            barrier_.announce(own.announced, own.last_time);
+        }
+    }
 
     /// The checksum, the sequence and the time of `record` are filled in here.
     void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
         if (options_.order == record_order::clock) {
-            own.last_time = std::max(clock_.now(), own.last_time + 1);
+            const std::uint64_t before = own.last_time;
+            own.last_time = HF_MUTANT("lane.time.own") ? before + 1 : std::max(clock_.now(), before + 1);
+            if (HF_MUTANT("lane.announce.late")) {
+                barrier_.announce(own.announced, before);
+            }
         }
         record.sequence = sequence;
         record.time = own.last_time;
@@ -142,6 +150,9 @@ public:
 
     void fence(lane& own) noexcept {
         domain_.fence("lane.record.fence");
+        if (HF_MUTANT("lane.complete.early")) {
+            complete(own);
+        }
         count(own.fences);
     }
 
@@ -169,7 +180,7 @@ public:
     }
 
     void release(lane& given) noexcept override {
-        if (given.announced.load(std::memory_order_relaxed) != 0) {
+        if (given.announced.load(std::memory_order_relaxed) != 0 && !HF_MUTANT("lane.release.finish")) {
             finish_for(given);
         }
         put_back(given);
@@ -226,6 +237,10 @@ private:
         const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
         if (options_.order == record_order::in_flight) {
             own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
+            return;
+        }
+        if (HF_MUTANT("lane.ring.full")) {
+            own.free_until = end;
             return;
         }
         const std::uint64_t half = ring_slots_ / 2;

@@ -10,7 +10,8 @@ namespace holdfast::lane {
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::wait(unsigned tries) noexcept {
     constexpr unsigned patience = 64;
-    if (tries < patience) {
+    if (base::give_others_a_turn()) {  // the crash tests alone
+    } else if (tries < patience) {
         std::this_thread::yield();
     } else {
         std::this_thread::sleep_for(std::chrono::microseconds(20));  // its thread sleeps, or died with the call
@@ -35,15 +36,23 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
             time = announced != 0 ? std::min(time, announced) : time;
         }
     }
+    if (HF_MUTANT("lane.checkpoint.late_clock")) {
+        time = std::max(time, clock_.now());
+    }
     if (time <= time_.load(std::memory_order_relaxed)) {
         return false;
     }
     lines_.clear();
+    if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
+        write_time(time);
+    }
     std::uint64_t passed = 0;
     std::uint64_t records = 0;
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const lane& each = *lanes_[i];
-        const std::uint64_t completed = each.completed.load(std::memory_order_acquire);
+        const std::uint64_t completed = HF_MUTANT("lane.checkpoint.incomplete")
+                                            ? each.sequence.load(std::memory_order_acquire)
+                                            : each.completed.load(std::memory_order_acquire);
         std::uint64_t next = each.voided.load(std::memory_order_relaxed);
         records += completed;
         for (; next < completed; ++next) {
@@ -67,6 +76,11 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
         last_lines_ = {};  // so many lines of records were written since
     }
     records_seen_ = records;
+    if (HF_MUTANT("lane.checkpoint.void_before_time")) {
+        for (std::uint64_t i = 0; i < lanes; ++i) {
+            lanes_[i]->voided.store(reached_[i], std::memory_order_release);
+        }
+    }
     domain_.fence("lane.checkpoint.fence");
     write_time(time);
     for (std::uint64_t i = 0; i < lanes; ++i) {
@@ -108,7 +122,8 @@ void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
     auto* const copies = times();
     const bool first_in_force =
         is_sealed(copies[0], options_.heap_key) && copies[0].time == time_.load(std::memory_order_relaxed);
-    domain_.copy_nontemporal(&copies[first_in_force ? 1 : 0], &sealed, sizeof sealed, "lane.checkpoint.time.write");
+    const bool second = HF_MUTANT("lane.checkpoint.copy_in_force") ? !first_in_force : first_in_force;
+    domain_.copy_nontemporal(&copies[second ? 1 : 0], &sealed, sizeof sealed, "lane.checkpoint.time.write");
     domain_.fence("lane.checkpoint.time.fence");
     time_.store(time, std::memory_order_release);
 }

@@ -124,7 +124,9 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
         std::uint64_t newest = 0;
         for (std::uint64_t slot = 0; slot < used; ++slot) {
             const record_on_media& record = slots[slot];
-            const bool counts = by_clock ? record.time > checkpoint_time : record.sequence > header->completed;
+            const bool counts = HF_MUTANT("replay.void") ? record.sequence != 0
+                                : by_clock               ? record.time > checkpoint_time
+                                                         : record.sequence > header->completed;
             if (!counts) {
                 continue;
             }
@@ -153,6 +155,9 @@ public:
 
     void consider(const record_on_media& record) {
         const bool target_freed_later = record.allocated != nowhere && freed_.contains(record.allocated);
+        if (HF_MUTANT("replay.freed_by_this") && record.destination != nowhere) {
+            decide_destination(record, target_freed_later);
+        }
         if (record.freed != nowhere) {
             const std::uint64_t bytes = bytes_of(decode_block(record.freed_block));
             if (decode_block(record.freed_block).kind != block_kind::slab) {  // all its blocks were freed before
@@ -179,7 +184,8 @@ private:
         const std::uint64_t bit =
             place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
         // Words lie at multiples of 8 and keys of bits between them: (address of the word) * 8 + bit.
-        if (!blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
+        if (!HF_MUTANT("replay.last_of_block") &&
+            !blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
             return;
         }
         if (block.kind == block_kind::slab && allocate) {
