@@ -25,6 +25,26 @@
 
 namespace holdfast::base {
 
+#if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
+
+/// The crash tests run threads one at a time: who would have to wait for another hands the turn on. Null: he waits.
+inline thread_local void (*when_blocked)() noexcept = nullptr;
+
+/// Whether another thread has had its turn meanwhile.
+[[nodiscard]] inline bool give_others_a_turn() noexcept {
+    if (when_blocked == nullptr) {
+        return false;
+    }
+    when_blocked();
+    return true;
+}
+
+#else
+
+[[nodiscard]] constexpr bool give_others_a_turn() noexcept { return false; }
+
+#endif
+
 /// std::mutex, annotated.
 class HF_CAPABILITY("mutex") mutex {
 public:
@@ -33,7 +53,16 @@ public:
     mutex& operator=(const mutex&) = delete;
     ~mutex() = default;
 
-    void lock() HF_ACQUIRE() { mutex_.lock(); }
+    void lock() HF_ACQUIRE() {
+#if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
+        do {
+            if (mutex_.try_lock()) {
+                return;
+            }
+        } while (give_others_a_turn());
+#endif
+        mutex_.lock();
+    }
     void unlock() HF_RELEASE() { mutex_.unlock(); }
     [[nodiscard]] bool try_lock() HF_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 

@@ -17,6 +17,7 @@
 #include "base/hot.hpp"
 #include "heap/atomic_operations.hpp"
 #include "heap/reservations.hpp"
+#include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
 
 namespace holdfast::heap {
@@ -290,7 +291,8 @@ private:
     /// older than that (PROTOCOL rule 5).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
-        const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load(destination)) + 1U);
+        const auto stamp =
+            static_cast<std::uint16_t>(segment::stamp_of(load(destination)) + (HF_MUTANT("heap.stamp.same") ? 0U : 1U));
         if (stamp % half == 0) [[unlikely]] {
             lanes_.persist_line(own, &destination, "heap.stamp.flush", "heap.stamp.fence");
         }

@@ -78,7 +78,14 @@ bool atomic_operations_of<Domain>::publish_held(lane::lane& own, std::uint64_t& 
         lanes_.complete(own);
         return false;
     }
-    lanes_.append(own, made, {&destination, line_of(held), replaced == nullptr ? nullptr : line_of(*replaced)});
+    lanes_.append(own, made,
+                  {HF_MUTANT("heap.publish.destination_line") ? nullptr : &destination,
+                   HF_MUTANT("heap.publish.block_line") ? nullptr : line_of(held),
+                   replaced == nullptr || HF_MUTANT("heap.publish.replaced_line") ? nullptr : line_of(*replaced)});
+    if (HF_MUTANT("heap.publish.stores_first")) {
+        lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
+                              "mutant.store");
+    }
     lanes_.fence(own);
     lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                           "heap.destination");
@@ -102,7 +109,7 @@ void atomic_operations_of<Domain>::keep_held(lane::lane& own, const slab::held_b
                 .freed_block = 0};
     lanes_.prepare(own, 1);
     lanes_.announce(own);
-    lanes_.append(own, made, {line_of(held), nullptr, nullptr});
+    lanes_.append(own, made, {HF_MUTANT("heap.keep.line") ? nullptr : line_of(held), nullptr, nullptr});
     lanes_.fence(own);
     set(held);
     lanes_.complete(own);
@@ -127,7 +134,12 @@ bool atomic_operations_of<Domain>::free_found(lane::lane& own, std::uint64_t* de
         lanes_.complete(own);
         return false;
     }
-    lanes_.append(own, made, {destination, line_of(found), nullptr});
+    lanes_.append(own, made,
+                  {HF_MUTANT("heap.free.destination_line") ? nullptr : destination,
+                   HF_MUTANT("heap.free.block_line") ? nullptr : line_of(found), nullptr});
+    if (HF_MUTANT("heap.free.stores_first") && destination != nullptr) {
+        lanes_.domain().store(*destination, segment::null_pointer(stamp), "mutant.store");
+    }
     lanes_.fence(own);
     if (destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "heap.destination");
@@ -168,7 +180,9 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
                             .allocated_block = lane::encode(held[i].block),
                             .freed = lane::nowhere,
                             .freed_block = 0};
-                lanes_.append(*own, made, {&destination, line_of(held[i]), nullptr});
+                lanes_.append(*own, made,
+                              {HF_MUTANT("heap.batch.allocate_lines") ? nullptr : &destination,
+                               HF_MUTANT("heap.batch.block_lines") ? nullptr : line_of(held[i]), nullptr});
             }
             lanes_.fence(*own);
             for (std::size_t i = 0; i < ready; ++i) {
@@ -234,7 +248,9 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
                             .allocated_block = 0,
                             .freed = found[i].offset,
                             .freed_block = lane::encode(found[i].block)};
-                lanes_.append(*own, made, {destinations[done + i], line_of(found[i]), nullptr});
+                lanes_.append(*own, made,
+                              {HF_MUTANT("heap.batch.free_lines") ? nullptr : destinations[done + i],
+                               HF_MUTANT("heap.batch.freed_block_lines") ? nullptr : line_of(found[i]), nullptr});
             }
             lanes_.fence(*own);
             for (std::size_t i = 0; i < ready; ++i) {
@@ -275,7 +291,9 @@ void atomic_operations_of<Domain>::change_slab(base::granule slab, const slab::s
     const turn own(*this, blocks_.this_cache());
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, made, {place.word, create ? &header : nullptr, nullptr});
+    lanes_.append(*own, made,
+                  {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
+                   create && !HF_MUTANT("heap.slab.header_line") ? &header : nullptr, nullptr});
     lanes_.fence(*own);
     if (create) {
         const segment::slab_header_on_media wanted = lane::slab_header_for(block);

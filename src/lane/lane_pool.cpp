@@ -10,7 +10,7 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
       options_(options),
       ring_slots_(options.order == record_order::in_flight ? std::min(options.slots, in_flight_slots) : options.slots),
       clock_(options.clock) {
-    clock_.start(options.checkpoint_time + 1);
+    clock_.start(HF_MUTANT("lane.clock.start") ? 0 : options.checkpoint_time + 1);
     time_.store(options.checkpoint_time, std::memory_order_relaxed);
 }
 
@@ -47,8 +47,9 @@ lane* lane_pool::make_lane() noexcept {
     made->seed = seed_of(options_.heap_key, options_.incarnation, index);
     // Times of this opening are above all that were recorded. Where only the call in flight counts, sequences go on
     // where the lane's last user stopped, so that `completed` is never ahead of them.
-    made->last_time = options_.checkpoint_time + 1;
-    made->first_sequence = options_.order == record_order::in_flight ? made->header->completed : 0;
+    made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
+    made->first_sequence =
+        options_.order == record_order::in_flight && !HF_MUTANT("lane.first_sequence") ? made->header->completed : 0;
     made->sequence.store(made->first_sequence, std::memory_order_relaxed);
     made->completed.store(made->first_sequence, std::memory_order_relaxed);
     made->voided.store(made->first_sequence, std::memory_order_relaxed);

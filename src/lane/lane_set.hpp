@@ -129,9 +129,15 @@ public:
     // LANE-5. The last time is a lower bound of the next one, at no price.
     HF_HOT void announce(lane& own) noexcept {
         if constexpr (!process_crashes_only) {
-            barrier_.announce(own.announced, own.last_time);
+            const std::uint64_t before = own.last_time;
+            if (!HF_MUTANT("lane.announce.late")) {
+                barrier_.announce(own.announced, before);
+            }
             if (by_clock()) {
-                own.last_time = std::max(clock_.now(), own.last_time + 1);
+                own.last_time = HF_MUTANT("lane.time.own") ? before + 1 : std::max(clock_.now(), before + 1);
+            }
+            if (HF_MUTANT("lane.announce.late")) {
+                barrier_.announce(own.announced, before);
             }
         }
     }
@@ -155,6 +161,9 @@ public:
 
     HF_HOT void fence(lane& own) noexcept {
         domain_.fence("lane.record.fence");
+        if (HF_MUTANT("lane.complete.early")) {
+            complete(own);
+        }
         count(own.fences);
     }
 
@@ -182,8 +191,10 @@ public:
     }
 
     void release(lane& given) noexcept override {
-        if (given.announced.load(std::memory_order_relaxed) != 0 ||
-            given.sequence.load(std::memory_order_relaxed) != given.completed.load(std::memory_order_relaxed)) {
+        const bool in_call =
+            given.announced.load(std::memory_order_relaxed) != 0 ||
+            given.sequence.load(std::memory_order_relaxed) != given.completed.load(std::memory_order_relaxed);
+        if (in_call && !HF_MUTANT("lane.release.finish")) {
             finish_for(given);
         }
         put_back(given);
@@ -251,6 +262,10 @@ private:
         const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
         if (!by_clock()) {
             own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
+            return;
+        }
+        if (HF_MUTANT("lane.ring.full")) {
+            own.free_until = end;
             return;
         }
         const std::uint64_t half = ring_slots_ / 2;

@@ -11,7 +11,8 @@ namespace holdfast::lane {
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::wait(unsigned tries) noexcept {
     constexpr unsigned patience = 64;
-    if (tries < patience) {
+    if (base::give_others_a_turn()) {  // the crash tests alone
+    } else if (tries < patience) {
         std::this_thread::yield();
     } else {
         std::this_thread::sleep_for(std::chrono::microseconds(20));  // its thread sleeps, or died with the call
@@ -35,9 +36,11 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept
         }
     }
     for (std::uint64_t i = 0; i < lanes; ++i) {
-        reached_[i] = lanes_[i]->completed.load(std::memory_order_acquire);
+        const lane& each = *lanes_[i];
+        reached_[i] = HF_MUTANT("lane.checkpoint.incomplete") ? each.sequence.load(std::memory_order_acquire)
+                                                              : each.completed.load(std::memory_order_acquire);
     }
-    return time;
+    return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
 /// Writes back the lines of all records of a lane up to `time`; `reached_` is the last of these then.
@@ -84,6 +87,9 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
     }
     completed_before_ = completed;
     lines_.clear();
+    if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
+        write_time(time);
+    }
     std::uint64_t passed = 0;
     for (std::uint64_t i = 0; i < lanes; ++i) {
         write_back(*lanes_[i], time);
@@ -91,6 +97,11 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
     }
     if (passed == 0) {
         return false;
+    }
+    if (HF_MUTANT("lane.checkpoint.void_before_time")) {
+        for (std::uint64_t i = 0; i < lanes; ++i) {
+            lanes_[i]->voided.store(reached_[i], std::memory_order_release);
+        }
     }
     domain_.fence("lane.checkpoint.fence");
     write_time(time);
@@ -138,7 +149,8 @@ void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
     auto* const copies = times();
     const bool first_in_force =
         is_sealed(copies[0], options_.heap_key) && copies[0].time == time_.load(std::memory_order_relaxed);
-    domain_.copy_nontemporal(&copies[first_in_force ? 1 : 0], &sealed, sizeof sealed, "lane.checkpoint.time.write");
+    const bool second = HF_MUTANT("lane.checkpoint.copy_in_force") ? !first_in_force : first_in_force;
+    domain_.copy_nontemporal(&copies[second ? 1 : 0], &sealed, sizeof sealed, "lane.checkpoint.time.write");
     domain_.fence("lane.checkpoint.time.fence");
     time_.store(time, std::memory_order_release);
 }

@@ -124,7 +124,9 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
         std::uint64_t newest = 0;
         for (std::uint64_t slot = 0; slot < used; ++slot) {
             const record_on_media& record = slots[slot];
-            const bool counts = by_clock ? record.time > checkpoint_time : record.sequence > header->completed;
+            const bool counts = HF_MUTANT("replay.void") ? record.sequence != 0
+                                : by_clock               ? record.time > checkpoint_time
+                                                         : record.sequence > header->completed;
             if (!counts) {
                 continue;
             }
@@ -157,6 +159,11 @@ public:
         for (const pending_record& each : call) {
             target_freed_later_.push_back(each.record->allocated != nowhere && freed_.contains(each.record->allocated));
         }
+        for (std::size_t i = 0; i < call.size() && HF_MUTANT("replay.freed_by_this"); ++i) {
+            if (call[i].record->destination != nowhere) {
+                decide_destination(*call[i].record, target_freed_later_[i]);
+            }
+        }
         for (const pending_record& each : call) {
             const block_word freed = decode_block(each.record->freed_block);
             // Of a slab that was released all blocks were freed before.
@@ -187,7 +194,8 @@ private:
         const std::uint64_t bit =
             place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
         // Words lie at multiples of 8 and keys of bits between them: (address of the word) * 8 + bit.
-        if (!blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
+        if (!HF_MUTANT("replay.last_of_block") &&
+            !blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
             return;
         }
         if (block.kind == block_kind::slab && allocate) {

@@ -41,6 +41,8 @@ registry& sites() {
     return instance;
 }
 
+thread_local step_function this_thread_step = nullptr;
+
 /// The names, by address, that this thread has noted already.
 struct noted_sites {
     unsigned generation = 0;
@@ -50,6 +52,9 @@ struct noted_sites {
 }  // namespace
 
 bool mutant_active(site where, site_kind kind) {
+    if (kind == site_kind::code && this_thread_step != nullptr) {
+        this_thread_step(where);
+    }
     thread_local noted_sites noted;
     auto& all = sites();
     if (const unsigned now = all.generation.load(std::memory_order_acquire); noted.generation != now) {
@@ -66,6 +71,8 @@ bool mutant_active(site where, site_kind kind) {
     const std::lock_guard lock{all.mutex};
     return all.selected == where;
 }
+
+void set_step_function(step_function call) noexcept { this_thread_step = call; }
 
 std::vector<seen_site> seen_sites() {
     auto& all = sites();

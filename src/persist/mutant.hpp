@@ -50,6 +50,10 @@ struct seen_site {
 /// Whether the mutant of this site is selected. Notes that the site was seen.
 [[nodiscard]] bool mutant_active(site where, site_kind kind = site_kind::code);
 
+/// Called at every HF_MUTANT of this thread: with it, they are places where the tests may let another thread run.
+using step_function = void (*)(site);
+void set_step_function(step_function call) noexcept;
+
 /// All sites seen since the start of the program or the last forget_sites(), sorted, each once.
 [[nodiscard]] std::vector<seen_site> seen_sites();
 void forget_sites();

@@ -70,6 +70,21 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
     EXPECT_GE(all.images, images_at_least);
 }
 
+TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
+    constexpr unsigned shares = 4;
+    for (const named_setting& one : settings()) {
+        for (const concurrent_program& program : concurrent_programs()) {
+            const auto report = total_of(shares, [&](std::size_t share) {
+                atomic_laboratory laboratory(one.setting, {{128, 8, 8, 32}, 64, {64, 8, 8, 8}, 64});
+                laboratory.run_all_orders(program, 2, static_cast<unsigned>(share), shares);
+                return laboratory.report();
+            });
+            print(one.name + ": " + program.name, report);
+            ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+        }
+    }
+}
+
 TEST(atomic_crash_test, RandomPrograms) {
     for (const named_setting& one : settings()) {
         const auto report = total_of(random_programs / 50 + 1, [&](std::size_t job) {

@@ -46,11 +46,13 @@ void atomic_laboratory::fail(const std::string& wrong) {
     }
 }
 
-void atomic_laboratory::begin(const std::string& name) {
+void atomic_laboratory::begin(const std::string& name, bool keep_seen) {
     name_ = name;
     path_.clear();
     cutting_ = false;
-    seen_ = {};
+    if (!keep_seen) {
+        seen_ = {};
+    }
     memory_.rewind();
     memory_.take_changes([this](std::uint32_t word, std::uint64_t value) {
         for (auto& one : trials_) {
@@ -66,9 +68,14 @@ void atomic_laboratory::begin(const std::string& name) {
         }
     };
     memory_.set_on_cut(cut_here);
-    if (setting_.crash == crash_kind::process_crash) {
-        memory_.set_on_step(cut_here);
-    }
+    memory_.set_on_step([this, cut_here](persist::site where) {
+        if (stage_ != nullptr) {
+            stage_->step();
+        }
+        if (setting_.crash == crash_kind::process_crash && !memory_.dead()) {
+            cut_here(where);
+        }
+    });
     ++report_.programs;
 }
 
@@ -150,6 +157,9 @@ void atomic_laboratory::cut(persist::site where) {
         return;
     }
     ++report_.cuts;
+    if (stage_ != nullptr) {
+        stage_->pause(true);
+    }
     memory_.take_changes([this](std::uint32_t word, std::uint64_t value) {
         for (auto& one : trials_) {
             one->memory.rebase(word, value);
@@ -169,6 +179,9 @@ void atomic_laboratory::cut(persist::site where) {
         return !failed();
     });
     path_ = path;
+    if (stage_ != nullptr) {
+        stage_->pause(false);
+    }
     if (crash_at_ != 0 && --crash_at_ == 0) {
         std::vector<outcome> chosen = memory_.choices().outcomes;
         for (outcome& one : chosen) {

@@ -12,6 +12,7 @@
 #include "simulator/atomic_heap.hpp"
 #include "simulator/atomic_oracle.hpp"
 #include "simulator/atomic_program.hpp"
+#include "simulator/atomic_stage.hpp"
 #include "simulator/crash_explorer.hpp"
 
 namespace holdfast::simulator {
@@ -31,6 +32,15 @@ struct atomic_program {
     std::size_t cut_from = 0;  ///< those before were cut off in a shorter program
     bool settled = true;       ///< after the setup everything is on media
     std::uint16_t stamp = 0;   ///< of place 0 at the beginning
+};
+
+/// Two threads, each with its own lane.
+struct concurrent_program {
+    std::string name;
+    std::vector<step> setup;  ///< by a third one, in peace
+    std::array<std::vector<step>, 2> parts;
+    bool settled = true;
+    std::uint16_t stamp = 0;
 };
 
 struct atomic_report {
@@ -56,8 +66,14 @@ public:
     /// A long program of random steps, of those given, in which the power goes now and then for good.
     void run_random(std::uint64_t seed, const std::vector<step>& alphabet, std::size_t steps);
 
+    /// Runs both parts in that order. How many of its switches came about.
+    std::size_t run_together(const concurrent_program& program, const schedule& order);
+    /// Runs both parts in every order with up to so many preemptions, of those whose first switch comes after
+    /// `share`, `share` + `shares`, ... steps. Equal images of different orders count once.
+    void run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share, unsigned shares);
+
     /// For other ways to run: a heap, formatted and opened; nothing is cut off before cutting(true).
-    void begin(const std::string& name);
+    void begin(const std::string& name, bool keep_seen = false);
     void end();
     void cutting(bool on) noexcept { cutting_ = on; }
     [[nodiscard]] atomic_space& space() noexcept { return space_; }
@@ -81,6 +97,7 @@ private:
 
     void cut(persist::site where);
     void open_session();
+    void perform(unsigned thread, const std::vector<step>& part);
     void survive_crash();
     void visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model);
     void cut_recovery(unsigned depth, const heap_model& model, persist::site where);
@@ -100,6 +117,10 @@ private:
     std::string name_;
     std::string path_;  ///< where the power was cut
     bool cutting_ = false;
+    bool keep_seen_ = false;
+    std::unique_ptr<atomic_stage> stage_;
+    std::array<std::size_t, atomic_stage::performers> progress_{};
+    lane::lane* lane_of_first_ = nullptr;
     std::uint64_t crash_at_ = 0;  ///< cuts until the power goes for good; 0: never
     std::uint64_t crash_choices_ = 0;
     memory_image crash_image_;

@@ -62,7 +62,7 @@ public:
     /// Called before each of them, by the domain.
     void step(persist::site where) {
         notice();
-        if (on_step_ && !dead_) {
+        if (on_step_) {
             on_step_(where);
         }
     }

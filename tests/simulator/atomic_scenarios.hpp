@@ -25,10 +25,7 @@ struct atomic_start {
 [[nodiscard]] atomic_report explore_programs(const atomic_setting& setting, const atomic_effort& effort,
                                              const atomic_start& start, const step& first, std::size_t length);
 
-struct named_program {
-    std::string name;
-    atomic_program program;
-};
-[[nodiscard]] std::vector<named_program> named_programs();
+/// Programs of two threads: those of PROTOCOL's list that need them, and others that share lines, blocks and rings.
+[[nodiscard]] const std::vector<concurrent_program>& concurrent_programs();
 
 }  // namespace holdfast::simulator

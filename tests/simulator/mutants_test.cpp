@@ -1,13 +1,5 @@
 // Every step that makes a commit durable, and every test that recovery makes, is needed: with any of them left out the
 // crash simulator finds an image that goes wrong.
-//
-// Each mutant runs in a process of its own, as many at once as there are processors: a program without its checks may
-// crash, which counts as noticed, or never end, which counts as undecided.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -18,6 +10,7 @@
 
 #include "persist/mutant.hpp"
 #include "simulator/commit_scenarios.hpp"
+#include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
 
 namespace holdfast::simulator {
@@ -27,8 +20,6 @@ namespace {
 constexpr unsigned seconds_a_mutant = 200;
 /// What the scenarios leave alive, some of these notice.
 constexpr std::uint64_t random_programs = 60;
-
-enum class verdict { survived, killed, undecided };
 
 /// Sites whose mutant changes nothing that a crash can show, each with the proof.
 const std::map<std::string, std::string>& equivalent_sites() {
@@ -77,51 +68,14 @@ std::vector<exploration> explorations() {
     return all;
 }
 
-/// In a process of its own, from which the answer is its exit status.
-[[noreturn]] void run_mutant(const std::string& site) {
-    ::alarm(seconds_a_mutant);
-    const persist::mutant_selection mutant{site};
+/// What notices the mutant that is selected, or nothing.
+std::string notice() {
     for (const auto& one : explorations()) {
         if (!one.run().violations.empty()) {
-            std::printf("killed: %s, by %s\n", site.c_str(), one.name.c_str());
-            std::fflush(stdout);
-            ::_exit(1);
+            return one.name;
         }
     }
-    ::_exit(0);
-}
-
-verdict verdict_of(int status) {
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-        return verdict::undecided;
-    }
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? verdict::survived : verdict::killed;
-}
-
-std::map<std::string, verdict> run_mutants(const std::vector<std::string>& sites) {
-    std::map<std::string, verdict> verdicts;
-    std::map<pid_t, std::string> running;
-    for (std::size_t next = 0; next < sites.size() || !running.empty();) {
-        if (next < sites.size() && running.size() < processors()) {
-            std::fflush(nullptr);
-            const pid_t child = ::fork();
-            if (child == 0) {
-                run_mutant(sites[next]);
-            }
-            running[child] = sites[next++];
-            continue;
-        }
-        int status = 0;
-        const pid_t ended = ::waitpid(-1, &status, 0);
-        const auto found = running.find(ended);
-        if (found == running.end()) {
-            ADD_FAILURE() << "fork or waitpid failed";
-            break;
-        }
-        verdicts[found->second] = verdict_of(status);
-        running.erase(found);
-    }
-    return verdicts;
+    return {};
 }
 
 /// What goes wrong with nothing left out. Notes the sites, too.
@@ -143,28 +97,7 @@ TEST(mutants, EveryOneOfTheCommitProtocolIsKilled) {
     persist::forget_sites();
     const std::string wrong = explore_original();
     ASSERT_TRUE(wrong.empty()) << "with nothing left out: " << wrong;
-    std::vector<std::string> sites;
-    for (const auto& one : persist::seen_sites()) {
-        // A name that is not made is an error at once, not a matter of durability.
-        if (one.kind != persist::site_kind::name && !one.name.starts_with("test.")) {
-            sites.push_back(one.name);
-        }
-    }
-    int killed = 0;
-    int equivalent = 0;
-    const auto verdicts = run_mutants(sites);
-    for (const auto& [site, what] : verdicts) {
-        const bool listed = equivalent_sites().contains(site);
-        EXPECT_NE(what, verdict::undecided) << site << ": undecided in time";
-        EXPECT_FALSE(what == verdict::survived && !listed) << site << " survived";
-        EXPECT_FALSE(what == verdict::killed && listed) << site << " is listed as equivalent, and is not";
-        killed += what == verdict::killed ? 1 : 0;
-        equivalent += what == verdict::survived && listed ? 1 : 0;
-    }
-    std::printf("%zu mutants: %d killed, %d equivalent\n", sites.size(), killed, equivalent);
-    EXPECT_EQ(verdicts.size(), sites.size());
-    EXPECT_GT(killed, 20);
-    EXPECT_EQ(static_cast<std::size_t>(equivalent), equivalent_sites().size()) << "a site that is listed is gone";
+    expect_all_killed(run_mutants(mutant_sites({"test."}), seconds_a_mutant, notice), equivalent_sites());
 }
 
 }  // namespace

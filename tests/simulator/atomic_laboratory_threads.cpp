@@ -1,0 +1,92 @@
+// The part of atomic_laboratory that runs two threads.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "simulator/atomic_laboratory.hpp"
+
+namespace holdfast::simulator {
+
+/// One thread's steps.
+void atomic_laboratory::perform(unsigned thread, const std::vector<step>& part) {
+    if (thread == 0) {
+        const slab::thread_cache* const cache = session_->blocks().this_cache();
+        lane_of_first_ = cache == nullptr ? nullptr : cache->own_lane;
+    }
+    for (const step& one : part) {
+        if (one.what == verb::await) {
+            while (progress_.at(1 - thread) < one.to && !(stage_->has_dead() && thread == 1)) {
+                stage_->wait_for_other();
+            }
+        } else {
+            static_cast<void>(runner_->run(one, thread));
+        }
+        ++progress_.at(thread);
+    }
+}
+
+std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order) {
+    if (stage_ == nullptr) {
+        stage_ = std::make_unique<atomic_stage>();
+        stage_->set_on_turn([this](unsigned thread) { memory_.set_thread(thread); });
+    }
+    begin(fmt::format("{}: {} || {}, thread {} begins, switches after {} steps, death at {}", program.name,
+                      to_string(program.parts[0]), to_string(program.parts[1]), order.first,
+                      fmt::join(order.switches, " and "), order.death),
+          keep_seen_);
+    runner_->start(program.stamp);
+    for (const step& one : program.setup) {
+        static_cast<void>(runner_->run(one, 0));
+    }
+    if (program.settled) {
+        memory_.settle_all();
+    }
+    progress_ = {};
+    const auto attach = [this] { static_cast<void>(session_->blocks().this_cache()); };
+    stage_->perform({attach, attach}, {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
+    cutting_ = true;
+    path_ = "both threads";
+    const std::size_t switched =
+        stage_->perform({[&] { perform(0, program.parts[0]); }, [&] { perform(1, program.parts[1]); }}, order);
+    memory_.set_thread(0);
+    if (stage_->has_dead()) {
+        // Its call is finished by whoever takes over its lane; then the heap goes on.
+        model_.died(0);
+        path_ = "after the death";
+        session_->heap().lane_set().release(*lane_of_first_);
+        memory_.cut("released");
+        for (const step& one : program.parts[1]) {
+            static_cast<void>(runner_->run(one, 1));
+        }
+        session_->heap().checkpoint();
+        memory_.cut("end");
+        memory_.set_dead(true);
+        stage_->bury();
+        memory_.set_dead(false);
+    }
+    end();
+    return switched;
+}
+
+void atomic_laboratory::run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share,
+                                       unsigned shares) {
+    seen_ = {};
+    keep_seen_ = true;
+    for (unsigned first = 0; first < atomic_stage::performers; ++first) {
+        if (share == 0) {
+            run_together(program, {first, {}, 0});
+        }
+        for (unsigned i = 1 + share; preemptions >= 1 && !failed(); i += shares) {
+            if (run_together(program, {first, {i}, 0}) < 1) {
+                break;
+            }
+            for (unsigned j = 1; preemptions >= 2 && !failed(); ++j) {
+                if (run_together(program, {first, {i, j}, 0}) < 2) {
+                    break;
+                }
+            }
+        }
+    }
+    keep_seen_ = false;
+}
+
+}  // namespace holdfast::simulator
