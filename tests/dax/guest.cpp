@@ -191,30 +191,52 @@ void report_problems(const manager& heap) {
     say("problems {}", problems.size());
 }
 
-/// The heap works: everything can be freed, and in durability `commit` it is used as on any other file system.
-void use_further(const std::string& path) {
-    {
-        manager heap(open_only, path, options());
-        for (std::size_t i = 0; i < threads * slots_a_thread; ++i) {
-            if (heap.root(i) && static_cast<node*>(heap.root(i).get())->value != 0) {
-                heap.free_from(static_cast<node*>(heap.root(i).get())->child);
-            }
-            heap.free_from(heap.root(i));
+/// The heap works: everything can be freed.
+void free_all(const std::string& path) {
+    manager heap(open_only, path, options());
+    for (std::size_t i = 0; i < threads * slots_a_thread; ++i) {
+        if (heap.root(i) && static_cast<node*>(heap.root(i).get())->value != 0) {
+            heap.free_from(static_cast<node*>(heap.root(i).get())->child);
         }
-        say("all_freed {}", heap.all_memory_deallocated());
-        report_problems(heap);
+        heap.free_from(heap.root(i));
+    }
+    say("all_freed {}", heap.all_memory_deallocated());
+    report_problems(heap);
+}
+
+/// The same heap in durability `commit`, whose pages are private: a commit finds those that were written, also where
+/// they were read before, and so perhaps mapped as one huge page.
+void commit_pages(const std::string& path) {
+    constexpr std::size_t page = 4096;
+    constexpr std::size_t pages = 2048;
+    constexpr std::size_t stride = 16;
+    {
+        manager heap(open_only, path);
+        heap.allocate_to(heap.root(0), pages * page, {.alignment = std::size_t{2} << 20U, .zeroed = true});
+        heap.commit();
     }
     {
         manager heap(open_only, path);
-        heap.allocate_to(heap.root(0), 100, {.zeroed = true});
+        auto* const block = static_cast<volatile char*>(heap.root(0).get());
+        for (std::size_t i = 0; i < pages; ++i) {
+            static_cast<void>(block[i * page]);
+        }
+        for (std::size_t i = 0; i < pages; i += stride) {
+            block[i * page] = 7;
+        }
         heap.commit();
-        std::memset(heap.root(0).get(), 7, 100);
-        heap.commit();
-        std::memset(heap.root(0).get(), 8, 100);
+        for (std::size_t i = 0; i < pages; ++i) {
+            block[i * page] = 8;
+        }
         heap.close(false);
     }
     const manager heap(open_only, path);
-    say("committed {}", static_cast<int>(static_cast<char*>(heap.root(0).get())[99]));
+    const auto* const block = static_cast<const char*>(heap.root(0).get());
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < pages; ++i) {
+        right += std::size_t{block[i * page] == (i % stride == 0 ? 7 : 0)};
+    }
+    say("committed {} of {} pages", right, pages);
     report_problems(heap);
 }
 
@@ -231,7 +253,8 @@ int examine(const std::string& path, std::uint64_t seed) {
         report_blocks(heap);
         report_problems(heap);
     }
-    use_further(path);
+    free_all(path);
+    commit_pages(path);
     say("examined");
     return 0;
 }

@@ -55,6 +55,7 @@ std::vector<std::string> command_of(const machine_options& options) {
 virtual_machine::virtual_machine(const machine_options& options) {
     std::vector<std::string> words = command_of(options);
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) {
         arguments.push_back(word.data());
     }
