@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,6 +142,7 @@ std::string oracle::run_and_kill() {
         return "cannot fork";
     }
     if (process == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no worker without an observer
         std::_Exit(run_worker(plan, sets_, *region_));
     }
     const child_process worker(process);
