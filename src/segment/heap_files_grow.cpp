@@ -75,8 +75,7 @@ base::result<pages> heap_files::grow(pages wanted) {
             0};
     }
     HF_TRY(mark_running());
-    const std::uint64_t generous =
-        std::min(shared() ? least : step_pages(frontier_.value, wanted.value), limit - frontier_.value);
+    const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
     for (const std::uint64_t step : {generous, least}) {
         const pages to{frontier_.value + step};
         auto reserved = reserve_on_disk(frontier_, to);

@@ -68,8 +68,10 @@ void actor::act() {
         reallocate();
     } else if (dice < 760) {
         allocate_batch();
-    } else if (dice < 820) {
+    } else if (dice < 810) {
         free_batch();
+    } else if (dice < 840) {
+        change_object();
     } else if (dice < 900) {
         move();
     } else if (dice < 960) {
@@ -102,7 +104,7 @@ bool actor::choose_empty(std::size_t most, call_record& into) {
     const std::size_t first = below(all.size());
     for (std::size_t i = 0; i < all.size() && into.count < most; ++i) {
         const destination& each = all[(first + i) % all.size()];
-        if (each.target.at == 0) {
+        if (each.target.at == 0 && !is_object(each.at)) {
             into.words.at(into.count++) = each.at;
         }
     }
@@ -114,7 +116,8 @@ bool actor::choose_taken(std::size_t most, bool leaves_only, call_record& into) 
     const std::size_t first = below(all.size());
     for (std::size_t i = 0; i < all.size() && into.count < most; ++i) {
         const destination& each = all[(first + i) % all.size()];
-        if (each.target.at != 0 && (!each.target.node || (!leaves_only && set_->is_empty_node(each.target)))) {
+        if (each.target.at != 0 && !is_object(each.at) &&
+            (!each.target.node || (!leaves_only && set_->is_empty_node(each.target)))) {
             into.words.at(into.count++) = each.at;
         }
     }
@@ -271,6 +274,38 @@ void actor::make_node() {
     auto& destination = reinterpret_cast<ptr<made_node>&>(word(made.words[0]));
     made.targets[0] = offset_of(heap_.make_persistent<made_node>(destination, made.seed));
     returned(made);
+}
+
+/// An object that is there is destroyed or gets another description; else it is constructed.
+void actor::change_object() {
+    std::vector<destination>& all = set_->all();
+    const std::size_t first = below(all.size());
+    std::size_t chosen = first;
+    while (!is_object(all[chosen].at)) {
+        chosen = (chosen + 1) % all.size();
+    }
+    const block old = all[chosen].target;
+    call_record intended;
+    intended.count = 1;
+    intended.words[0] = all[chosen].at;
+    const std::string name = object_name(all[chosen].at);
+    if (old.at == 0) {
+        intended.what = call::publish;
+        intended.size = sizeof(object_content);
+        intended.seed = source_() | 1U;
+        call_record& made = report(intended);
+        made.targets[0] = offset_of(heap_.construct<object_content>(name)(made.seed));
+        returned(made);
+    } else if (below(3) == 0) {
+        heap_.set_instance_description(reinterpret_cast<object_content*>(address(old.at)),
+                                       std::string(below(200), 'd'));
+    } else {
+        intended.what = call::free;
+        call_record& made = report(intended);
+        const bool destroyed = heap_.destroy<object_content>(name);
+        returned(made);
+        expect(destroyed, "destroy finds no object");
+    }
 }
 
 void actor::write() {

@@ -56,6 +56,7 @@ private:
     void write();
     void move();
     void finish_move();
+    void change_object();
     void reserve();
     void expect(bool right, const char* what) const;
 

@@ -44,9 +44,21 @@ bool has_content(const std::byte* memory, const block& of) noexcept {
     return right;
 }
 
+std::string object_name(std::uint64_t word) {
+    const std::uint64_t number = word - objects_at;
+    return "object " + std::to_string(number) + std::string(number % 3 * 60, 'n');
+}
+
+object_content::object_content(std::uint64_t seed) {
+    fill(reinterpret_cast<std::byte*>(this), {0, sizeof *this, seed, sizeof *this, false});
+}
+
 holdings::holdings(std::size_t set) {
     for (std::size_t i = 0; i < roots_of_set; ++i) {
         destinations_.push_back({(set * roots_of_set + i) * sizeof(std::uint64_t), {}});
+    }
+    for (std::size_t i = 0; i < objects_of_set; ++i) {
+        destinations_.push_back({objects_at + set * objects_of_set + i, {}});
     }
 }
 

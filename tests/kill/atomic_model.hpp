@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace holdfast::test::atomic {
@@ -20,6 +21,12 @@ inline constexpr std::size_t roots_of_set = 16;
 inline constexpr std::size_t words_of_node = 6;
 inline constexpr std::uint64_t node_header = words_of_node * sizeof(std::uint64_t);
 inline constexpr std::size_t largest_batch = 8;
+/// Named objects are destinations too: the directory points to them. Their numbers begin here, far beyond any offset.
+inline constexpr std::uint64_t objects_at = std::uint64_t{1} << 63U;
+inline constexpr std::size_t objects_of_set = 4;
+[[nodiscard]] constexpr bool is_object(std::uint64_t word) noexcept { return word >= objects_at; }
+/// Some are long, so that records of the directory have several sizes.
+[[nodiscard]] std::string object_name(std::uint64_t word);
 
 /// An allocated block. Offsets are from the heap's base; 0: none.
 struct block {
@@ -31,14 +38,20 @@ struct block {
     bool operator==(const block&) const = default;
 };
 
+/// What a named object is.
+struct object_content {
+    std::uint64_t words[12];
+    explicit object_content(std::uint64_t seed);
+};
+
 /// Writes the content that the block should have; the words of large ones lie far apart.
 void fill(std::byte* memory, const block& of) noexcept;
 [[nodiscard]] bool has_content(const std::byte* memory, const block& of) noexcept;
 
 enum class call : std::uint32_t {
     allocate,    ///< allocate_to, allocate_batch: the content is zeros or unknown
-    publish,     ///< publish, make_persistent: with its content
-    free,        ///< free_from, free_batch, destroy_persistent
+    publish,     ///< publish, make_persistent, construct: with its content
+    free,        ///< free_from, free_batch, destroy_persistent, destroy
     reallocate,  ///< realloc_to
     write,       ///< no call of the heap: new content
     move,        ///< no call of the heap: two words are stored, words[0] to words[1]

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,6 +64,10 @@ private:
 /// What a destination points to: an offset, 0 for null. Offsets outside of the heap do not matter: no model has them.
 std::uint64_t target_at(const manager& heap, std::uint64_t word) {
     const auto* const base = static_cast<const std::byte*>(heap.get_address());
+    if (is_object(word)) {
+        const void* const object = heap.find<object_content>(object_name(word)).first;
+        return object == nullptr ? 0 : static_cast<std::uint64_t>(static_cast<const std::byte*>(object) - base);
+    }
     const auto& destination = *reinterpret_cast<const ptr<void>*>(base + word);
     return destination == nullptr ? 0
                                   : static_cast<std::uint64_t>(static_cast<const std::byte*>(destination.get()) - base);
@@ -137,6 +142,7 @@ std::string oracle::run_and_kill() {
         return "cannot fork";
     }
     if (process == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no worker without an observer
         std::_Exit(run_worker(plan, sets_, *region_));
     }
     const child_process worker(process);
@@ -287,8 +293,10 @@ std::string oracle::empty_heap() {
             freed.count = 1;
             // A node's own blocks go first.
             while (const destination* const each = set.find_free_to_go()) {
-                if (!heap.free_from(word(each->at))) {
-                    return "free_from finds null at " + describe(*each);
+                const bool there = is_object(each->at) ? heap.destroy<object_content>(object_name(each->at))
+                                                       : heap.free_from(word(each->at));
+                if (!there) {
+                    return "nothing is to be freed at " + describe(*each);
                 }
                 freed.words[0] = each->at;
                 set.apply(freed);
