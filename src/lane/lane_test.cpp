@@ -1,0 +1,366 @@
+// Lanes by themselves: rings, checkpoints, threads that end within a call, and replay of whatever lies on media. What a
+// crash leaves is the business of the simulator (tests/simulator/atomic_*).
+#include <array>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "base/sparse_table.hpp"
+#include "lane/lane_set.hpp"
+#include "lane/replay.hpp"
+
+namespace holdfast::lane {
+namespace {
+
+using testing::HasSubstr;
+using domain = persist::flushing_domain<persist::domain_kind::emulated>;
+
+constexpr std::uint64_t key = 0x1234'5678'9abc'def0;
+constexpr std::uint64_t slots = 64;
+constexpr std::uint64_t user_bytes = 2 * base::mebibyte;
+
+/// Lanes and a heap of one segment, in memory.
+class lane_test : public testing::Test, public segment::lane_area {
+protected:
+    lane_test()
+        : user_(must(base::sparse_memory::map(user_bytes, "user"))),
+          metadata_(must(base::sparse_memory::map(segment::geometry{user_bytes}.metadata_size(), "metadata"))),
+          lanes_(must(base::sparse_memory::map(lanes_file_size(8, slots), "lanes"))),
+          space_(static_cast<std::byte*>(user_.address()), static_cast<std::byte*>(metadata_.address()),
+                 segment::geometry{user_bytes}, user_bytes) {}
+
+    std::byte* lanes() const noexcept override { return static_cast<std::byte*>(lanes_.address()); }
+    std::uint64_t lanes_size() const noexcept override { return size_; }
+    base::result<void> grow_lanes(std::uint64_t bytes) override {
+        if (bytes > lanes_file_size(8, slots)) {
+            base::failure what;
+            what.code = base::failure_code::no_space;
+            return what;
+        }
+        size_ = std::max(size_, bytes);
+        return {};
+    }
+
+    static lane_options options() {
+        lane_options wanted;
+        wanted.heap_key = key;
+        wanted.incarnation = 1;
+        wanted.slots = slots;
+        return wanted;
+    }
+    [[nodiscard]] replay_source source(std::uint64_t incarnation = 1) {
+        return {space_, {lanes(), size_}, slots, record_order::clock, key, incarnation, user_bytes, 0};
+    }
+    [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const {
+        return *reinterpret_cast<std::uint64_t*>(space_.address({offset}));
+    }
+    [[nodiscard]] static record_on_media allocation(std::uint64_t destination, std::uint16_t stamp,
+                                                    std::uint64_t block) {
+        return {0, 0, 0, encode_destination(destination, stamp), block, encode({block_kind::small, 64, 0}), nowhere, 0};
+    }
+    [[nodiscard]] bool is_live(std::uint64_t block) const {
+        const std::uint64_t index = block % base::granule_size / 64;
+        return (space_.live_bitmap(base::granule_of(base::heap_offset{block}))[index / 64] >> (index % 64) & 1) != 0;
+    }
+    /// A call that was cut off after its fence.
+    void append_only(lane_set<domain>& set, lane& own, record_on_media record) {
+        set.prepare(own, 1);
+        set.announce(own);
+        set.append(own, record, {&word(destination_offset(record.destination)), nullptr, nullptr});
+        set.fence(own);
+    }
+    void call(lane_set<domain>& set, lane& own, const record_on_media& record) {
+        append_only(set, own, record);
+        set.carry_out(record);
+        set.complete(own);
+    }
+    void replay() {
+        const replay_source from = source();
+        const auto plan = make_replay(from);
+        ASSERT_TRUE(plan.ok()) << plan.error().message();
+        domain to;
+        apply(plan.value(), from, to);
+    }
+
+    template <class T>
+    static T must(base::result<T> outcome) {
+        if (!outcome) {
+            throw std::runtime_error(outcome.error().message());
+        }
+        return std::move(outcome).value();
+    }
+
+    base::sparse_memory user_;
+    base::sparse_memory metadata_;
+    base::sparse_memory lanes_;
+    std::uint64_t size_ = 0;
+    segment::space_view space_;
+};
+
+TEST_F(lane_test, one_record_is_one_line_and_its_place_follows_its_sequence) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& own = *set.acquire();
+    for (std::uint64_t i = 1; i <= 40; ++i) {
+        call(set, own, allocation(8, static_cast<std::uint16_t>(i), base::granule_size));
+        EXPECT_EQ(own.slots[i % slots].sequence, i);
+        EXPECT_TRUE(is_whole(own.slots[i % slots], own.seed, i % slots, slots));
+    }
+    EXPECT_EQ(set.statistics().records, 40U);
+    EXPECT_EQ(set.statistics().checkpoints, 1U) << "at half of the ring";
+}
+
+TEST_F(lane_test, a_checkpoint_makes_records_void_and_a_call_in_flight_holds_it_up) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& sleeper = *set.acquire();
+    lane& busy = *set.acquire();
+    call(set, sleeper, allocation(8, 1, base::granule_size));
+    append_only(set, sleeper, allocation(8, 2, base::granule_size + 64));
+    call(set, busy, allocation(16, 1, base::granule_size + 128));
+    EXPECT_EQ(make_replay(source()).value().report.pending, 3U);
+    set.checkpoint();
+    EXPECT_EQ(make_replay(source()).value().report.pending, 2U) << "what is not older than the call in flight";
+    set.complete(sleeper);
+    EXPECT_TRUE(set.checkpoint());
+    EXPECT_EQ(make_replay(source()).value().report.pending, 0U);
+    EXPECT_FALSE(set.checkpoint()) << "nothing to do";
+}
+
+TEST_F(lane_test, a_full_ring_waits_for_the_thread_that_sleeps_in_a_call) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& sleeper = *set.acquire();
+    append_only(set, sleeper, allocation(8, 1, base::granule_size));
+    std::atomic<std::uint64_t> calls{0};
+    std::thread other([&] {
+        lane& busy = *set.acquire();
+        for (std::uint64_t i = 0; i < 4 * slots; ++i) {
+            call(set, busy, allocation(16, static_cast<std::uint16_t>(i + 1), base::granule_size + 64));
+            calls.store(i + 1);
+        }
+        set.release(busy);
+    });
+    while (calls.load() < slots - 1) {
+        std::this_thread::yield();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(calls.load(), slots - 1) << "LANE-20";
+    set.complete(sleeper);
+    other.join();
+    EXPECT_EQ(calls.load(), 4 * slots);
+    EXPECT_GT(set.statistics().waits, 0U);
+}
+
+TEST_F(lane_test, a_call_whose_thread_ended_is_finished_by_whoever_takes_its_lane_back) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& own = *set.acquire();
+    append_only(set, own, allocation(8, 1, base::granule_size + 64));
+    EXPECT_FALSE(is_live(base::granule_size + 64));
+    set.release(own);
+    EXPECT_TRUE(is_live(base::granule_size + 64));
+    EXPECT_EQ(segment::decode_pointer(8, word(8)), base::granule_size + 64);
+    EXPECT_EQ(set.acquire(), &own) << "and serves another thread";
+    EXPECT_TRUE(set.checkpoint()) << "nothing is in flight";
+}
+
+TEST_F(lane_test, replay_does_what_the_last_record_says_wherever_it_lies) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        lane& a = *set.acquire();
+        lane& b = *set.acquire();
+        append_only(set, b, allocation(8, 1, base::granule_size));
+        set.complete(b);
+        append_only(set, a, allocation(8, 2, base::granule_size + 64));
+        set.complete(a);
+        record_on_media free = allocation(8, 3, nowhere);
+        free.allocated_block = 0;
+        free.freed = base::granule_size + 64;
+        free.freed_block = encode({block_kind::small, 64, 0});
+        append_only(set, b, free);
+        set.complete(b);
+        append_only(set, a, allocation(16, 1, base::granule_size + 128));
+    }
+    replay();
+    EXPECT_TRUE(is_live(base::granule_size)) << "nobody freed it";
+    EXPECT_FALSE(is_live(base::granule_size + 64));
+    EXPECT_EQ(word(8), segment::null_pointer(3));
+    EXPECT_EQ(word(16), segment::encode_pointer(16, base::granule_size + 128, 1));
+    const auto again = make_replay(source());
+    EXPECT_EQ(again.value().report.pending, 0U) << "T is the newest time now";
+}
+
+TEST_F(lane_test, records_of_another_incarnation_lane_or_heap_are_void) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        append_only(set, *set.acquire(), allocation(8, 1, base::granule_size));
+    }
+    EXPECT_EQ(make_replay(source()).value().report.pending, 1U);
+    EXPECT_EQ(make_replay(source(2)).value().report.pending, 0U) << "another incarnation";
+    std::memcpy(lanes() + lanes_at, lanes() + lanes_at + lane_size(slots), lane_size(slots));
+    EXPECT_EQ(make_replay(source()).value().report.pending, 1U) << "another lane";
+    replay_source other = source();
+    other.heap_key = key + 1;
+    EXPECT_EQ(make_replay(other).value().report.pending, 0U) << "another heap";
+}
+
+TEST_F(lane_test, a_torn_record_is_rolled_back) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        lane& own = *set.acquire();
+        call(set, own, allocation(8, 1, base::granule_size));
+        append_only(set, own, allocation(8, 2, base::granule_size + 64));
+        own.slots[2].allocated ^= 64U;
+    }
+    const auto plan = make_replay(source());
+    EXPECT_EQ(plan.value().report.pending, 1U);
+    EXPECT_EQ(plan.value().report.rolled_back, 1U);
+}
+
+TEST_F(lane_test, a_damaged_time_leaves_the_other_copy_and_two_are_an_error) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        lane& own = *set.acquire();
+        for (int i = 1; i <= 2; ++i) {
+            call(set, own, allocation(8, static_cast<std::uint16_t>(i), base::granule_size));
+            set.checkpoint();
+        }
+    }
+    auto* const copies = reinterpret_cast<checkpoint_time_on_media*>(lanes());
+    const std::uint64_t newest = make_replay(source()).value().checkpoint_time;
+    const std::size_t in_force = copy_in_force({lanes(), size_}, key);
+    copies[in_force].time ^= 1U;
+    const auto older = make_replay(source());
+    EXPECT_LT(older.value().checkpoint_time, newest);
+    EXPECT_EQ(older.value().report.pending, 1U);
+    copies[1 - in_force].seal ^= 1U;
+    const auto neither = make_replay(source());
+    ASSERT_FALSE(neither.ok());
+    EXPECT_EQ(neither.error().code, base::failure_code::corrupt);
+    EXPECT_THAT(neither.error().message(), HasSubstr("time of the last checkpoint"));
+}
+
+TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes_nothing) {
+    const record_on_media wrong[] = {
+        allocation(4, 1, base::granule_size),           // a destination that is not aligned
+        allocation(user_bytes, 1, base::granule_size),  // beyond the frontier
+        allocation(8, 1, user_bytes),                   // a block beyond the frontier
+        allocation(8, 1, base::granule_size + 8),       // not at a multiple of its size
+        allocation(8, 1, 64),                           // among the roots
+        {0, 0, 0, nowhere, base::granule_size, encode({block_kind::small, 0, 0}), nowhere, 0},
+        {0, 0, 0, nowhere, base::granule_size, encode({block_kind::pages, 1U << 30U, 0}), nowhere, 0},
+        {0, 0, 0, nowhere, base::granule_size + 8, encode({block_kind::pages, 1, 0}), nowhere, 0},
+        {0, 0, 0, nowhere, base::granule_size + 4096, encode({block_kind::slab, 64, 0}), nowhere, 0},
+        {0, 0, 0, nowhere, nowhere, 0, base::granule_size, encode({static_cast<block_kind>(9), 64, 0})},
+    };
+    for (const record_on_media& each : wrong) {
+        std::memset(lanes(), 0, size_);
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        lane& own = *set.acquire();
+        record_on_media record = each;
+        set.prepare(own, 1);
+        set.announce(own);
+        set.append(own, record, {});
+        set.fence(own);
+        const auto plan = make_replay(source());
+        ASSERT_FALSE(plan.ok()) << &each - wrong;
+        EXPECT_EQ(plan.error().code, base::failure_code::corrupt);
+        EXPECT_THAT(plan.error().message(), HasSubstr("lane 1, record in slot 1"));
+    }
+}
+
+TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
+    std::mt19937_64 random(20'261'121);
+    ASSERT_TRUE(grow_lanes(lanes_file_size(3, slots)).ok());
+    const auto some_offset = [&random] {
+        return random() % 4 == 0 ? nowhere : (random() % (user_bytes / 8 + 2)) * (random() % 2 == 0 ? 8 : 64);
+    };
+    const auto some_block = [&random] {
+        return encode({static_cast<block_kind>(random() % 5), random() % 2 == 0 ? 64 : random() % 40, 0});
+    };
+    int replayed = 0;
+    for (int round = 0; round < 2000; ++round) {
+        for (std::uint64_t lane = 0; lane < 3; ++lane) {
+            auto* const records =
+                reinterpret_cast<record_on_media*>(lanes() + lanes_at + lane * lane_size(slots) + lane_header_size);
+            for (std::uint64_t slot = 0; slot < slots; ++slot) {
+                record_on_media& made = records[slot];
+                made = {0,
+                        slot == 0 ? slots : slot,
+                        random() % 50,
+                        some_offset(),
+                        some_offset(),
+                        some_block(),
+                        some_offset(),
+                        some_block()};
+                made.checksum = random() % 8 == 0 ? random() : checksum_of(made, seed_of(key, 1, lane));
+                // Most rounds have records that can be, so that replay gets past the first.
+                if (round % 2 == 0) {
+                    const std::uint64_t block = base::granule_size + random() % 1024 * 64;
+                    made = allocation(random() % 64 * 8, static_cast<std::uint16_t>(random()), block);
+                    made.sequence = slot == 0 ? slots : slot;
+                    made.time = 1 + random() % 50;
+                    if (random() % 2 == 0) {
+                        std::swap(made.allocated, made.freed);
+                        std::swap(made.allocated_block, made.freed_block);
+                    }
+                    made.checksum = checksum_of(made, seed_of(key, 1, lane));
+                }
+            }
+        }
+        std::memset(lanes(), 0, lanes_at);
+        const replay_source from = source();
+        const auto plan = make_replay(from);
+        if (plan) {
+            domain to;
+            apply(plan.value(), from, to);
+            EXPECT_EQ(make_replay(from).value().report.pending, 0U);
+            ++replayed;
+        } else {
+            EXPECT_EQ(plan.error().code, base::failure_code::corrupt);
+        }
+    }
+    EXPECT_GE(replayed, 1000);
+}
+
+TEST(record_clock, goes_on_above_what_was_recorded) {
+    for (const auto from : {record_clock::source::processor, record_clock::source::memory}) {
+        if (from == record_clock::source::processor && !has_invariant_counter()) {
+            continue;
+        }
+        record_clock clock(from);
+        clock.start(std::uint64_t{1} << 60U);
+        std::uint64_t last = std::uint64_t{1} << 60U;
+        for (int i = 0; i < 1000; ++i) {
+            const std::uint64_t now = clock.now();
+            EXPECT_GT(now, last);
+            last = now;
+        }
+    }
+}
+
+TEST(line_set, knows_each_line_once) {
+    line_set lines;
+    std::vector<char> memory(1 << 16);
+    std::size_t fresh = 0;
+    for (int round = 0; round < 2; ++round) {
+        for (std::size_t i = 0; i < memory.size(); i += 8) {
+            fresh += lines.insert(&memory[i]) ? 1U : 0U;
+        }
+    }
+    EXPECT_LE(fresh, memory.size() / 64 + 1);
+    lines.clear();
+    EXPECT_TRUE(lines.insert(memory.data()));
+}
+
+}  // namespace
+}  // namespace holdfast::lane
