@@ -20,6 +20,21 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
+/// Under the lock of checkpoints.
+inline void count_checkpoint(lane_statistics& counters, std::chrono::steady_clock::time_point begin) noexcept {
+    const auto add = [](std::uint64_t& counter, std::uint64_t value) {
+        std::atomic_ref<std::uint64_t> all(counter);
+        all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+    };
+    const auto elapsed = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count());
+    add(counters.fences, 2);
+    add(counters.checkpoints, 1);
+    add(counters.checkpoint_ns, elapsed);
+    std::atomic_ref<std::uint64_t> longest(counters.longest_checkpoint_ns);
+    longest.store(std::max(longest.load(std::memory_order_relaxed), elapsed), std::memory_order_relaxed);
+}
+
 template <persist::persistence_domain Domain>
 bool lane_set<Domain>::checkpoint_locked() noexcept {
     if (options_.order == record_order::in_flight) {
@@ -86,17 +101,7 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
     for (std::uint64_t i = 0; i < lanes; ++i) {
         lanes_[i]->voided.store(reached_[i], std::memory_order_release);
     }
-    const auto add = [](std::uint64_t& counter, std::uint64_t value) {
-        std::atomic_ref<std::uint64_t> all(counter);
-        all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-    };
-    const auto elapsed = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count());
-    add(checkpointed_.fences, 2);
-    add(checkpointed_.checkpoints, 1);
-    add(checkpointed_.checkpoint_ns, elapsed);
-    std::atomic_ref<std::uint64_t> longest(checkpointed_.longest_checkpoint_ns);
-    longest.store(std::max(longest.load(std::memory_order_relaxed), elapsed), std::memory_order_relaxed);
+    count_checkpoint(checkpointed_, begin);
     return true;
 }
 
