@@ -24,11 +24,15 @@ void atomic_laboratory::perform(unsigned thread, const std::vector<step>& part) 
     }
 }
 
-std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order) {
+void atomic_laboratory::prepare_stage() {
     if (stage_ == nullptr) {
         stage_ = std::make_unique<atomic_stage>();
         stage_->set_on_turn([this](unsigned thread) { memory_.set_thread(thread); });
     }
+}
+
+std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order) {
+    prepare_stage();
     begin(fmt::format("{}: {} || {}, thread {} begins, switches after {} steps, death at {}", program.name,
                       to_string(program.parts[0]), to_string(program.parts[1]), order.first,
                       fmt::join(order.switches, " and "), order.death),
@@ -37,18 +41,27 @@ std::size_t atomic_laboratory::run_together(const concurrent_program& program, c
     for (const step& one : program.setup) {
         static_cast<void>(runner_->run(one, 0));
     }
+    progress_ = {};
+    const auto attach = [&](unsigned thread) {
+        static_cast<void>(session_->blocks().this_cache());
+        if (program.warm) {
+            static_cast<void>(runner_->run({verb::keep}, thread));
+            static_cast<void>(runner_->run({verb::discard}, thread));
+        }
+    };
+    stage_->perform({[&] { attach(0); }, [&] { attach(1); }},
+                    {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
     if (program.settled) {
+        session_->heap().checkpoint();
         memory_.settle_all();
     }
-    progress_ = {};
-    const auto attach = [this] { static_cast<void>(session_->blocks().this_cache()); };
-    stage_->perform({attach, attach}, {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
     cutting_ = true;
     path_ = "both threads";
     const std::size_t switched =
         stage_->perform({[&] { perform(0, program.parts[0]); }, [&] { perform(1, program.parts[1]); }}, order);
     memory_.set_thread(0);
-    if (stage_->has_dead()) {
+    died_ = stage_->has_dead();
+    if (died_) {
         // Its call is finished by whoever takes over its lane; then the heap goes on.
         model_.died(0);
         path_ = "after the death";
@@ -65,6 +78,32 @@ std::size_t atomic_laboratory::run_together(const concurrent_program& program, c
     }
     end();
     return switched;
+}
+
+bool atomic_laboratory::run_with_death(const concurrent_program& program, unsigned death) {
+    run_together(program, {.first = 0, .switches = {}, .death = death});
+    return died_;
+}
+
+void atomic_laboratory::run_in_turns(const std::vector<step>& setup, const std::array<std::vector<step>, 2>& parts,
+                                     const std::vector<step>& last) {
+    prepare_stage();
+    begin("one thread after the other");
+    runner_->start(0);
+    const auto run = [this](const std::vector<step>& steps, unsigned thread) {
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            cutting_ = thread == model_threads - 1 && i + 2 >= steps.size();
+            static_cast<void>(runner_->run(steps[i], thread));
+        }
+    };
+    run(setup, 0);
+    memory_.settle_all();
+    stage_->perform({[&] { run(parts[0], 0); }, [&] { run(parts[1], 1); }},
+                    {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
+    memory_.set_thread(0);
+    path_ = "the third thread";
+    run(last, model_threads - 1);
+    end();
 }
 
 void atomic_laboratory::run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share,
