@@ -68,13 +68,14 @@ public:
     void run_random(std::uint64_t seed, const std::vector<step>& alphabet, std::size_t steps);
 
     /// Runs both parts in that order. How many of its switches came about.
-    std::size_t run_together(const concurrent_program& program, const schedule& order);
+    std::size_t run_together(const concurrent_program& program, const schedule& order, bool crash_after = false);
     /// Runs both parts in every order with up to so many preemptions, of those whose first switch comes after
     /// `share`, `share` + `shares`, ... steps. Equal images of different orders count once.
     void run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share, unsigned shares);
 
     /// The first thread dies at its step of that number, and its lane is given back; false where it ends before.
-    bool run_with_death(const concurrent_program& program, unsigned death);
+    /// `crash_after`: the power goes instead, and the heap is opened again.
+    bool run_with_death(const concurrent_program& program, unsigned death, bool crash_after);
     /// One thread after the other; the power is cut only while a third one runs its last two steps.
     void run_in_turns(const std::vector<step>& setup, const std::array<std::vector<step>, 2>& parts,
                       const std::vector<step>& last);
@@ -104,6 +105,7 @@ private:
 
     void cut(persist::site where);
     void open_session();
+    void outlive(const concurrent_program& program, bool crash);
     void prepare_stage();
     void perform(unsigned thread, const std::vector<step>& part);
     void survive_crash();

@@ -31,7 +31,49 @@ void atomic_laboratory::prepare_stage() {
     }
 }
 
-std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order) {
+/// The first thread is dead, in a call. Either its lane is given back and goes to the next thread, or the power goes.
+void atomic_laboratory::outlive(const concurrent_program& program, bool crash) {
+    const auto run = [this](const std::vector<step>& steps) {
+        for (const step& one : steps) {
+            path_ = "after the death, " + to_string(one);
+            static_cast<void>(runner_->run(one, 1));
+        }
+    };
+    const auto bury = [this] {
+        memory_.set_dead(true);
+        stage_->bury();
+        memory_.set_dead(false);
+    };
+    // What the dead one was about belongs to others from now on.
+    const std::vector<step> others{{verb::allocate, 0}, {verb::free, 0}, {verb::publish, 2}, {verb::allocate, 0}};
+    model_.died(0);
+    if (crash) {
+        std::vector<outcome> all = memory_.choices().outcomes;
+        for (outcome& one : all) {
+            --one;
+        }
+        static_cast<void>(memory_.build(all, crash_image_));
+        crash_model_ = model_;
+        bury();
+        survive_crash();
+        run(others);
+        return;
+    }
+    path_ = "while the lane of the dead is given back";
+    auto& lanes = session_->heap().lane_set();
+    lanes.release(*lane_of_first_);
+    model_ = model_.decided_by(memory_, space_.facts().frontier_pages);
+    memory_.cut("released");
+    run(others);
+    session_->blocks().this_cache()->own_lane = lanes.acquire();
+    run(program.parts[1]);
+    session_->heap().checkpoint();
+    memory_.cut("end");
+    bury();
+}
+
+std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order,
+                                            bool crash_after) {
     prepare_stage();
     begin(fmt::format("{}: {} || {}, thread {} begins, switches after {} steps, death at {}", program.name,
                       to_string(program.parts[0]), to_string(program.parts[1]), order.first,
@@ -62,26 +104,14 @@ std::size_t atomic_laboratory::run_together(const concurrent_program& program, c
     memory_.set_thread(0);
     died_ = stage_->has_dead();
     if (died_) {
-        // Its call is finished by whoever takes over its lane; then the heap goes on.
-        model_.died(0);
-        path_ = "after the death";
-        session_->heap().lane_set().release(*lane_of_first_);
-        memory_.cut("released");
-        for (const step& one : program.parts[1]) {
-            static_cast<void>(runner_->run(one, 1));
-        }
-        session_->heap().checkpoint();
-        memory_.cut("end");
-        memory_.set_dead(true);
-        stage_->bury();
-        memory_.set_dead(false);
+        outlive(program, crash_after);
     }
     end();
     return switched;
 }
 
-bool atomic_laboratory::run_with_death(const concurrent_program& program, unsigned death) {
-    run_together(program, {.first = 0, .switches = {}, .death = death});
+bool atomic_laboratory::run_with_death(const concurrent_program& program, unsigned death, bool crash_after) {
+    run_together(program, {.first = 0, .switches = {}, .death = death}, crash_after);
     return died_;
 }
 

@@ -39,7 +39,7 @@ const std::vector<named_program>& named_programs() {
          program({holder, {verb::publish, 0}, free, allocate},
                  {{verb::allocate_carelessly, 0}, {verb::allocate, 3}, point, {verb::free, 3}})},
         {"the block that holds the destination is the one that is freed",
-         program({holder}, {{verb::free_cycle}, {verb::publish, 0}})},
+         program({holder, {verb::allocate, 3}, {verb::free, 3}}, {{verb::free_cycle}, {verb::publish, 0}})},
         {"a slab morphs: released, and made again for blocks of another size",
          program(
              {holder, slot, slot, slot, slot, slot, discard, discard, discard, discard, discard},
@@ -105,7 +105,7 @@ atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort&
     atomic_laboratory laboratory(setting, effort);
     for (const concurrent_program& each : programs) {
         for (unsigned death = 1; !laboratory.failed(); ++death) {
-            if (!laboratory.run_with_death(each, death)) {
+            if (!laboratory.run_with_death(each, death, false) || !laboratory.run_with_death(each, death, true)) {
                 break;
             }
         }
