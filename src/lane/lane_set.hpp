@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -156,7 +157,9 @@ public:
         std::memcpy(words, &record, sizeof words);
         domain_.copy_line(&own.slots[sequence & own.slot_mask], words, "lane.record.write");
         // A thread that dies before this store has appended nothing; see release().
-        own.sequence.store(sequence, std::memory_order_release);
+        if (!HF_MUTANT("lane.append.sequence")) {
+            own.sequence.store(sequence, std::memory_order_release);
+        }
     }
 
     HF_HOT void fence(lane& own) noexcept {
@@ -239,6 +242,15 @@ private:
             return;
         }
         const block_place place = place_of(space_, offset, block);
+        if (allocate && block.kind == block_kind::slab) {
+            const segment::slab_header_on_media wanted = slab_header_for(block);
+            const auto words = std::bit_cast<std::array<std::uint64_t, sizeof wanted / sizeof(std::uint64_t)>>(wanted);
+            auto* const header =
+                reinterpret_cast<std::uint64_t*>(&space_.slab_header(base::granule_of(base::heap_offset{offset})));
+            for (std::size_t i = 0; i < words.size(); ++i) {
+                domain_.store(header[i], words[i], "lane.finish.header");
+            }
+        }
         domain_.fetch_and(*place.word, ~place.mask, "lane.finish.clear");
         if (allocate) {
             domain_.fetch_or(*place.word, place.set, "lane.finish.set");

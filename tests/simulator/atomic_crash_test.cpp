@@ -4,6 +4,7 @@
 //
 // Oracle: atomic_oracle.hpp.
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -70,12 +71,41 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
     EXPECT_GE(all.images, images_at_least);
 }
 
+TEST(atomic_crash_test, NamedSequences) {
+    for (const named_setting& one : settings()) {
+        atomic_laboratory laboratory(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        for (const named_program& each : named_programs()) {
+            const std::uint64_t before = laboratory.report().images;
+            EXPECT_TRUE(laboratory.run(each.program)) << each.name << ": a step makes no sense";
+            ASSERT_FALSE(laboratory.failed()) << each.name << ": " << laboratory.report().violations.front();
+            fmt::print("{}: {}: {} images\n", one.name, each.name, laboratory.report().images - before);
+        }
+    }
+}
+
+TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
+    const auto report = explore_lap_of_stamps();
+    print("a lap of stamps", report);
+    ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+    EXPECT_GT(report.images, 2U);
+}
+
+TEST(atomic_crash_test, AThreadThatDiesInACall) {
+    for (const named_setting& one : settings()) {
+        const auto report = explore_deaths(one.setting, {{256, 16, 16, 32}, 64, {64, 8, 8, 8}, 8});
+        print(one.name + ", one thread dies", report);
+        ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+    }
+}
+
 TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
     constexpr unsigned shares = 4;
-    for (const named_setting& one : settings()) {
+    std::vector<named_setting> all = settings();
+    all.push_back({"power loss, one thread uses the shared lane", {.lanes = 3}, 0});
+    for (const named_setting& one : all) {
         for (const concurrent_program& program : concurrent_programs()) {
             const auto report = total_of(shares, [&](std::size_t share) {
-                atomic_laboratory laboratory(one.setting, {{128, 8, 8, 32}, 64, {64, 8, 8, 8}, 64});
+                atomic_laboratory laboratory(one.setting, {{128, 8, 8, 32}, 64, {64, 8, 8, 8}, 4});
                 laboratory.run_all_orders(program, 2, static_cast<unsigned>(share), shares);
                 return laboratory.report();
             });

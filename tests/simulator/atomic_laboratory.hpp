@@ -41,6 +41,7 @@ struct concurrent_program {
     std::array<std::vector<step>, 2> parts;
     bool settled = true;
     std::uint16_t stamp = 0;
+    bool warm = false;  ///< both have small blocks in their caches, so that they need no lock to allocate one
 };
 
 struct atomic_report {
@@ -67,10 +68,17 @@ public:
     void run_random(std::uint64_t seed, const std::vector<step>& alphabet, std::size_t steps);
 
     /// Runs both parts in that order. How many of its switches came about.
-    std::size_t run_together(const concurrent_program& program, const schedule& order);
+    std::size_t run_together(const concurrent_program& program, const schedule& order, bool crash_after = false);
     /// Runs both parts in every order with up to so many preemptions, of those whose first switch comes after
     /// `share`, `share` + `shares`, ... steps. Equal images of different orders count once.
     void run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share, unsigned shares);
+
+    /// The first thread dies at its step of that number, and its lane is given back; false where it ends before.
+    /// `crash_after`: the power goes instead, and the heap is opened again.
+    bool run_with_death(const concurrent_program& program, unsigned death, bool crash_after);
+    /// One thread after the other; the power is cut only while a third one runs its last two steps.
+    void run_in_turns(const std::vector<step>& setup, const std::array<std::vector<step>, 2>& parts,
+                      const std::vector<step>& last);
 
     /// For other ways to run: a heap, formatted and opened; nothing is cut off before cutting(true).
     void begin(const std::string& name, bool keep_seen = false);
@@ -97,6 +105,8 @@ private:
 
     void cut(persist::site where);
     void open_session();
+    void outlive(const concurrent_program& program, bool crash);
+    void prepare_stage();
     void perform(unsigned thread, const std::vector<step>& part);
     void survive_crash();
     void visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model);
@@ -121,6 +131,7 @@ private:
     std::unique_ptr<atomic_stage> stage_;
     std::array<std::size_t, atomic_stage::performers> progress_{};
     lane::lane* lane_of_first_ = nullptr;
+    bool died_ = false;
     std::uint64_t crash_at_ = 0;  ///< cuts until the power goes for good; 0: never
     std::uint64_t crash_choices_ = 0;
     memory_image crash_image_;

@@ -24,11 +24,57 @@ void atomic_laboratory::perform(unsigned thread, const std::vector<step>& part) 
     }
 }
 
-std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order) {
+void atomic_laboratory::prepare_stage() {
     if (stage_ == nullptr) {
         stage_ = std::make_unique<atomic_stage>();
         stage_->set_on_turn([this](unsigned thread) { memory_.set_thread(thread); });
     }
+}
+
+/// The first thread is dead, in a call. Either its lane is given back and goes to the next thread, or the power goes.
+void atomic_laboratory::outlive(const concurrent_program& program, bool crash) {
+    const auto run = [this](const std::vector<step>& steps) {
+        for (const step& one : steps) {
+            path_ = "after the death, " + to_string(one);
+            static_cast<void>(runner_->run(one, 1));
+        }
+    };
+    const auto bury = [this] {
+        memory_.set_dead(true);
+        stage_->bury();
+        memory_.set_dead(false);
+    };
+    // What the dead one was about belongs to others from now on.
+    const std::vector<step> others{{verb::allocate, 0}, {verb::free, 0}, {verb::publish, 2}, {verb::allocate, 0}};
+    model_.died(0);
+    if (crash) {
+        std::vector<outcome> all = memory_.choices().outcomes;
+        for (outcome& one : all) {
+            --one;
+        }
+        static_cast<void>(memory_.build(all, crash_image_));
+        crash_model_ = model_;
+        bury();
+        survive_crash();
+        run(others);
+        return;
+    }
+    path_ = "while the lane of the dead is given back";
+    auto& lanes = session_->heap().lane_set();
+    lanes.release(*lane_of_first_);
+    model_ = model_.decided_by(memory_, space_.facts().frontier_pages);
+    memory_.cut("released");
+    run(others);
+    session_->blocks().this_cache()->own_lane = lanes.acquire();
+    run(program.parts[1]);
+    session_->heap().checkpoint();
+    memory_.cut("end");
+    bury();
+}
+
+std::size_t atomic_laboratory::run_together(const concurrent_program& program, const schedule& order,
+                                            bool crash_after) {
+    prepare_stage();
     begin(fmt::format("{}: {} || {}, thread {} begins, switches after {} steps, death at {}", program.name,
                       to_string(program.parts[0]), to_string(program.parts[1]), order.first,
                       fmt::join(order.switches, " and "), order.death),
@@ -37,34 +83,57 @@ std::size_t atomic_laboratory::run_together(const concurrent_program& program, c
     for (const step& one : program.setup) {
         static_cast<void>(runner_->run(one, 0));
     }
+    progress_ = {};
+    const auto attach = [&](unsigned thread) {
+        static_cast<void>(session_->blocks().this_cache());
+        if (program.warm) {
+            static_cast<void>(runner_->run({verb::keep}, thread));
+            static_cast<void>(runner_->run({verb::discard}, thread));
+        }
+    };
+    stage_->perform({[&] { attach(0); }, [&] { attach(1); }},
+                    {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
     if (program.settled) {
+        session_->heap().checkpoint();
         memory_.settle_all();
     }
-    progress_ = {};
-    const auto attach = [this] { static_cast<void>(session_->blocks().this_cache()); };
-    stage_->perform({attach, attach}, {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
     cutting_ = true;
     path_ = "both threads";
     const std::size_t switched =
         stage_->perform({[&] { perform(0, program.parts[0]); }, [&] { perform(1, program.parts[1]); }}, order);
     memory_.set_thread(0);
-    if (stage_->has_dead()) {
-        // Its call is finished by whoever takes over its lane; then the heap goes on.
-        model_.died(0);
-        path_ = "after the death";
-        session_->heap().lane_set().release(*lane_of_first_);
-        memory_.cut("released");
-        for (const step& one : program.parts[1]) {
-            static_cast<void>(runner_->run(one, 1));
-        }
-        session_->heap().checkpoint();
-        memory_.cut("end");
-        memory_.set_dead(true);
-        stage_->bury();
-        memory_.set_dead(false);
+    died_ = stage_->has_dead();
+    if (died_) {
+        outlive(program, crash_after);
     }
     end();
     return switched;
+}
+
+bool atomic_laboratory::run_with_death(const concurrent_program& program, unsigned death, bool crash_after) {
+    run_together(program, {.first = 0, .switches = {}, .death = death}, crash_after);
+    return died_;
+}
+
+void atomic_laboratory::run_in_turns(const std::vector<step>& setup, const std::array<std::vector<step>, 2>& parts,
+                                     const std::vector<step>& last) {
+    prepare_stage();
+    begin("one thread after the other");
+    runner_->start(0);
+    const auto run = [this](const std::vector<step>& steps, unsigned thread) {
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            cutting_ = thread == model_threads - 1 && i + 2 >= steps.size();
+            static_cast<void>(runner_->run(steps[i], thread));
+        }
+    };
+    run(setup, 0);
+    memory_.settle_all();
+    stage_->perform({[&] { run(parts[0], 0); }, [&] { run(parts[1], 1); }},
+                    {.first = 0, .switches = {}, .death = 0, .ordinary_locks = true});
+    memory_.set_thread(0);
+    path_ = "the third thread";
+    run(last, model_threads - 1);
+    end();
 }
 
 void atomic_laboratory::run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share,

@@ -14,6 +14,9 @@ using persist::site_kind;
 
 namespace {
 
+/// Of one choice point.
+constexpr std::uint32_t most_outcomes = 65535;
+
 constexpr std::uint64_t line_bytes = base::cache_line_size;
 
 /// What one word adds to the sum that is the hash of a memory; zero adds nothing.
@@ -87,6 +90,7 @@ void tracked_memory::add(std::uint32_t word, entry one) {
     }
     one.word = static_cast<std::uint8_t>(word % line_words);
     one.thread = static_cast<std::uint8_t>(thread_);
+    of.nontemporal += one.nontemporal ? 1U : 0U;
     of.pending.push_back(one);
 }
 
@@ -162,6 +166,9 @@ void tracked_memory::fence(site where, bool effective) {
         return true;
     });
     for (const std::uint32_t index : dirty_) {
+        if (lines_[index].nontemporal == 0) {
+            continue;
+        }
         for (entry& one : lines_[index].pending) {
             one.durable = one.durable || (one.nontemporal && one.thread == thread_);
         }
@@ -176,6 +183,7 @@ void tracked_memory::settle() {
         std::size_t count = 0;
         for (; count < of.pending.size() && of.pending[count].durable; ++count) {
             set_media(static_cast<std::uint32_t>(index * line_words + of.pending[count].word), of.pending[count].value);
+            of.nontemporal -= of.pending[count].nontemporal ? 1U : 0U;
         }
         of.pending.erase(of.pending.begin(), of.pending.begin() + static_cast<std::ptrdiff_t>(count));
         of.settled += count;
@@ -198,6 +206,7 @@ void tracked_memory::forget_pending() {
     for (const std::uint32_t index : dirty_) {
         lines_[index].settled += lines_[index].pending.size();
         lines_[index].pending.clear();
+        lines_[index].nontemporal = 0;
     }
     dirty_.clear();
     flushes_.clear();
@@ -276,7 +285,7 @@ choice_space tracked_memory::choices() const {
             }
         }
         if (ordered > 0) {
-            space.outcomes.push_back(static_cast<outcome>(ordered + 1));
+            space.outcomes.push_back(static_cast<outcome>(std::min(ordered + 1, most_outcomes)));
         }
         if (space.outcomes.size() > first) {
             space.operations.push_back(static_cast<std::uint32_t>(first));
@@ -290,6 +299,9 @@ std::uint64_t tracked_memory::build(std::span<const outcome> chosen, memory_imag
     std::uint64_t hash = media_hash_;
     std::size_t next = 0;
     const bool all = kind_ == crash_kind::process_crash;
+    const auto prefix_for = [](std::uint32_t ordered, outcome of) {  // where there are too many, the last means all
+        return of + 1U == most_outcomes ? std::size_t{ordered} : std::size_t{of};
+    };
     for (const std::uint32_t index : dirty_) {
         const std::vector<entry>& pending = lines_[index].pending;
         std::uint32_t ordered = 0;
@@ -298,7 +310,7 @@ std::uint64_t tracked_memory::build(std::span<const outcome> chosen, memory_imag
             ordered += !one.durable && one.ordered ? 1U : 0U;
             unordered += !one.durable && !one.ordered ? 1U : 0U;
         }
-        std::size_t prefix = all ? ordered : ordered > 0 ? chosen[next + unordered] : 0;
+        std::size_t prefix = all ? ordered : ordered > 0 ? prefix_for(ordered, chosen[next + unordered]) : 0;
         std::size_t word_choice = next;
         std::array<std::uint64_t, line_words> values{};
         unsigned there = 0;

@@ -132,7 +132,8 @@ private:
     };
     struct line {
         std::vector<entry> pending;
-        std::uint64_t settled = 0;  ///< entries that were pending once and are on media now
+        std::uint64_t settled = 0;      ///< entries that were pending once and are on media now
+        std::uint64_t nontemporal = 0;  ///< of those pending
     };
     struct started_flush {
         std::uint32_t line = 0;

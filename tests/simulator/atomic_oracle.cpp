@@ -284,7 +284,8 @@ private:
     void decide_free(const pending_change& change) {
         const auto* const word = model_.find(change.destination);
         bool there = !is_found(change.freed);
-        if (word != nullptr) {
+        const bool within = change.destination - change.freed < model_.bytes_of(change.freed);
+        if (word != nullptr && !within) {
             const std::uint64_t target = target_in(memory_, word->offset);
             there = !word->allows(target) || (target == 0 && there);
         }

@@ -45,9 +45,23 @@ std::vector<data_word> zero_content() {
 }  // namespace
 
 std::string to_string(const step& one) {
-    static constexpr const char* names[] = {
-        "allocate", "allocate_zeroed", "free",       "reallocate",    "publish",   "cancel",    "keep", "discard",
-        "move",     "move_durably",    "checkpoint", "allocate_both", "free_both", "give_back", "await"};
+    static constexpr const char* names[] = {"allocate",
+                                            "allocate_zeroed",
+                                            "free",
+                                            "reallocate",
+                                            "publish",
+                                            "cancel",
+                                            "keep",
+                                            "discard",
+                                            "move",
+                                            "move_durably",
+                                            "checkpoint",
+                                            "allocate_both",
+                                            "free_both",
+                                            "free_cycle",
+                                            "allocate_carelessly",
+                                            "give_back",
+                                            "await"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
                        sizes[static_cast<int>(one.size)]);
@@ -118,6 +132,8 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::checkpoint: session_.heap().checkpoint(); return true;
         case verb::allocate_both: return both(true, thread);
         case verb::free_both: return both(false, thread);
+        case verb::free_cycle: return free_cycle(thread);
+        case verb::allocate_carelessly: return allocate_carelessly(one, thread);
         case verb::give_back: session_.blocks().flush_this_thread(); return true;
         default: return true;
     }
@@ -294,6 +310,48 @@ bool program_runner::move(const step& one, bool durably) {
     }
     set_null(from);
     space_.memory().cut("moved and emptied");
+    return true;
+}
+
+bool program_runner::free_cycle(unsigned thread) {
+    const std::uint64_t inner = place(first_inner_place);
+    const std::uint64_t outer = place(holder_place);
+    const std::uint64_t holder = model_.target_of(outer);
+    if (inner == no_offset || model_.target_of(inner) != 0) {
+        return false;
+    }
+    model_.stored(inner, holder);
+    tracked_domain{space_.memory()}.store(
+        word(inner), segment::encode_pointer(inner, holder, segment::stamp_of(word(inner))), "program.cycle");
+    persist(&word(inner), 8);
+    model_.made_durable(inner);
+    set_null(outer);
+    model_.begin(thread, {{.destination = inner, .freed = holder}});
+    if (session_.heap().free_from(word(inner)) != heap::operation_result::done) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {});
+    return true;
+}
+
+/// What the program is told never to do. It may lose the block, and nothing else.
+bool program_runner::allocate_carelessly(const step& one, unsigned thread) {
+    constexpr std::uint64_t index = 4;  // what publish() leaves in this word bears the stamp 3
+    const std::uint64_t block = model_.target_of(place(one.to));
+    if (block == 0) {
+        return false;
+    }
+    const std::uint64_t careless = block + index * 8;
+    model_.forget(careless, careless + 8);
+    tracked_domain{space_.memory()}.store(word(careless), segment::null_pointer(2), "program.careless");
+    const std::uint64_t bytes = bytes_asked(one.size);
+    model_.begin(thread, {{.allocated_bytes = bytes}});
+    if (session_.heap().allocate_to(word(careless), {bytes, 16, false}) == nullptr) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {target(careless)});
     return true;
 }
 

@@ -25,8 +25,10 @@ enum class verb : std::uint8_t {
     checkpoint,
     allocate_both,  ///< a batch: places 0 and 2
     free_both,
-    give_back,  ///< this thread's cached blocks go back to their slabs, and empty slabs to the extents
-    await,      ///< until the other thread has done so many steps (`to`)
+    free_cycle,           ///< the holder's first word points to the holder alone, and frees it
+    allocate_carelessly,  ///< allocate_to() a word in the block of place `to` whose stamp on media is anything
+    give_back,            ///< this thread's cached blocks go back to their slabs, and empty slabs to the extents
+    await,                ///< until the other thread has done so many steps (`to`)
 };
 
 /// Where destinations lie. 0 and 2 share a line, and so do 3 and 4, which lie in the block that place 1 points to.
@@ -77,6 +79,8 @@ private:
     [[nodiscard]] bool keep(const step& one, unsigned thread);
     [[nodiscard]] bool discard(unsigned thread);
     [[nodiscard]] bool move(const step& one, bool durably);
+    [[nodiscard]] bool free_cycle(unsigned thread);
+    [[nodiscard]] bool allocate_carelessly(const step& one, unsigned thread);
     [[nodiscard]] bool both(bool allocate, unsigned thread);
     void finish(unsigned thread, const std::vector<std::uint64_t>& allocated);
     void fill(void* block);

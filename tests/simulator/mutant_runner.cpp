@@ -17,10 +17,11 @@ namespace holdfast::simulator {
 namespace {
 
 /// In a process of its own, from which the answer is its exit status.
-[[noreturn]] void run_mutant(const std::string& site, unsigned seconds, const std::function<std::string()>& notice) {
+[[noreturn]] void run_mutant(const std::string& site, unsigned seconds,
+                             const std::function<std::string(const std::string&)>& notice) {
     ::alarm(seconds);
     const persist::mutant_selection mutant{site};
-    const std::string noticed = notice();
+    const std::string noticed = notice(site);
     if (!noticed.empty()) {
         std::printf("killed: %s, by %s\n", site.c_str(), noticed.c_str());
         std::fflush(stdout);
@@ -51,7 +52,7 @@ std::vector<std::string> mutant_sites(const std::vector<std::string>& others) {
 }
 
 std::map<std::string, mutant_verdict> run_mutants(const std::vector<std::string>& sites, unsigned seconds,
-                                                  const std::function<std::string()>& notice) {
+                                                  const std::function<std::string(const std::string&)>& notice) {
     std::map<std::string, mutant_verdict> verdicts;
     std::map<pid_t, std::string> running;
     for (std::size_t next = 0; next < sites.size() || !running.empty();) {
@@ -72,6 +73,11 @@ std::map<std::string, mutant_verdict> run_mutants(const std::vector<std::string>
             break;
         }
         verdicts[found->second] = verdict_of(status);
+        if (WIFSIGNALED(status)) {
+            std::printf("%s: ended by signal %d\n", found->second.c_str(), WTERMSIG(status));
+        } else if (verdicts[found->second] == mutant_verdict::survived) {
+            std::printf("survived: %s\n", found->second.c_str());
+        }
         running.erase(found);
     }
     EXPECT_EQ(verdicts.size(), sites.size());

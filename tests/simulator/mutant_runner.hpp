@@ -15,10 +15,11 @@ enum class mutant_verdict { survived, killed, undecided };
 /// one of `others`).
 [[nodiscard]] std::vector<std::string> mutant_sites(const std::vector<std::string>& others);
 
-/// `notice` runs with the mutant selected, and answers which exploration noticed it, or nothing. A mutant that takes
-/// longer than `seconds` is neither killed nor equivalent.
-[[nodiscard]] std::map<std::string, mutant_verdict> run_mutants(const std::vector<std::string>& sites, unsigned seconds,
-                                                                const std::function<std::string()>& notice);
+/// `notice` runs with the mutant of the site selected, and answers which exploration noticed it, or nothing. A mutant
+/// that takes longer than `seconds` is neither killed nor equivalent.
+[[nodiscard]] std::map<std::string, mutant_verdict> run_mutants(
+    const std::vector<std::string>& sites, unsigned seconds,
+    const std::function<std::string(const std::string&)>& notice);
 
 /// Fails the test that calls it unless all mutants are killed but those listed as equivalent, each with the proof.
 void expect_all_killed(const std::map<std::string, mutant_verdict>& verdicts,

@@ -69,7 +69,7 @@ std::vector<exploration> explorations() {
 }
 
 /// What notices the mutant that is selected, or nothing.
-std::string notice() {
+std::string notice(const std::string& /*site*/) {
     for (const auto& one : explorations()) {
         if (!one.run().violations.empty()) {
             return one.name;

@@ -1,0 +1,116 @@
+// The sequences that once looked dangerous.
+#include "simulator/atomic_scenarios.hpp"
+
+namespace holdfast::simulator {
+
+namespace {
+
+constexpr step holder{verb::allocate, 1};
+constexpr step point{verb::checkpoint};
+constexpr step slot{verb::keep, 0, 0, request::slot};
+constexpr step discard{verb::discard};
+constexpr step allocate{verb::allocate, 0};
+constexpr step free{verb::free, 0};
+
+atomic_program program(std::vector<step> setup, std::vector<step> steps, std::uint16_t stamp = 0) {
+    return {std::move(setup), std::move(steps), 0, true, stamp};
+}
+
+}  // namespace
+
+const std::vector<named_program>& named_programs() {
+    static const std::vector<named_program> programs{
+        {"a pointer moves on within its line", program({holder}, {allocate, {verb::move, 2, 0}, {verb::free, 2}})},
+        {"a pointer moves on to another line", program({holder}, {allocate, {verb::move, 3, 0}, {verb::free, 3}})},
+        {"a holder is freed and its memory holds words that look like old stamps",
+         program({holder}, {{verb::allocate, 3}, {verb::free, 1}, {verb::publish, 0}})},
+        {"a holder is freed, reused as a holder, and freed again",
+         program(
+             {holder},
+             {{verb::allocate, 3}, {verb::free, 1}, holder, {verb::allocate, 3}, {verb::free, 1}, {verb::publish, 0}})},
+        {"a record durable whose call never returned", program({holder}, {allocate, free, {verb::publish, 0}})},
+        {"a record not durable whose later neighbour is",
+         program({holder}, {{verb::allocate_both}, {verb::free_both}, {verb::allocate_both}})},
+        {"a stamp passes half of its range on a hot destination",
+         program({holder}, {allocate, free, allocate, free, allocate, free}, (1U << 15U) - 3)},
+        {"a stamp passes its range on a hot destination",
+         program({holder}, {allocate, free, allocate, free, allocate, free}, 65533)},
+        {"garbage stamps in memory that was never initialised",
+         program({holder, {verb::publish, 0}, free, allocate},
+                 {{verb::allocate_carelessly, 0}, {verb::allocate, 3}, point, {verb::free, 3}})},
+        {"the block that holds the destination is the one that is freed",
+         program({holder, {verb::allocate, 3}, {verb::free, 3}}, {{verb::free_cycle}, {verb::publish, 0}})},
+        {"a slab morphs: released, and made again for blocks of another size",
+         program(
+             {holder, slot, slot, slot, slot, slot, discard, discard, discard, discard, discard},
+             {{verb::give_back}, {verb::allocate, 0, 0, request::other}, free, {verb::allocate, 0, 0, request::big}})},
+        {"a slab is released, its granule is a block of pages, and a slab again",
+         program({holder, slot, slot, slot, slot, slot, discard, discard, discard, discard, discard},
+                 {{verb::give_back},
+                  {verb::allocate, 0, 0, request::big},
+                  free,
+                  {verb::allocate, 0, 0, request::other},
+                  {verb::allocate, 3, 0, request::big}})},
+        {"the heap grows, and the new space is used at once",
+         program({holder,
+                  {verb::keep, 0, 0, request::big},
+                  {verb::keep, 0, 0, request::big},
+                  {verb::keep, 0, 0, request::big},
+                  {verb::keep, 0, 0, request::big},
+                  {verb::keep, 0, 0, request::big},
+                  {verb::keep, 0, 0, request::big}},
+                 {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::big}, free})},
+    };
+    return programs;
+}
+
+atomic_report explore_lap_of_stamps() {
+    constexpr std::uint64_t stamps = 65536;
+    constexpr std::uint64_t operations_a_lane = 32000;  // of a ring of 65536: no checkpoint before half of it
+    atomic_laboratory laboratory({stamps, lane::record_order::clock, crash_kind::power_loss, 5}, {{1, 0, 0, 4}, 1});
+    const std::vector<step> setup{holder, allocate, point};
+    // The first block goes to another owner, so that the word with its stamp is wrong when the stamp comes again.
+    std::vector<step> first{free, {verb::keep}, allocate};
+    std::uint64_t operations = 2;  // of place 0
+    const auto fill = [&operations](std::vector<step>& part, std::uint64_t up_to) {
+        for (; operations < up_to; operations += 2) {
+            part.push_back(free);
+            part.push_back(allocate);
+        }
+    };
+    fill(first, operations_a_lane);
+    std::vector<step> second;
+    fill(second, 2 * operations_a_lane);
+    std::vector<step> third;
+    fill(third, stamps);
+    laboratory.run_in_turns(setup, {first, second}, third);
+    return laboratory.report();
+}
+
+atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort) {
+    // Who dies holds no lock that others need, and they need no more records than a ring has room for.
+    const std::vector<step> other{{verb::allocate, 4}, {verb::free, 4}, {verb::publish, 4}, point, {verb::free, 4}};
+    const auto dying = [&other](std::string name, std::vector<step> part) {
+        return concurrent_program{std::move(name), {holder}, {std::move(part), other}, true, 0, true};
+    };
+    const std::vector<concurrent_program> programs{
+        dying("single calls", {allocate, free, {verb::publish, 0}}),
+        dying("batches", {{verb::allocate_both}, {verb::free_both}}),
+        dying("blocks of pages",
+              {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::small}, free}),
+        dying("blocks without destinations",
+              {{verb::keep}, {verb::discard}, {verb::keep, 0, 0, request::big}, discard}),
+        dying("a slab in the making", {{verb::allocate, 0, 0, request::other}}),
+    };
+    atomic_laboratory laboratory(setting, effort);
+    for (const concurrent_program& each : programs) {
+        for (unsigned death = 1; !laboratory.failed(); ++death) {
+            if (!laboratory.run_with_death(each, death, false) || !laboratory.run_with_death(each, death, true)) {
+                break;
+            }
+        }
+    }
+    return laboratory.report();
+}
+
+}  // namespace holdfast::simulator
