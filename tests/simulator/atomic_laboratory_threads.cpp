@@ -62,8 +62,10 @@ void atomic_laboratory::outlive(const concurrent_program& program, bool crash) {
     path_ = "while the lane of the dead is given back";
     auto& lanes = session_->heap().lane_set();
     lanes.release(*lane_of_first_);
-    model_ = model_.decided_by(memory_, space_.facts().frontier_pages);
     memory_.cut("released");
+    // Bits in memory follow marks at checkpoints: only then do they say what became of the call.
+    session_->heap().checkpoint();
+    model_ = model_.decided_by(memory_, space_.facts().frontier_pages);
     run(others);
     session_->blocks().this_cache()->own_lane = lanes.acquire();
     run(program.parts[1]);
