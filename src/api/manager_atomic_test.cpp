@@ -6,6 +6,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 #include <vector>
@@ -389,6 +391,55 @@ TEST_P(manager_atomic_test, tells_a_child_of_fork_that_the_heap_is_its_parents) 
     heap.allocate_to(destination, 64);
     EXPECT_EQ(count_blocks(heap), 2U);
     EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_F(manager_test, refuses_damaged_lanes_of_a_crashed_heap_by_name) {
+    open_options wanted = small_options();
+    wanted.durability = durability::atomic;
+    wanted.domain = open_options::domain_choice::emulated;
+    manager(create_only, path(), wanted).close();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        manager heap(open_only, path(), wanted);
+        heap.allocate_to(heap.root(0), 64);
+        heap.checkpoint();
+        ::raise(SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const std::string lanes = path() + "/lanes";
+    const auto refused = [&](errc reason, const std::string& said) {
+        for (const bool read_only : {true, false}) {
+            try {
+                const manager heap = read_only ? manager(open_read_only, path()) : manager(open_only, path(), wanted);
+                ADD_FAILURE() << "opened: " << said;
+            } catch (const error& thrown) {
+                EXPECT_EQ(thrown.reason(), reason) << thrown.what();
+                EXPECT_THAT(thrown.what(), HasSubstr(lanes));
+                EXPECT_THAT(thrown.what(), HasSubstr(said));
+            }
+        }
+    };
+    std::filesystem::rename(lanes, lanes + ".kept");
+    refused(errc::missing, "the heap's redo rings");
+    std::filesystem::copy_file(lanes + ".kept", lanes);
+    std::filesystem::resize_file(lanes, std::uint64_t{1} << 40);
+    refused(errc::corrupt, "file size");
+    std::filesystem::resize_file(lanes, 100);
+    refused(errc::corrupt, "size of the lanes");
+    std::filesystem::copy_file(lanes + ".kept", lanes, std::filesystem::copy_options::overwrite_existing);
+    {
+        std::fstream file(lanes, std::ios::in | std::ios::out | std::ios::binary);
+        for (const int at : {0, 16}) {  // both copies of the time
+            file.seekp(at);
+            file.put('\x5a');
+        }
+    }
+    refused(errc::corrupt, "time of the last checkpoint");
+    std::filesystem::rename(lanes + ".kept", lanes);
+    EXPECT_TRUE(manager(open_only, path(), wanted).root(0));
 }
 
 TEST_F(manager_test, asks_the_caller_to_accept_what_the_page_cache_does_not_cover) {

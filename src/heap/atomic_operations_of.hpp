@@ -288,7 +288,7 @@ private:
     }
 
     /// The stamp that a destination will bear; where it wraps round half of its range, what media holds must not be
-    /// older than that (PROTOCOL rule 5).
+    /// older than that (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
         const auto stamp =

@@ -84,7 +84,7 @@ struct lane_statistics {
     std::uint64_t checkpoints = 0;
     std::uint64_t checkpoint_ns = 0;  ///< all of them together
     std::uint64_t longest_checkpoint_ns = 0;
-    std::uint64_t waits = 0;  ///< calls that met a full ring
+    std::uint64_t waits = 0;  ///< times that a call waited for a full ring
     std::uint64_t lanes = 0;
 };
 

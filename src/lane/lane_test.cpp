@@ -331,6 +331,34 @@ TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
     EXPECT_GE(replayed, 1000);
 }
 
+// Golden: what docs/format.md, section "Lanes", says, byte by byte. A change that fails here changes the format.
+TEST(lane_layout, is_what_the_format_says) {
+    record_on_media record{0,
+                           0x0102030405060708,
+                           0x1112131415161718,
+                           encode_destination(0x212223242526, 0x2728),
+                           0x30000,
+                           encode({block_kind::small, 64, 5}),
+                           nowhere,
+                           encode({block_kind::pages, 3, 0})};
+    const std::array<std::uint64_t, 8> words{0,       0x0102030405060708, 0x1112131415161718, 0x2728212223242526,
+                                             0x30000, 0x0000510000000040, 0xffffffffffffffff, 0x0000020000000003};
+    EXPECT_EQ(std::memcmp(&record, words.data(), sizeof record), 0);
+    EXPECT_EQ(decode_block(words[5]), (block_word{block_kind::small, 64, 5}));
+    EXPECT_EQ(encode({block_kind::slab, 64, 0}), 0x0000030000000040U);
+    EXPECT_EQ(lanes_at, 4096U);
+    EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
+    EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));
+    EXPECT_EQ(sizeof(checkpoint_time_on_media), 16U);
+    // XXH3-64 by the one-shot interface, of what the format names.
+    const std::array<std::uint64_t, 3> seed_parts{1, 2, 3};
+    const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
+    EXPECT_EQ(seed_of(1, 2, 3), seed);
+    EXPECT_EQ(checksum_of(record, seed), XXH3_64bits_withSeed(words.data() + 1, 56, seed));
+    const std::uint64_t time = 77;
+    EXPECT_EQ(sealed_time(time, 9).seal, XXH3_64bits_withSeed(&time, sizeof time, 9));
+}
+
 TEST(record_clock, goes_on_above_what_was_recorded) {
     for (const auto from : {record_clock::source::processor, record_clock::source::memory}) {
         if (from == record_clock::source::processor && !has_invariant_counter()) {

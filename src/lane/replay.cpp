@@ -255,10 +255,6 @@ private:
 
 }  // namespace
 
-checkpoint_time_on_media seal_checkpoint_time(std::uint64_t time, std::uint64_t heap_key) noexcept {
-    return sealed_time(time, heap_key);
-}
-
 std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept {
     checkpoint_time_on_media copies[checkpoint_time_copies];
     std::memcpy(copies, lanes.data(), sizeof copies);

@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_format.hpp"
+#include "lane/record.hpp"
 #include "persist/domain.hpp"
 #include "segment/space.hpp"
 
@@ -74,14 +75,12 @@ void write_checkpoint_time(std::span<std::byte> lanes, std::uint64_t heap_key, s
 
 /// The index of the copy that is in force; checkpoint_time_copies where none is.
 [[nodiscard]] std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept;
-/// A sealed time, as bytes for a copy.
-[[nodiscard]] checkpoint_time_on_media seal_checkpoint_time(std::uint64_t time, std::uint64_t heap_key) noexcept;
 
 template <persist::persistence_domain Domain>
 void write_checkpoint_time(std::span<std::byte> lanes, std::uint64_t heap_key, std::uint64_t time,
                            Domain& domain) noexcept {
     auto* const copies = reinterpret_cast<checkpoint_time_on_media*>(lanes.data());
-    const checkpoint_time_on_media sealed = seal_checkpoint_time(time, heap_key);
+    const checkpoint_time_on_media sealed = sealed_time(time, heap_key);
     domain.copy_nontemporal(&copies[copy_in_force(lanes, heap_key) == 0 ? 1 : 0], &sealed, sizeof sealed,
                             "replay.time.write");
     domain.fence("replay.time.fence");

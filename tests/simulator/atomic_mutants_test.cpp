@@ -40,7 +40,8 @@ const std::map<std::string, std::string>& equivalent_sites() {
         {"replay.freed_target",
          "It matters for a destination whose last record allocates a block that a later record frees through another "
          "word, while media does not have the stamp of the first. Who frees through another word has moved the pointer "
-         "and made the emptied word durable (PROTOCOL), and with it the stamp. Where the program breaks that promise, "
+         "and made the emptied word durable, as it promises, and with it the stamp. Where the program breaks that "
+         "promise, "
          "media may as well hold the pointer itself; the test spares it some of these."},
         {"replay.time.fence",
          "A crash that takes the time back finds the old records pending again, and replay of them changes nothing "

@@ -29,7 +29,7 @@ struct named_program {
     std::string name;
     atomic_program program;
 };
-/// The sequences of one thread that PROTOCOL asks for, and those that only one mutant needs.
+/// The hard sequences of one thread (docs/atomic-protocol.md), and those that only one mutant needs.
 [[nodiscard]] const std::vector<named_program>& named_programs();
 
 /// Three lanes with more pending records on one destination than there are stamps.
@@ -38,7 +38,7 @@ struct named_program {
 /// Every program of two threads, of which the first dies at its step of each number.
 [[nodiscard]] atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort);
 
-/// Programs of two threads: those of PROTOCOL's list that need them, and others that share lines, blocks and rings.
+/// Programs of two threads: the hard sequences that need them, and others that share lines, blocks and rings.
 [[nodiscard]] const std::vector<concurrent_program>& concurrent_programs();
 
 }  // namespace holdfast::simulator
