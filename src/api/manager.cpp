@@ -25,6 +25,10 @@ heap::engine_options engine_options_of(const open_options& options) {
     wanted.files.mapping.verify = options.verify;
     wanted.files.same_address = options.same_address;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
+    wanted.decay_ns = options.decay.count() < 0
+                          ? extent::decay_curve::never
+                          : base::checked_multiply(static_cast<std::uint64_t>(options.decay.count()), 1'000'000)
+                                .value_or(extent::decay_curve::never);
     switch (options.domain) {
         case open_options::domain_choice::detect: break;
         case open_options::domain_choice::emulated: wanted.domain = persist::domain_kind::emulated; break;

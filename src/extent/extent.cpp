@@ -18,8 +18,6 @@ using segment::page_entry;
 
 namespace {
 
-constexpr std::uint64_t bits = 64;
-
 failure make_failure(failure_code code, std::string field, std::string found, std::string expected) {
     failure what;
     what.code = code;
@@ -28,6 +26,9 @@ failure make_failure(failure_code code, std::string field, std::string found, st
     what.expected = std::move(expected);
     return what;
 }
+
+/// The file system has no space, which is not to say that the heap may not grow.
+bool is_full_disk(const failure& what) noexcept { return what.code == failure_code::no_space && what.os_error != 0; }
 
 /// Asks EXT-1 to EXT-5 of every extent below the frontier and calls `each` for it.
 template <class Load, class Each>
@@ -60,30 +61,37 @@ void extent_allocator::store(pages page, page_entry entry) const noexcept {
 // The index in DRAM follows with add() and remove(); the page entries are the business of the caller, in the right
 // order.
 void extent_allocator::add(const extent& added) noexcept {
-    starts_[added.start.value / bits] |= std::uint64_t{1} << (added.start.value % bits);
+    starts_.set(added.start);
     ++counts_[static_cast<std::size_t>(added.kind)];
     if (added.kind == extent_kind::free) {
-        free_.insert(added.start, added.length);
+        free_.insert({added.start, added.length, added.length});
     }
 }
 
-void extent_allocator::remove(const extent& removed) noexcept {
-    starts_[removed.start.value / bits] &= ~(std::uint64_t{1} << (removed.start.value % bits));
-    --counts_[static_cast<std::size_t>(removed.kind)];
-    if (removed.kind == extent_kind::free) {
-        free_.erase(removed.start);
-    }
+void extent_allocator::add_free(const free_index::run& added) noexcept {
+    starts_.set(added.start);
+    ++counts_[static_cast<std::size_t>(extent_kind::free)];
+    free_.insert(added);
 }
 
-bool extent_allocator::starts_at(pages page) const noexcept {
-    return (starts_[page.value / bits] >> (page.value % bits) & 1) != 0;
+void extent_allocator::remove(pages start, extent_kind kind) noexcept {
+    starts_.clear(start);
+    --counts_[static_cast<std::size_t>(kind)];
 }
+
+free_index::run extent_allocator::remove_free(pages start) noexcept {
+    remove(start, extent_kind::free);
+    return free_.erase(start);
+}
+
+bool extent_allocator::starts_at(pages page) const noexcept { return starts_[page]; }
 
 result<void> extent_allocator::reset() {
     const pages all = base::page_of({space_.reservation()});
     HF_TRY(free_.reset(all));
-    HF_TRY_ASSIGN(starts_,
-                  base::sparse_table<std::uint64_t>::create(base::divide_up(all.value, bits), "extent starts"));
+    HF_TRY(starts_.reset(all, "extent starts"));
+    HF_TRY(backed_.reset(all, "pages with space"));
+    HF_TRY(holes_.reset(all, "pages without space"));
     counts_ = {};
     frontier_.store(0, std::memory_order_release);
     return {};
@@ -101,6 +109,7 @@ result<void> extent_allocator::format() {
     const extent rest{roots.length, frontier - roots.length, extent_kind::free};
     store(rest.start, {rest.kind, rest.length});
     store(roots.start, {roots.kind, roots.length});
+    note_backed(rest.start, rest.length);
     add(rest);
     add(roots);
     frontier_.store(frontier.value, std::memory_order_release);
@@ -147,16 +156,30 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
                             fmt::format("at least 1 page, alignment a power of two up to {}", maximum_alignment));
     }
     const base::scoped_lock lock(mutex_);
-    auto place = free_.best_fit(length, alignment);
-    if (!place) {
-        HF_TRY(grow_for(length, alignment));
-        place = free_.best_fit(length, alignment);
+    HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment));
+    HF_TRY(back(place, length));
+    return carve(place, length, kind, prepare);
+}
+
+/// Where the disk is full, what is free elsewhere makes room for it.
+result<free_index::placement> extent_allocator::find_place(pages length, pages alignment) {
+    if (const auto place = free_.best_fit(length, alignment)) {
+        return *place;
     }
-    if (!place) {
-        return make_failure(failure_code::no_space, "growth", "less than was asked for",
-                            fmt::format("{} pages", length.value));
+    while (true) {
+        auto grown = grow_for(length, alignment);
+        if (grown) {
+            break;
+        }
+        if (!is_full_disk(grown.error()) || !make_space(length, {})) {
+            return std::move(grown).error();
+        }
     }
-    return carve(*place, length, kind, prepare);
+    if (const auto place = free_.best_fit(length, alignment)) {
+        return *place;
+    }
+    return make_failure(failure_code::no_space, "growth", "less than was asked for",
+                        fmt::format("{} pages", length.value));
 }
 
 result<void> extent_allocator::grow_for(pages length, pages alignment) {
@@ -183,31 +206,41 @@ void extent_allocator::adopt(pages new_frontier) noexcept {
     if (new_frontier <= old_frontier) {
         return;
     }
-    const pages tail = free_.length_before(old_frontier);
-    const extent grown{old_frontier - tail, new_frontier - old_frontier + tail, extent_kind::free};
-    if (tail.value != 0) {
-        remove({grown.start, tail, extent_kind::free});
+    free_index::run grown{old_frontier, new_frontier - old_frontier, new_frontier - old_frontier};
+    note_backed(grown.start, grown.length);
+    if (growth_.gives_back_at_once()) {
+        for (pages page = old_frontier; page < new_frontier; ++page.value) {
+            if (load(page) != 0) {  // what a power loss left of a heap that was longer once
+                store(page, {});
+            }
+        }
     }
-    store(grown.start, {grown.kind, grown.length});
-    add(grown);
+    if (const pages tail = free_.length_before(old_frontier); tail.value != 0) {
+        const free_index::run before = remove_free(old_frontier - tail);
+        grown = {before.start, before.length + grown.length, before.backed + grown.backed};
+    }
+    store(grown.start, {extent_kind::free, grown.length});
+    add_free(grown);
     frontier_.store(new_frontier.value, std::memory_order_release);
 }
 
+/// The pages at the place are backed.
 pages extent_allocator::carve(const free_index::placement& place, pages length, extent_kind kind, preparation prepare) {
-    const pages front = place.at - place.start;
     const pages end = place.at + length;
-    const pages rest = place.start + place.length - end;
-    remove({place.start, place.length, extent_kind::free});
+    const free_index::run whole = remove_free(place.in.start);
+    const pages front = place.at - whole.start;
+    const pages front_backed = front - holes_.count(whole.start, front);
+    const pages rest = whole.start + whole.length - end;
     if (rest.value != 0) {
         store(end, {extent_kind::free, rest});
-        add({end, rest, extent_kind::free});
+        add_free({end, rest, whole.backed - length - front_backed});
     }
     prepare(place.at);
     store(place.at, {kind, length});
     add({place.at, length, kind});
     if (front.value != 0) {
-        store(place.start, {extent_kind::free, front});  // until this store, the new extent lay inside the free one
-        add({place.start, front, extent_kind::free});
+        store(whole.start, {extent_kind::free, front});  // until this store, the new extent lay inside the free one
+        add_free({whole.start, front, front_backed});
     }
     return place.at;
 }
@@ -239,7 +272,25 @@ std::optional<failure> extent_allocator::refusal(pages start, extent_kind kind) 
 }
 
 result<void> extent_allocator::free(pages start, extent_kind kind) {
-    const base::scoped_lock lock(mutex_);
+    free_index::run huge{};
+    bool due = false;
+    {
+        const base::scoped_lock lock(mutex_);
+        HF_TRY_ASSIGN(huge, free_locked(start, kind));
+        due = clock_ != nullptr && decay_.is_due(clock_());
+    }
+    if (huge.length.value != 0) {
+        static_cast<void>(give_back_reserved(huge));  // where it fails, it fades with what follows
+    }
+    if (due || behind_.load(std::memory_order_relaxed)) {
+        constexpr std::uint64_t at_once = 4;  // so that no free takes long
+        decay(at_once);
+    }
+    return {};
+}
+
+/// Returns a huge extent that is reserved now, and to be given back; or nothing, and the extent is free.
+result<free_index::run> extent_allocator::free_locked(pages start, extent_kind kind) {
     if (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) {
         return make_failure(failure_code::invalid_argument, "kind of extent", "none of them", "used, slab or reserved");
     }
@@ -252,25 +303,38 @@ result<void> extent_allocator::free(pages start, extent_kind kind) {
         return make_failure(failure_code::corrupt, fmt::format("page entry {}", start.value),
                             fmt::format("a length of {} pages", length.value), "the end at the next extent");
     }
-    const pages before = free_.length_before(start);
-    const pages after = end < frontier() ? free_.length_at(end) : pages{};
-    const extent freed{start - before, before + length + after, extent_kind::free};
-    remove({start, length, kind});
-    if (before.value != 0) {
-        remove({freed.start, before, extent_kind::free});
+    remove(start, kind);
+    if (length >= huge_length && growth_.gives_back_at_once() && clock_ != nullptr && decay_.enabled()) {
+        store(start, {extent_kind::reserved, length});
+        add({start, length, extent_kind::reserved});
+        return free_index::run{start, length, length};
     }
-    if (after.value != 0) {
-        remove({end, after, extent_kind::free});
+    note_backed(start, length);
+    unite({start, length, length});
+    return free_index::run{};
+}
+
+/// Makes an extent that is in no index a free one, together with its free neighbours.
+void extent_allocator::unite(const free_index::run& one) noexcept {
+    const pages end = one.start + one.length;
+    free_index::run freed = one;
+    if (const pages before = free_.length_before(one.start); before.value != 0) {
+        const free_index::run joined = remove_free(one.start - before);
+        freed = {joined.start, joined.length + freed.length, joined.backed + freed.backed};
     }
-    store(freed.start, {freed.kind, freed.length});  // this store frees; those below only tidy up inside
-    if (before.value != 0) {
-        store(start, {});
+    const bool joins_next = end < frontier() && free_.length_at(end).value != 0;
+    if (joins_next) {
+        const free_index::run joined = remove_free(end);
+        freed = {freed.start, freed.length + joined.length, freed.backed + joined.backed};
     }
-    if (after.value != 0) {
+    store(freed.start, {extent_kind::free, freed.length});  // this store frees; those below only tidy up inside
+    if (freed.start != one.start) {
+        store(one.start, {});
+    }
+    if (joins_next) {
         store(end, {});
     }
-    add(freed);
-    return {};
+    add_free(freed);
 }
 
 void extent_allocator::changed_kind(extent_kind from, extent_kind to) noexcept {
@@ -330,17 +394,12 @@ std::optional<extent> extent_allocator::containing(pages page) const {
     if (page >= frontier()) {
         return std::nullopt;
     }
-    std::uint64_t index = page.value / bits;
-    std::uint64_t word = starts_[index] & (~std::uint64_t{0} >> (bits - 1 - page.value % bits));
-    while (word == 0 && index > 0) {
-        word = starts_[--index];
-    }
-    if (word == 0) {
+    const auto start = starts_.last_up_to(page);
+    if (!start) {
         return std::nullopt;
     }
-    const pages start{index * bits + (bits - 1 - static_cast<std::uint64_t>(std::countl_zero(word)))};
-    const page_entry entry = segment::decode_page_entry(load(start));
-    return extent{start, entry.length, entry.kind};
+    const page_entry entry = segment::decode_page_entry(load(*start));
+    return extent{*start, entry.length, entry.kind};
 }
 
 pages extent_allocator::largest_free() const {
@@ -395,6 +454,7 @@ void extent_allocator::for_each_free(visitor each) const {
 void extent_allocator::check(std::vector<std::string>& problems) const {
     const base::scoped_lock lock(mutex_);
     pages free_pages{};
+    pages holes{};
     std::array<std::uint64_t, 6> counts{};
     const auto walked = walk(
         frontier(), [this](pages page) { return load(page); },
@@ -403,6 +463,7 @@ void extent_allocator::check(std::vector<std::string>& problems) const {
             check_index(found, problems);
             ++counts.at(static_cast<std::size_t>(found.kind));
             free_pages += found.kind == extent_kind::free ? found.length : pages{};
+            check_holes(found, holes, problems);
         });
     if (!walked) {
         problems.push_back(walked.error().message());
@@ -411,6 +472,21 @@ void extent_allocator::check(std::vector<std::string>& problems) const {
     if (counts != counts_ || free_pages != free_.total() || free_.count() != counts_[1]) {
         problems.push_back(fmt::format("EXT-7: the index counts {} free pages in {} extents, the page entries {} in {}",
                                        free_.total().value, free_.count(), free_pages.value, counts[1]));
+    }
+    if (holes != free_.total() - free_.backed()) {
+        problems.push_back(fmt::format("EXT-8: the index counts {} pages without space, of free extents {} are holes",
+                                       (free_.total() - free_.backed()).value, holes.value));
+    }
+}
+
+// EXT-8: holes are in free extents alone, and the index counts them.
+void extent_allocator::check_holes(const extent& of, pages& holes, std::vector<std::string>& problems) const {
+    const pages found = holes_.count(of.start, of.length);
+    if (of.kind == extent_kind::free) {
+        holes += found;
+    } else if (found.value != 0) {
+        problems.push_back(fmt::format("EXT-8: {} pages of the extent at page {}, which is in use, are holes",
+                                       found.value, of.start.value));
     }
 }
 

@@ -7,6 +7,11 @@
 //
 // Allocation is best fit, the lowest address among equals; a freed extent is united with its free neighbours at once;
 // where nothing fits, the space grows, and a free extent at its end counts toward what is asked for.
+//
+// Free pages are backed (they have space on disk) or holes, and after open() nobody knows. What is freed is backed, and
+// fades: decay.hpp says how much may stay; what is too much is given back, the oldest extents first. What is not known
+// to be backed is reserved on disk before it is handed out, so that a full disk is an error and never a SIGBUS. Where
+// the disk is full, free extents are given back whatever their age, and the allocation is tried again (PAllocator 4.6).
 #pragma once
 
 #include <array>
@@ -21,14 +26,19 @@
 #include "base/sparse_table.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "extent/decay.hpp"
 #include "extent/extent_check.hpp"
 #include "extent/free_index.hpp"
+#include "extent/page_bits.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::extent {
 
 /// The largest alignment, in pages: 2 MiB.
 inline constexpr std::uint64_t maximum_alignment = segment::region_size / base::page_size;
+
+/// From here on an extent is huge: its space goes back when it is freed (16 MiB).
+inline constexpr base::pages huge_length{16 * base::mebibyte / base::page_size};
 
 /// Hands out and takes back extents of one heap. One of format() and open() comes first. Thread-safe.
 class extent_allocator {
@@ -74,6 +84,32 @@ public:
     /// with corrupt where two extents overlap.
     [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;
 
+    // --- space that goes back ---------------------------------------------------------------------------------------
+
+    /// How free memory fades; `clock`: nanoseconds, monotonic. Before the first free; may throw std::bad_alloc.
+    using clock_function = std::uint64_t (*)() noexcept;
+    void set_decay(std::uint64_t total_ns, clock_function clock);
+    /// Gives back what has faded since the last time, but no more than `most` extents: free() does so by itself.
+    /// Nothing where a commit gives back.
+    void decay(std::uint64_t most) noexcept;
+    /// Gives back free extents, the oldest first, until `wanted` pages are, whatever their age. Returns how many pages
+    /// went. Fails as the file system does. Nothing where a commit gives back.
+    [[nodiscard]] base::result<base::pages> give_back(base::pages wanted);
+    /// For a commit, which gives back itself: free extents that have faded, those of at least huge_length, all that may
+    /// have space where `all`. May throw std::bad_alloc.
+    [[nodiscard]] std::vector<extent> to_give_back(bool all);
+    /// They have gone: they must be allocated no more meanwhile.
+    void gave_back(const std::vector<extent>& gone) noexcept;
+    /// Makes the heap end where the free extent at its end begins, but for `keep` pages of it. `settled`, asked under
+    /// the lock, says whether nothing that a recovery would believe speaks of free space any more. Returns the pages by
+    /// which the heap became shorter; 0 where it cannot.
+    [[nodiscard]] base::result<base::pages> shrink(base::pages keep, base::function_ref<bool()> settled);
+    /// The same where a commit makes the heap shorter: from here on the space ends there. unshrink() where it failed.
+    [[nodiscard]] base::pages shrink_for_commit(base::pages keep) noexcept;
+    void unshrink() noexcept;
+    /// Pages of free extents that are not known to be holes.
+    [[nodiscard]] base::pages backed_free_pages() const;
+
     /// The extent that starts at this page, if one does.
     [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const;
     /// The extent that contains this page; nothing beyond the frontier. Time: proportional to the extent's length / 64;
@@ -101,17 +137,38 @@ private:
     [[nodiscard]] std::uint64_t load(base::pages page) const noexcept;
     void store(base::pages page, segment::page_entry entry) const noexcept;
     void add(const extent& added) noexcept HF_REQUIRES(mutex_);
-    void remove(const extent& removed) noexcept HF_REQUIRES(mutex_);
+    void add_free(const free_index::run& added) noexcept HF_REQUIRES(mutex_);
+    void remove(base::pages start, segment::extent_kind kind) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] free_index::run remove_free(base::pages start) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool starts_at(base::pages page) const noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> reset() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> grow_for(base::pages length, base::pages alignment) HF_REQUIRES(mutex_);
     void adopt(base::pages new_frontier) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment)
+        HF_REQUIRES(mutex_);
     [[nodiscard]] base::pages carve(const free_index::placement& place, base::pages length, segment::extent_kind kind,
                                     preparation prepare) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> back_range(base::pages whole, base::pages from, base::pages end)
+        HF_REQUIRES(mutex_);
+    void give_back_part(base::pages whole, base::pages from, base::pages end) HF_REQUIRES(mutex_);
+    [[nodiscard]] bool make_space(base::pages wanted, base::pages spared) HF_REQUIRES(mutex_);
+    void note_backed(base::pages start, base::pages length) noexcept HF_REQUIRES(mutex_);
+    void note_hole(base::pages start, base::pages length) noexcept HF_REQUIRES(mutex_);
+    void unite(const free_index::run& one) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<free_index::run> free_locked(base::pages start, segment::extent_kind kind)
+        HF_REQUIRES(mutex_);
+    [[nodiscard]] bool give_back_reserved(const free_index::run& taken) noexcept;
+    [[nodiscard]] free_index::run reserve_backed_end(const free_index::run& from) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool give_back_oldest(bool faded_only) noexcept HF_REQUIRES(giving_back_);
+    [[nodiscard]] base::pages shorter(base::pages keep) const noexcept HF_REQUIRES(mutex_);
+    void end_at(base::pages to) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] std::optional<base::failure> refusal(base::pages start, segment::extent_kind kind) const
         HF_REQUIRES(mutex_);
     [[nodiscard]] std::size_t copy_some(base::pages& position, std::array<extent, 128>& some) const HF_EXCLUDES(mutex_);
     void check_interiors(const extent& of, std::vector<std::string>& problems) const;
+    void check_holes(const extent& of, base::pages& holes, std::vector<std::string>& problems) const
+        HF_REQUIRES(mutex_);
     void check_index(const extent& of, std::vector<std::string>& problems) const HF_REQUIRES(mutex_);
 
     segment::space_view space_;
@@ -120,7 +177,15 @@ private:
     mutable base::mutex mutex_;
     free_index free_ HF_GUARDED_BY(mutex_);
     /// One bit a page: an extent starts here. Entries elsewhere are never believed, whatever media says.
-    base::sparse_table<std::uint64_t> starts_ HF_GUARDED_BY(mutex_);
+    page_bits starts_ HF_GUARDED_BY(mutex_);
+    page_bits backed_ HF_GUARDED_BY(mutex_);  ///< known to have space on disk; of free pages alone
+    page_bits holes_ HF_GUARDED_BY(mutex_);   ///< known to have none
+    decay_curve decay_ HF_GUARDED_BY(mutex_);
+    std::uint64_t may_stay_ HF_GUARDED_BY(mutex_) = 0;  ///< backed free pages, after the last step of the curve
+    base::pages given_back_ HF_GUARDED_BY(mutex_){};    ///< since the start
+    clock_function clock_ = nullptr;
+    std::atomic<bool> behind_{false};  ///< more has faded than was given back
+    base::mutex giving_back_;          ///< one thread at a time; taken before mutex_
     std::array<std::uint64_t, 6> counts_ HF_GUARDED_BY(mutex_){};
 };
 

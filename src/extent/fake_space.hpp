@@ -2,9 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <stdexcept>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -38,6 +41,19 @@ public:
     [[nodiscard]] base::pages last_wanted() const noexcept { return last_wanted_; }
     [[nodiscard]] std::uint64_t grown() const noexcept { return grown_; }
     void set_capacity(std::uint64_t bytes) noexcept { capacity_ = {bytes / base::page_size}; }
+    /// Pages that the disk has in all.
+    void set_disk(std::uint64_t pages) noexcept { disk_ = pages; }
+    [[nodiscard]] std::uint64_t on_disk() const {
+        const std::scoped_lock lock(mutex_);
+        return count_on_disk();
+    }
+    [[nodiscard]] bool is_backed(base::pages page) const {
+        const std::scoped_lock lock(mutex_);
+        return backed_.at(page.value);
+    }
+    [[nodiscard]] std::uint64_t given_back() const noexcept { return given_back_; }
+    void give_back_at_once(bool at_once) noexcept { at_once_ = at_once; }
+    [[nodiscard]] std::uint64_t count_on_disk() const noexcept { return on_disk_; }
 
     base::result<base::pages> grow(base::pages wanted) override {
         last_wanted_ = wanted;
@@ -53,12 +69,57 @@ public:
             return what;
         }
         const base::pages added{std::min(std::max(rounded, step_.value), room)};
+        const std::scoped_lock lock(mutex_);
+        if (added.value > disk_ - std::min(disk_, count_on_disk())) {
+            return full_disk(added.value);
+        }
         frontier_ += added;
+        backed_.resize(frontier_.value, true);
+        on_disk_ += added.value;
         ++grown_;
         return added;
     }
 
+    [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
+    base::result<void> give_back(base::pages start, base::pages length) override {
+        const std::scoped_lock lock(mutex_);
+        on_disk_ -= length.value - holes_in(start, length);
+        std::fill_n(backed_.begin() + static_cast<std::ptrdiff_t>(start.value), length.value, false);
+        ++given_back_;
+        return {};
+    }
+    base::result<void> take_back(base::pages start, base::pages length) override {
+        const std::scoped_lock lock(mutex_);
+        const std::uint64_t holes = holes_in(start, length);
+        if (holes > disk_ - std::min(disk_, count_on_disk())) {
+            return full_disk(holes);
+        }
+        std::fill_n(backed_.begin() + static_cast<std::ptrdiff_t>(start.value), length.value, true);
+        on_disk_ += holes;
+        return {};
+    }
+    base::result<void> shrink(base::pages to) override {
+        const std::scoped_lock lock(mutex_);
+        on_disk_ -= (frontier_ - to).value - holes_in(to, frontier_ - to);
+        frontier_ = to;
+        backed_.resize(to.value);
+        return {};
+    }
+
 private:
+    [[nodiscard]] std::uint64_t holes_in(base::pages start, base::pages length) const {
+        const auto begin = backed_.begin() + static_cast<std::ptrdiff_t>(start.value);
+        return static_cast<std::uint64_t>(std::count(begin, begin + static_cast<std::ptrdiff_t>(length.value), false));
+    }
+    [[nodiscard]] base::failure full_disk(std::uint64_t wanted) const {
+        base::failure what;
+        what.code = base::failure_code::no_space;
+        what.field = "disk of the test";
+        what.found = fmt::format("{} of {} pages in use", count_on_disk(), disk_);
+        what.expected = fmt::format("{} pages", wanted);
+        what.os_error = ENOSPC;
+        return what;
+    }
     static base::sparse_memory map(std::uint64_t bytes) {
         auto memory = base::sparse_memory::map(bytes, "space of a test");
         if (!memory) {
@@ -75,6 +136,12 @@ private:
     base::pages frontier_{};
     base::pages last_wanted_{};
     std::uint64_t grown_ = 0;
+    std::uint64_t given_back_ = 0;
+    std::uint64_t disk_ = ~std::uint64_t{0};
+    mutable std::mutex mutex_;
+    std::vector<bool> backed_;
+    std::uint64_t on_disk_ = 0;
+    bool at_once_ = true;
 };
 
 }  // namespace holdfast::extent

@@ -1,40 +1,86 @@
 #include "extent/free_index.hpp"
 
-#include <utility>
+#include <algorithm>
+#include <limits>
 
 #include "base/checked.hpp"
 
 namespace holdfast::extent {
 
 base::result<void> free_index::reset(base::pages pages) {
-    HF_TRY_ASSIGN(nodes_, base::sparse_table<node>::create(pages.value, "index of free extents"));
+    // With more free extents than numbers, those beyond are found again when the heap is opened.
+    const std::uint64_t most = std::min<std::uint64_t>(pages.value + 1, std::numeric_limits<std::uint32_t>::max());
+    HF_TRY_ASSIGN(numbers_, base::sparse_table<std::uint32_t>::create(pages.value, "pages of free extents"));
+    HF_TRY_ASSIGN(nodes_, base::sparse_table<node>::create(most, "index of free extents"));
     tree::init_header(&header_);
-    total_ = {};
+    nodes_made_ = first_unused_ = oldest_ = youngest_ = nobody;
+    total_ = backed_ = {};
     count_ = 0;
     return {};
 }
 
-void free_index::insert(base::pages start, base::pages length) noexcept {
-    node& here = nodes_[start.value];
-    HF_ASSERT(length.value > 0 && here.length == 0);
-    here.length = length.value & ~(std::uint64_t{1} << 63);
-    nodes_[start.value + length.value - 1].length_of_last = length.value;
+std::uint32_t free_index::take_node() noexcept {
+    if (first_unused_ != nobody) {
+        const std::uint32_t number = first_unused_;
+        first_unused_ = nodes_[number].younger;
+        return number;
+    }
+    return nodes_made_ + 1 < nodes_.size() ? ++nodes_made_ : nobody;
+}
+
+void free_index::link_youngest(std::uint32_t number) noexcept {
+    nodes_[number].older = youngest_;
+    nodes_[number].younger = nobody;
+    (youngest_ == nobody ? oldest_ : nodes_[youngest_].younger) = number;
+    youngest_ = number;
+}
+
+void free_index::unlink(std::uint32_t number) noexcept {
+    const node& of = nodes_[number];
+    (of.older == nobody ? oldest_ : nodes_[of.older].younger) = of.younger;
+    (of.younger == nobody ? youngest_ : nodes_[of.younger].older) = of.older;
+}
+
+void free_index::insert(const run& added) noexcept {
+    const std::uint32_t number = take_node();
+    if (number == nobody) {
+        return;
+    }
+    node& here = nodes_[number];
+    HF_ASSERT(added.length.value > 0 && added.backed <= added.length && node_at(added.start) == nullptr);
+    here.start = added.start.value;
+    here.length = added.length.value & ~(std::uint64_t{1} << 63);
+    here.backed = added.backed.value;
+    numbers_[added.start.value] = number;
+    numbers_[added.start.value + added.length.value - 1] = number;
     tree::insert_equal(&header_, tree::end_node(&header_), &here, [](const node* a, const node* b) noexcept {
-        return a->length != b->length ? a->length < b->length : a < b;
+        return a->length != b->length ? a->length < b->length : a->start < b->start;
     });
-    total_ += length;
+    if (here.backed != 0) {
+        link_youngest(number);
+    }
+    total_ += added.length;
+    backed_ += added.backed;
     ++count_;
 }
 
-void free_index::erase(base::pages start) noexcept {
-    node& here = nodes_[start.value];
-    HF_ASSERT(here.length != 0);
-    const std::uint64_t length = here.length;
+free_index::run free_index::erase(base::pages start) noexcept {
+    const std::uint32_t number = numbers_[start.value];
+    HF_ASSERT(number != nobody && nodes_[number].start == start.value);
+    node& here = nodes_[number];
+    const run erased = run_of(here);
     tree::erase(&header_, &here);
-    here.length = 0;
-    nodes_[start.value + length - 1].length_of_last = 0;
-    total_ -= {length};
+    if (here.backed != 0) {
+        unlink(number);
+    }
+    numbers_[start.value] = nobody;
+    numbers_[start.value + erased.length.value - 1] = nobody;
+    here.younger = first_unused_;
+    first_unused_ = number;
+    total_ -= erased.length;
+    backed_ -= erased.backed;
     --count_;
+    return erased;
 }
 
 free_index::node* free_index::first_of_length(base::pages length) const noexcept {
@@ -43,13 +89,13 @@ free_index::node* free_index::first_of_length(base::pages length) const noexcept
 }
 
 std::optional<free_index::placement> free_index::fit(const node* candidate, base::pages length,
-                                                     base::pages alignment) const noexcept {
-    const std::uint64_t start = nodes_.index_of(*candidate);
+                                                     base::pages alignment) noexcept {
+    const std::uint64_t start = candidate->start;
     const std::uint64_t at = base::align_up(start, alignment.value);
     if (at - start > candidate->length || candidate->length - (at - start) < length.value) {
         return std::nullopt;
     }
-    return placement{{start}, {candidate->length}, {at}};
+    return placement{run_of(*candidate), {at}};
 }
 
 std::optional<free_index::placement> free_index::best_fit(base::pages length, base::pages alignment) const noexcept {
@@ -74,6 +120,10 @@ std::optional<free_index::placement> free_index::best_fit(base::pages length, ba
         }
     }
     return std::nullopt;
+}
+
+std::optional<free_index::run> free_index::oldest_backed() const noexcept {
+    return oldest_ == nobody ? std::nullopt : std::optional(run_of(nodes_[oldest_]));
 }
 
 base::pages free_index::largest() const noexcept {

@@ -1,8 +1,7 @@
-// The free extents, in DRAM: by length for best fit, by their first and last page for coalescing.
+// The free extents, in DRAM: by length for best fit, by their first and last page for coalescing, by age for decay.
 //
-// The nodes lie in a sparse table with one place a page, so that to insert or to erase needs no memory that could be
-// refused: a free cannot fail for want of DRAM. About 4 KiB are touched for each free extent that has no other within
-// 400 KiB.
+// A node a free extent, in a pool of addresses for as many as there can be, and four bytes a page that lead to it: to
+// insert or to erase needs no memory that could be refused, so a free cannot fail for want of DRAM.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +19,15 @@ namespace holdfast::extent {
 /// Thread safety: none; its owner holds a lock.
 class free_index {
 public:
-    /// A place for an allocation: `at`, within the free extent of `length` pages at `start`.
-    struct placement {
+    /// One free extent. `backed`: how many of its pages are not known to be holes.
+    struct run {
         base::pages start;
         base::pages length;
+        base::pages backed;
+    };
+    /// A place for an allocation: `at`, within the free extent `in`.
+    struct placement {
+        run in;
         base::pages at;
     };
 
@@ -35,16 +39,21 @@ public:
     /// An empty index for `pages` pages.
     [[nodiscard]] base::result<void> reset(base::pages pages);
 
-    /// The caller knows that no free extent overlaps the new one.
-    void insert(base::pages start, base::pages length) noexcept;
-    /// Removes the free extent that starts there; the caller knows that there is one.
-    void erase(base::pages start) noexcept;
+    /// The caller knows that no free extent overlaps the new one, which is the youngest from here on.
+    void insert(const run& added) noexcept;
+    /// Removes the free extent that starts there; the caller knows that there is one. Returns it.
+    run erase(base::pages start) noexcept;
 
     /// Pages of the free extent that starts there; 0 where none does.
-    [[nodiscard]] base::pages length_at(base::pages start) const noexcept { return {nodes_[start.value].length}; }
+    [[nodiscard]] base::pages length_at(base::pages start) const noexcept {
+        const node* const found = node_at(start);
+        return found != nullptr && found->start == start.value ? base::pages{found->length} : base::pages{};
+    }
     /// Pages of the free extent whose last page is the one before `end`; 0 where there is none.
     [[nodiscard]] base::pages length_before(base::pages end) const noexcept {
-        return end.value == 0 ? base::pages{} : base::pages{nodes_[end.value - 1].length_of_last};
+        const node* const found = end.value == 0 ? nullptr : node_at({end.value - 1});
+        return found != nullptr && found->start + found->length == end.value ? base::pages{found->length}
+                                                                             : base::pages{};
     }
 
     /// The smallest free extent that can hold `length` pages at a multiple of `alignment`; the lowest among equals.
@@ -52,20 +61,34 @@ public:
     /// and then a longer one taken; all are tried only where there is no longer one.
     [[nodiscard]] std::optional<placement> best_fit(base::pages length, base::pages alignment) const noexcept;
 
+    /// Of those with backed pages, the one that was inserted first.
+    [[nodiscard]] std::optional<run> oldest_backed() const noexcept;
+    /// All with backed pages, the oldest first. `each` changes nothing here.
+    template <class Each>
+    void for_each_backed(Each each) const {
+        for (std::uint32_t number = oldest_; number != nobody; number = nodes_[number].younger) {
+            each(run_of(nodes_[number]));
+        }
+    }
+
     [[nodiscard]] base::pages largest() const noexcept;
     [[nodiscard]] base::pages total() const noexcept { return total_; }
+    [[nodiscard]] base::pages backed() const noexcept { return backed_; }
     [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
 private:
-    /// Zero: no free extent starts or ends at this page.
     struct node {
         node* parent;
         node* left;
         node* right;
-        std::uint64_t length : 63;  ///< of the free extent that starts here
+        std::uint64_t start;
+        std::uint64_t length : 63;
         std::uint64_t color : 1;
-        std::uint64_t length_of_last;  ///< of the free extent that ends with this page
+        std::uint64_t backed;
+        std::uint32_t older;    ///< number of a node with backed pages; nobody: this is the oldest
+        std::uint32_t younger;  ///< in the list of unused nodes: the next of them
     };
+    static constexpr std::uint32_t nobody = 0;
     struct node_traits {
         using node = free_index::node;
         using node_ptr = node*;
@@ -84,13 +107,27 @@ private:
     };
     using tree = boost::intrusive::rbtree_algorithms<node_traits>;
 
+    [[nodiscard]] const node* node_at(base::pages page) const noexcept {
+        const std::uint32_t number = numbers_[page.value];
+        return number == nobody ? nullptr : &nodes_[number];
+    }
+    [[nodiscard]] static run run_of(const node& of) noexcept { return {{of.start}, {of.length}, {of.backed}}; }
+    [[nodiscard]] std::uint32_t take_node() noexcept;
+    void link_youngest(std::uint32_t number) noexcept;
+    void unlink(std::uint32_t number) noexcept;
     [[nodiscard]] node* first_of_length(base::pages length) const noexcept;
-    [[nodiscard]] std::optional<placement> fit(const node* candidate, base::pages length,
-                                               base::pages alignment) const noexcept;
+    [[nodiscard]] static std::optional<placement> fit(const node* candidate, base::pages length,
+                                                      base::pages alignment) noexcept;
 
-    base::sparse_table<node> nodes_;
+    base::sparse_table<std::uint32_t> numbers_;  ///< of the node, at the first and the last page of its extent
+    base::sparse_table<node> nodes_;             ///< from 1 on
+    std::uint32_t nodes_made_ = 0;
+    std::uint32_t first_unused_ = nobody;
+    std::uint32_t oldest_ = nobody;
+    std::uint32_t youngest_ = nobody;
     mutable node header_{};  // the algorithms take the header of a tree that they only read as a pointer to change
     base::pages total_{};
+    base::pages backed_{};
     std::uint64_t count_ = 0;
 };
 

@@ -66,6 +66,8 @@ public:
     virtual void drain() noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
+    /// lane_pool::settle().
+    [[nodiscard]] virtual bool settle() noexcept = 0;
     /// Offsets of the small blocks that are reserved. May throw std::bad_alloc.
     [[nodiscard]] virtual std::vector<std::uint64_t> reserved() = 0;
     /// Reserved blocks go back. Before the heap is closed; no thread is in a call.

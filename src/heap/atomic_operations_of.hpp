@@ -181,6 +181,7 @@ public:
     void drain() noexcept override { lanes_.domain().fence("heap.user.fence"); }
 
     void checkpoint() noexcept override { lanes_.checkpoint(); }
+    bool settle() noexcept override { return lanes_.settle(); }
     std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
     void cancel_all() noexcept override {
         while (const auto held = reservations_.remove_one()) {

@@ -60,6 +60,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         }
         return opened;
     }
+    made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
     HF_TRY(register_engine(*made));
     return made;
 }
@@ -115,6 +116,8 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         HF_TRY(opened->start_atomic(options));
     }
     if (mode == access_mode::read_write) {
+        // What was promised at creation stays reserved while its creator has the heap open.
+        opened->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
         HF_TRY(register_engine(*opened));
     }
     return opened;
@@ -141,7 +144,7 @@ base::result<segment::commit_statistics> engine::commit() {
             std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
         return statistics;
     }
-    return files_->commit(free_space());
+    return commit_pages(false, kept_at_the_end(files_->frontier()));
 }
 
 base::result<void> engine::close(bool commit_changes) {
@@ -158,7 +161,7 @@ base::result<void> engine::close(bool commit_changes) {
     const segment::free_runs free = free_space();
     HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
     if (!unchanged) {
-        HF_TRY(files_->commit(free));
+        HF_TRY(commit_pages(false, kept_at_the_end(files_->frontier())));
     }
     return files_->close_cleanly();
 }

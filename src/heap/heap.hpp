@@ -4,6 +4,7 @@
 // close, check and statistics while nothing else runs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,18 @@ struct engine_options {
     /// Durability `atomic` where the domain is page-cache: that it covers crashes of the process alone is understood.
     bool accept_process_crash_only = false;
     std::uint64_t lane_slots = lane::default_slots;
+    /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
+    std::uint64_t decay_ns = 10'000'000'000;
+};
+
+/// What shrink() did; bytes. `charged`: by the file system, of all files of the heap.
+struct shrink_report {
+    std::uint64_t charged_before = 0;
+    std::uint64_t charged_after = 0;
+    std::uint64_t apparent_before = 0;
+    std::uint64_t apparent_after = 0;
+    std::uint64_t given_back = 0;  ///< free space that became holes
+    std::uint64_t shortened = 0;   ///< addresses by which the heap ends earlier
 };
 
 inline constexpr std::uint64_t root_count = 512;
@@ -47,6 +60,13 @@ struct engine_statistics {
     std::uint64_t extents = 0;
 };
 
+/// What a heap keeps at its end when it is committed or closed, so that one that breathes does not ask the file system
+/// each time.
+[[nodiscard]] constexpr base::pages kept_at_the_end(base::pages frontier) noexcept {
+    constexpr std::uint64_t least = 64 * base::mebibyte / base::page_size;
+    return {std::max(least, frontier.value / 8)};
+}
+
 class engine {
 public:
     /// Durable and empty when it returns; nothing is left behind on failure.
@@ -58,6 +78,11 @@ public:
     ~engine();
 
     base::result<segment::commit_statistics> commit();
+    /// Gives space back to the file system until it charges no more than `target` bytes, or nothing is left to give:
+    /// slabs without a block, free extents, segments at the end. Durability `atomic`: beside other threads; `commit`:
+    /// commits, as commit(). `progress` hears of the present numbers now and then. Crash-safe at every moment.
+    using shrink_progress = base::function_ref<void(const shrink_report&)>;
+    base::result<shrink_report> shrink(std::uint64_t target, shrink_progress progress);
     /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap
     /// stays usable.
     base::result<void> close(bool commit_changes);
@@ -116,6 +141,9 @@ private:
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> format(std::uint64_t initial_bytes);
     [[nodiscard]] segment::free_runs free_space() const;
+    base::result<segment::commit_statistics> commit_pages(bool give_all_back, base::pages keep);
+    base::result<void> shorten(base::pages keep, shrink_report* report);
+    void start_decay(std::uint64_t total_ns);
     base::result<void> rebuild(const std::string& path);
     base::result<void> replay_lanes();
     base::result<void> repair_objects();

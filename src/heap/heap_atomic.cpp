@@ -129,6 +129,7 @@ base::result<void> engine::repair_objects() {
 
 base::result<void> engine::close_atomic() {
     atomic_->cancel_all();
+    HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
     atomic_->checkpoint();
     const std::uint64_t clock = atomic_->lanes().checkpoint_time();
     HF_TRY(files_->close_shared(clock));

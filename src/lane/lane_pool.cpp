@@ -1,4 +1,5 @@
 #include <new>
+#include <thread>
 
 #include "lane/lane_set.hpp"
 
@@ -74,6 +75,37 @@ lane* lane_pool::acquire() noexcept {
         return nullptr;
     }
     return make_lane();
+}
+
+bool lane_pool::settle() noexcept {
+    constexpr int tries = 16;
+    const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
+    std::array<std::uint64_t, maximum_lanes> recorded;
+    for (std::uint64_t i = 0; i < lanes; ++i) {
+        recorded[i] = lanes_[i]->sequence.load(std::memory_order_acquire);
+    }
+    const bool by_clock = options_.order == record_order::clock;
+    const auto is_settled = [&] {
+        for (std::uint64_t i = 0; i < lanes; ++i) {
+            const auto& void_until = by_clock ? lanes_[i]->voided : lanes_[i]->completed;
+            if (void_until.load(std::memory_order_acquire) < recorded[i]) {
+                return false;
+            }
+        }
+        return true;
+    };
+    for (int tried = 0; tried < tries; ++tried) {
+        if (is_settled()) {
+            return true;
+        }
+        if (by_clock) {
+            checkpoint();
+        }
+        if (!base::give_others_a_turn()) {
+            std::this_thread::yield();
+        }
+    }
+    return is_settled();
 }
 
 void lane_pool::put_back(lane& given) noexcept {

@@ -76,6 +76,11 @@ public:
     /// Makes void whatever is complete. False where a call in flight, or nothing to do, kept it from getting on.
     virtual bool checkpoint() noexcept = 0;
 
+    /// Whether nothing that was recorded up to now counts after a crash any more: it takes checkpoints until this is
+    /// so, and gives up where a call is in flight for long. No call of this thread is in flight. It may hold locks that
+    /// calls in flight do not need.
+    [[nodiscard]] bool settle() noexcept;
+
     [[nodiscard]] lane_statistics statistics() const noexcept;
     [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
     [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }

@@ -155,6 +155,33 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     }
 }
 
+/// What becomes a hole must not have a sum that says otherwise: not now, and not when it is used again.
+void commit_builder::forget_sums(base::pages first, base::pages end) {
+    const std::uint64_t per_segment = files_.view_.shape().pages();
+    for (base::pages page = first; page < end; ++page.value) {
+        const std::uint64_t segment = page.value / per_segment;
+        const sum_place place = place_of_sum(page.value % per_segment);
+        std::uint32_t& entry = checksum_page(segment, place.checksum_page)[place.entry];
+        if (entry != 0) {
+            replaced_sums_.emplace_back(&entry, entry);
+            entry = 0;
+            if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{segment, place.checksum_page}) {
+                checksum_pages_.emplace_back(segment, place.checksum_page);
+            }
+        }
+    }
+}
+
+void commit_builder::forget_sums_of_going() {
+    for (const auto& [start, length] : going_.holes) {
+        forget_sums(start, start + length);
+    }
+    if (going_.frontier) {
+        const std::uint64_t per_segment = files_.view_.shape().pages();
+        forget_sums(*going_.frontier, {base::align_up(going_.frontier->value, per_segment)});
+    }
+}
+
 /// Checksum pages come last: by then all of their entries are there.
 void commit_builder::close_checksum_pages() {
     sort_unique(checksum_pages_);
@@ -198,6 +225,7 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         }
     }
     statistics.dirty_pages = pages;
+    forget_sums_of_going();
     close_checksum_pages();
     close_object_groups();
     // A file that grew is synced even where no page of it is written: its size is part of the commit.

@@ -12,7 +12,8 @@ namespace holdfast::segment {
 
 class commit_builder {
 public:
-    commit_builder(heap_files& files, const free_runs& free) : files_(files), free_(free) {}
+    commit_builder(heap_files& files, const free_runs& free, const space_going& going)
+        : files_(files), free_(free), going_(going) {}
 
     /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
@@ -43,12 +44,15 @@ private:
     void add(const page_run& run, bool fresh);
     void sum_segment_run(const page_run& run, std::size_t first_sum);
     void sum_objects_run(const page_run& run, std::size_t first_sum);
+    void forget_sums(base::pages first, base::pages end);
+    void forget_sums_of_going();
     void close_checksum_pages();
     void close_object_groups();
     [[nodiscard]] std::uint32_t* checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept;
 
     heap_files& files_;
     const free_runs& free_;
+    const space_going going_;
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<memory_run> dropped_;

@@ -58,7 +58,14 @@ base::result<void> examine_directory(persist::storage& storage, const heap_paths
 /// Free space that a commit need not write: sorted, disjoint.
 using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 
+/// What goes back to the file system with a commit.
+struct space_going {
+    free_runs holes;                      ///< free, and of no use for now; sorted
+    std::optional<base::pages> frontier;  ///< the heap ends here from then on
+};
+
 struct commit_statistics {
+    std::uint64_t given_back_pages = 0;
     std::uint64_t dirty_pages = 0;
     std::uint64_t fresh_pages = 0;
     std::uint64_t journaled_pages = 0;
@@ -101,6 +108,10 @@ public:
         return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
     }
     base::result<base::pages> grow(base::pages wanted) override;
+    [[nodiscard]] bool gives_back_at_once() const noexcept override { return shared(); }
+    base::result<void> give_back(base::pages start, base::pages length) override;
+    base::result<void> take_back(base::pages start, base::pages length) override;
+    base::result<void> shrink(base::pages to) override;
 
     // bitmap_guard
     base::result<void> admit(base::granule position) override;
@@ -137,7 +148,9 @@ public:
     base::result<void> grow_objects(std::uint64_t bytes);
 
     /// Makes the mapped state durable. All other threads stand still. After a failed sync it answers `poisoned`.
-    base::result<commit_statistics> commit(const free_runs& free);
+    base::result<commit_statistics> commit(const free_runs& free) { return commit(free, {}); }
+    /// The same, and space goes back to the file system. Failures to give it back are none of the commit.
+    base::result<commit_statistics> commit(const free_runs& free, const space_going& going);
     /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
     /// Leaves a clean heap on media; the last commit() has everything.
@@ -177,10 +190,16 @@ private:
     base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
     base::result<void> map_fresh(base::pages from, base::pages to);
     void give_back_on_disk(base::pages from, base::pages to) noexcept;
+    void remove_beyond(base::pages to, base::pages from) noexcept;
+    template <class Each>
+    base::result<void> for_each_file(base::pages start, base::pages length, Each each);
+    base::result<void> check_mappings(base::pages from, base::pages to) const;
+    base::result<void> check_mappings_in_use(base::pages from, base::pages to) const;
     base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
     base::result<void> run(const commit_plan& plan, transaction_report& report);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
+    base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going);
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                     transaction_report& report);
     [[nodiscard]] superblock_on_media next_superblock() const;

@@ -49,12 +49,12 @@ base::result<bool> heap_files::unchanged(const free_runs& free) {
     if (frontier_ != committed_frontier_ || objects_size_ != committed_objects_size_) {
         return false;
     }
-    commit_builder builder(*this, free);
+    commit_builder builder(*this, free, {});
     HF_TRY(builder.scan());
     return builder.empty();
 }
 
-base::result<commit_statistics> heap_files::commit(const free_runs& free) {
+base::result<commit_statistics> heap_files::commit(const free_runs& free, const space_going& going) {
     if (mode_ == access_mode::read_only) {
         return failure{
             failure_code::read_only, paths_.directory(), "commit", "a heap opened read-only", "a writer", {}, 0};
@@ -66,9 +66,34 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free) {
         return failure{
             failure_code::limit, paths_.superblock(), "sequence", "the last number", "one that has a next", {}, 0};
     }
+    const base::pages before = frontier_;
+    const auto end_at = [this](base::pages end) { __atomic_store_n(&frontier_.value, end.value, __ATOMIC_RELEASE); };
+    end_at(going.frontier.value_or(before));
+    try {
+        auto done = commit_scanned(free, going);
+        if (!done) {
+            end_at(before);
+            return done;
+        }
+        if (frontier_ < before) {
+            remove_beyond(frontier_, before);
+        }
+        for (const auto& [start, length] : going.holes) {
+            done->given_back_pages += give_back(start, length) ? length.value : 0;
+        }
+        return done;
+    } catch (const std::bad_alloc&) {
+        if (committed_frontier_ != frontier_) {
+            end_at(before);
+        }
+        throw;
+    }
+}
+
+base::result<commit_statistics> heap_files::commit_scanned(const free_runs& free, const space_going& going) {
     const auto start = clock::now();
     commit_statistics statistics;
-    commit_builder builder(*this, free);
+    commit_builder builder(*this, free, going);
     HF_TRY(builder.scan());
     statistics.scan_ns = elapsed_ns(start);
     HF_TRY(mark_running());
@@ -150,6 +175,7 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
     names_changed_ = false;
     recovery_counted_ = true;
     committed_frontier_ = frontier_;
+    adopted_frontier_ = std::min(adopted_frontier_, committed_frontier_);
     committed_objects_size_ = objects_size_;
     // Where a mapping cannot be replaced the memory stays, and the next commit tries again. Its pages are written by
     // every commit until then, which is right, if slower.

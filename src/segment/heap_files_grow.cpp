@@ -78,11 +78,13 @@ base::result<pages> heap_files::grow(pages wanted) {
     const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
     for (const std::uint64_t step : {generous, least}) {
         const pages to{frontier_.value + step};
+        HF_TRY(check_mappings(frontier_, to));
         auto reserved = reserve_on_disk(frontier_, to);
         if (reserved) {
             auto mapped = shared() ? grow_shared(to) : map_fresh(frontier_, to);
             if (!mapped) {
                 give_back_on_disk(frontier_, to);
+                HF_TRY(check_mappings_in_use(frontier_, to));  // a failure that says more
                 return std::move(mapped).error();
             }
             __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);

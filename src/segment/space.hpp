@@ -90,6 +90,19 @@ public:
     /// pages read as zero or as anything, their page entries are zero. Returns the pages added. Nothing changed on
     /// failure (no_space, limit). Not thread-safe: the caller holds the extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
+
+    /// Whether free pages may be given back while the heap is in use. Where not (durability `commit`: the last commit
+    /// may still need them), a commit does it.
+    [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
+    /// Gives the disk space of free pages back: a hole, which reads as zero. They must not be stored to before
+    /// take_back() has succeeded: a full disk would be a SIGBUS. Thread-safe for disjoint ranges.
+    virtual base::result<void> give_back(base::pages start, base::pages length) = 0;
+    /// Reserves disk space for pages that may have none. no_space: nothing is changed. Thread-safe for disjoint ranges.
+    virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
+    /// Makes the heap end at page `to`, a multiple of 512 below the frontier, durably; the segments beyond go back to
+    /// the file system. No page beyond is used, and nothing that a recovery would believe speaks of one. Where pages
+    /// are not given back at once, commits do it, and this fails. Serialised with grow() by the caller.
+    virtual base::result<void> shrink(base::pages to) = 0;
 };
 
 /// Where the redo rings lie (lane/). Implemented by segment::heap_files; by memory in tests.

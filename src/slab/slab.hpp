@@ -149,6 +149,9 @@ public:
     /// Puts the blocks in this thread's cache back. Never needed for correctness; makes their memory usable by other
     /// threads.
     void flush_this_thread() noexcept;
+    /// The same, and slabs without a live block become free extents. Costs a look at every slab that nobody has used
+    /// since the open.
+    void release_unused() noexcept { reclaim(); }
 
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
     /// `held`: offsets of the blocks that are held by nobody's cache.

@@ -52,6 +52,10 @@ public:
 
     [[nodiscard]] base::pages frontier() const noexcept override { return {facts_.frontier_pages}; }
     base::result<base::pages> grow(base::pages wanted) override;
+    [[nodiscard]] bool gives_back_at_once() const noexcept override { return false; }
+    base::result<void> give_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
+    base::result<void> take_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
+    base::result<void> shrink(base::pages /*to*/) override { return {}; }
     [[nodiscard]] std::byte* lanes() const noexcept override { return memory_.address() + heap_lanes_at; }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return facts_.lanes_size; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;

@@ -20,6 +20,7 @@
 // what the child stores stays its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,6 +41,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lane_information.hpp>
 #include <holdfast/ptr.hpp>
+#include <holdfast/statistics.hpp>
 
 namespace holdfast {
 
@@ -91,6 +93,10 @@ struct open_options {
     /// Durability `atomic` in the domain page-cache covers crashes of the process, no power loss; unless this says that
     /// the caller knows, opening it is error(promise_unavailable).
     bool accept_process_crash_only = false;
+    /// How long freed memory may keep its space on disk: it fades, and after this time all of it is a hole in a file.
+    /// Zero: at once; negative: never. Durability `commit`: with the next commit() after that. A heap that was created
+    /// with a size keeps that space as long as its creator has it open.
+    std::chrono::milliseconds decay{10'000};
 };
 
 /// What to allocate, besides its size.
@@ -103,65 +109,6 @@ struct allocation_traits {
 struct block_info {
     void* address = nullptr;
     std::size_t size = 0;  ///< usable bytes
-};
-
-/// What durability `atomic` has cost since the heap was opened.
-struct protocol_counters {
-    std::uint64_t durable_records = 0;
-    std::uint64_t fences = 0;
-    std::uint64_t lines_flushed = 0;
-    std::uint64_t reflushes = 0;    ///< lines flushed again after fewer than 4 others
-    std::uint64_t media_bytes = 0;  ///< written: records, lines, times of checkpoints
-    std::uint64_t checkpoints = 0;
-    std::uint64_t checkpoint_ns = 0;  ///< of all of them
-    std::uint64_t longest_checkpoint_ns = 0;
-    std::uint64_t waits = 0;  ///< times that a call waited for a full ring
-    std::uint64_t lanes = 0;
-};
-
-/// What the recovery of this open did with the records of durability `atomic`.
-struct recovery_report {
-    std::uint64_t lanes = 0;        ///< read
-    std::uint64_t pending = 0;      ///< records newer than the last checkpoint
-    std::uint64_t replayed = 0;     ///< words of media that had to be rewritten
-    std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
-    std::uint64_t time_ns = 0;
-};
-
-/// Numbers about an open heap; all sizes in bytes.
-struct heap_statistics {
-    std::uint64_t reserved_address_space = 0;
-    std::uint64_t user_bytes = 0;       ///< user space backed by files (the frontier)
-    std::uint64_t allocated_bytes = 0;  ///< in allocated blocks, rounded to their class
-    std::uint64_t allocated_blocks = 0;
-    std::uint64_t free_bytes = 0;          ///< user_bytes - allocated_bytes
-    std::uint64_t largest_free_block = 0;  ///< without growing
-    std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
-    std::uint64_t charged_bytes = 0;       ///< what the file system charges
-    std::uint64_t segments = 0;
-    std::uint64_t slabs = 0;
-    std::uint64_t extents = 0;  ///< allocated extents that are not slabs
-    std::uint64_t named_objects = 0;
-    std::uint64_t unique_objects = 0;
-    std::uint64_t anonymous_objects = 0;
-    std::uint64_t commit_sequence = 0;
-    std::int64_t last_commit_ns = 0;  ///< nanoseconds since 1970, UTC; 0 where there was none
-    std::int64_t created_ns = 0;
-    std::uint64_t recoveries = 0;  ///< how often the heap was opened after a crash and committed again
-    bool recovered = false;        ///< this open found a heap that was not closed
-    bool rolled_forward = false;   ///< and finished a commit from the journal
-};
-
-/// What the last commit() of this process did.
-struct commit_report {
-    std::uint64_t dirty_pages = 0;      ///< found by the scan
-    std::uint64_t fresh_pages = 0;      ///< written once, home
-    std::uint64_t journaled_pages = 0;  ///< written twice
-    std::uint64_t written_bytes = 0;
-    std::uint64_t scan_ns = 0;
-    std::uint64_t write_ns = 0;  ///< pwrite, all files
-    std::uint64_t sync_ns = 0;   ///< waiting for the media
-    std::uint64_t total_ns = 0;
 };
 
 /// One object of the directory.
@@ -516,6 +463,12 @@ public:
     /// "page-cache", "dax", "eadr" or "emulated" (DESIGN section 1).
     [[nodiscard]] std::string domain() const;
     [[nodiscard]] holdfast::durability durability() const noexcept;
+
+    /// Gives space that is not used back to the file system: slabs without a block and free extents become holes,
+    /// segments at the end are removed. Nothing moves. Durability `atomic`: other threads may go on; `commit`: it
+    /// commits, as commit() does. A crash at any moment leaves the heap as it is, with more or less of its space given
+    /// back. Throws error (PAllocator 4.6).
+    shrink_report shrink(const shrink_options& options = {});
 
     /// Commits, then copies the heap to the new directory `destination` (error(already_exists) where something is
     /// there). The copy gets a uuid of its own, shares blocks where the file system can and stays sparse where it

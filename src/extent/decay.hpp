@@ -1,0 +1,79 @@
+// How much free memory may keep its space on disk: what was freed fades along the smootherstep curve, in steps of
+// 50 ms, until after `total` nothing of it may be kept (jemalloc's decay, as PMAlloc 2.2 takes it over). What has been
+// used again meanwhile need not fade.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace holdfast::extent {
+
+/// Of x in 0..1: 0 at 0, 1 at 1, first and second derivative 0 at both.
+[[nodiscard]] constexpr double smootherstep(double x) noexcept { return x * x * x * (x * (x * 6 - 15) + 10); }
+
+/// Time is in nanoseconds of any clock that does not run backward. Thread safety: none.
+class decay_curve {
+public:
+    static constexpr std::uint64_t step_ns = 50'000'000;
+
+    /// `total_ns`: 0: free memory is given back at once; never: it is not.
+    static constexpr std::uint64_t never = ~std::uint64_t{0};
+    /// May throw std::bad_alloc.
+    void start(std::uint64_t total_ns, std::uint64_t now_ns) {
+        total_ns_ = total_ns;
+        epoch_ns_ = now_ns;
+        kept_ = 0;
+        freed_.assign(total_ns == never ? 0 : static_cast<std::size_t>(std::min(total_ns / step_ns, most_steps)), 0);
+        newest_ = 0;
+    }
+    [[nodiscard]] bool enabled() const noexcept { return total_ns_ != never; }
+    /// Whether a step is over, so that limit() says something new.
+    [[nodiscard]] bool is_due(std::uint64_t now_ns) const noexcept {
+        return enabled() && (freed_.empty() || now_ns >= epoch_ns_ + step_ns);
+    }
+
+    /// Pages that may stay of the `backed` free pages that there are now.
+    [[nodiscard]] std::uint64_t limit(std::uint64_t now_ns, std::uint64_t backed) noexcept {
+        if (!enabled()) {
+            return backed;
+        }
+        if (freed_.empty()) {
+            return 0;
+        }
+        if (now_ns < epoch_ns_ + step_ns) {
+            return std::max(kept_, backed);
+        }
+        std::uint64_t steps = (now_ns - epoch_ns_) / step_ns;
+        epoch_ns_ += steps * step_ns;
+        steps = std::min<std::uint64_t>(steps, freed_.size());
+        for (std::uint64_t i = 0; i < steps; ++i) {
+            newest_ = newest_ + 1 == freed_.size() ? 0 : newest_ + 1;
+            freed_[newest_] = 0;
+        }
+        freed_[newest_] = backed > kept_ ? backed - kept_ : 0;
+        double allowed = 0;
+        const auto all = static_cast<double>(freed_.size());
+        for (std::size_t age = 0; age < freed_.size(); ++age) {
+            const std::uint64_t pages = freed_[(newest_ + freed_.size() - age) % freed_.size()];
+            if (pages != 0) {
+                allowed += static_cast<double>(pages) * smootherstep((all - static_cast<double>(age)) / all);
+            }
+        }
+        kept_ = std::min(backed, static_cast<std::uint64_t>(allowed));
+        return kept_;
+    }
+
+private:
+    static constexpr std::uint64_t most_steps = 72'000;  // an hour
+
+    std::uint64_t total_ns_ = never;
+    std::uint64_t epoch_ns_ = 0;
+    std::uint64_t kept_ = 0;            ///< backed pages after the last step
+    std::vector<std::uint64_t> freed_;  ///< by step, a ring
+    std::size_t newest_ = 0;
+};
+
+}  // namespace holdfast::extent

@@ -1,0 +1,299 @@
+// The space on disk of free extents: what fades, what is given back, what is reserved again, where the heap ends.
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "extent/extent.hpp"
+
+namespace holdfast::extent {
+
+using base::failure;
+using base::failure_code;
+using base::pages;
+using base::result;
+using segment::extent_kind;
+
+namespace {
+
+constexpr std::uint64_t region_pages = segment::region_size / base::page_size;
+/// What is reserved again at once at least, and at most: a hole that is used again is used from end to end.
+constexpr std::uint64_t least_step = 64;
+constexpr std::uint64_t largest_step = 4096;
+
+bool is_full_disk(const failure& what) noexcept { return what.code == failure_code::no_space && what.os_error != 0; }
+
+}  // namespace
+
+void extent_allocator::note_backed(pages start, pages length) noexcept {
+    backed_.set(start, length);
+    holes_.clear(start, length);
+}
+
+void extent_allocator::note_hole(pages start, pages length) noexcept {
+    backed_.clear(start, length);
+    holes_.set(start, length);
+}
+
+/// Reserves space on disk for the first `length` pages at the place, and some more of the same free extent.
+result<void> extent_allocator::back(const free_index::placement& place, pages length) {
+    if (backed_.all(place.at, length)) {
+        return {};
+    }
+    const std::uint64_t step = std::clamp(std::bit_floor(place.in.length.value / 8 + 1), least_step, largest_step);
+    const pages in_end = place.in.start + place.in.length;
+    const pages needed_end = place.at + length;
+    const pages from{std::max(place.in.start.value, base::align_down(place.at.value, least_step))};
+    auto taken = back_range(place.in.start, from, {std::min(in_end.value, base::align_up(needed_end.value, step))});
+    while (!taken && is_full_disk(taken.error()) && make_space(length, place.in.start)) {
+        taken = back_range(place.in.start, place.at, needed_end);
+    }
+    if (!taken && is_full_disk(taken.error()) && growth_.gives_back_at_once()) {
+        // What is left is the rest of the same extent.
+        give_back_part(place.in.start, place.in.start, place.at);
+        give_back_part(place.in.start, needed_end, in_end);
+        taken = back_range(place.in.start, place.at, needed_end);
+    }
+    return taken;
+}
+
+/// Reserves space for [from, end) of the free extent that starts at `whole`.
+result<void> extent_allocator::back_range(pages whole, pages from, pages end) {
+    // Where it fails, nobody knows what is reserved and what is not.
+    free_index::run changed = free_.erase(whole);
+    changed.backed += holes_.count(from, end - from);
+    holes_.clear(from, end - from);
+    free_.insert(changed);
+    HF_TRY(growth_.take_back(from, end - from));
+    backed_.set(from, end - from);
+    return {};
+}
+
+void extent_allocator::give_back_part(pages whole, pages from, pages end) {
+    const pages length = end - from;
+    if (length.value == 0 || holes_.count(from, length) == length || !growth_.give_back(from, length)) {
+        return;
+    }
+    free_index::run changed = free_.erase(whole);
+    changed.backed -= length - holes_.count(from, length);
+    note_hole(from, length);
+    free_.insert(changed);
+}
+
+/// The disk is full: gives back free extents, but for the one that starts at `spared`, until `wanted` pages are. False
+/// where there was nothing to give.
+bool extent_allocator::make_space(pages wanted, pages spared) {
+    if (!growth_.gives_back_at_once()) {
+        return false;
+    }
+    pages gone{};
+    for (std::uint64_t left = free_.count(); left > 0 && gone < wanted; --left) {
+        const auto oldest = free_.oldest_backed();
+        if (!oldest) {
+            break;
+        }
+        free_index::run one = free_.erase(oldest->start);
+        if (one.start != spared && growth_.give_back(one.start, one.length)) {
+            note_hole(one.start, one.length);
+            gone += one.backed;
+            one.backed = {};
+        }
+        free_.insert(one);  // backed still, it is the youngest now
+    }
+    return gone.value != 0;
+}
+
+void extent_allocator::set_decay(std::uint64_t total_ns, clock_function clock) {
+    const base::scoped_lock lock(mutex_);
+    clock_ = clock;
+    decay_.start(total_ns, clock());
+}
+
+/// Gives back a reserved extent, which is free then. It is nobody's meanwhile, and no lock is held while the file
+/// system works.
+bool extent_allocator::give_back_reserved(const free_index::run& taken) noexcept {
+    free_index::run one = taken;
+    bool gone = false;
+    try {
+        gone = growth_.give_back(one.start, one.length).ok();
+    } catch (const std::bad_alloc&) {  // while a failure was worded; what it did nobody knows
+        gone = false;
+    }
+    const base::scoped_lock lock(mutex_);
+    remove(one.start, extent_kind::reserved);
+    if (gone) {
+        note_hole(one.start, one.length);
+        given_back_ += one.backed;
+        one.backed = {};
+    } else {
+        backed_.clear(one.start, one.length);
+    }
+    unite(one);
+    return gone;
+}
+
+/// Gives back the oldest backed extent; `faded_only`: where more has faded than is gone.
+bool extent_allocator::give_back_oldest(bool faded_only) noexcept {
+    free_index::run one;
+    {
+        const base::scoped_lock lock(mutex_);
+        const auto oldest = free_.oldest_backed();
+        if (!oldest || (faded_only && free_.backed().value <= may_stay_)) {
+            behind_.store(false, std::memory_order_relaxed);
+            return false;
+        }
+        one = reserve_backed_end(*oldest);
+    }
+    return give_back_reserved(one);
+}
+
+/// Makes the last backed pages of a free extent a reserved one; not too many, so that others need not grow the heap for
+/// want of what is on its way out.
+free_index::run extent_allocator::reserve_backed_end(const free_index::run& from) noexcept {
+    const free_index::run whole = remove_free(from.start);
+    const pages end{holes_.last_clear_up_to(whole.start + whole.length - pages{1}).value + 1};
+    const pages start{std::max(whole.start.value, end.value - std::min(end.value, huge_length.value))};
+    const free_index::run one{start, end - start, end - start - holes_.count(start, end - start)};
+    const pages behind = whole.start + whole.length - end;  // holes, all of them
+    if (behind.value != 0) {
+        store(end, {extent_kind::free, behind});
+        add_free({end, behind, {}});
+    }
+    store(start, {extent_kind::reserved, one.length});
+    add({start, one.length, extent_kind::reserved});
+    if (start != whole.start) {
+        store(whole.start, {extent_kind::free, start - whole.start});
+        add_free({whole.start, start - whole.start, whole.backed - one.backed});
+    }
+    return one;
+}
+
+void extent_allocator::decay(std::uint64_t most) noexcept {
+    if (clock_ == nullptr || !growth_.gives_back_at_once() || !giving_back_.try_lock()) {
+        return;
+    }
+    {
+        const base::scoped_lock lock(mutex_);
+        const std::uint64_t now = clock_();
+        if (decay_.is_due(now)) {
+            may_stay_ = decay_.limit(now, free_.backed().value);
+            behind_.store(true, std::memory_order_relaxed);
+        }
+    }
+    while (most > 0 && behind_.load(std::memory_order_relaxed) && give_back_oldest(true)) {
+        --most;
+    }
+    giving_back_.unlock();
+}
+
+result<pages> extent_allocator::give_back(pages wanted) {
+    pages before{};
+    if (!growth_.gives_back_at_once()) {
+        return before;
+    }
+    const base::scoped_lock giving(giving_back_);
+    {
+        const base::scoped_lock lock(mutex_);
+        before = given_back_;
+    }
+    pages now = before;
+    while (now - before < wanted && give_back_oldest(false)) {
+        const base::scoped_lock lock(mutex_);
+        now = given_back_;
+    }
+    return now - before;
+}
+
+std::vector<extent> extent_allocator::to_give_back(bool all) {
+    const base::scoped_lock lock(mutex_);
+    std::vector<extent> going;
+    if (!all && (clock_ == nullptr || !decay_.enabled())) {
+        return going;
+    }
+    const std::uint64_t may_stay = all ? 0 : decay_.limit(clock_(), free_.backed().value);
+    std::uint64_t backed = free_.backed().value;
+    const pages end = frontier();
+    free_.for_each_backed([&](const free_index::run& one) {
+        const bool huge = one.backed >= huge_length && one.start + one.length != end;
+        if (backed > may_stay || huge) {
+            going.push_back({one.start, one.length, extent_kind::free});
+            backed -= one.backed.value;
+        }
+    });
+    std::ranges::sort(going, {}, &extent::start);
+    return going;
+}
+
+void extent_allocator::gave_back(const std::vector<extent>& gone) noexcept {
+    const base::scoped_lock lock(mutex_);
+    for (const extent& one : gone) {
+        HF_ASSERT(free_.length_at(one.start) == one.length);
+        free_index::run run = free_.erase(one.start);
+        note_hole(run.start, run.length);
+        given_back_ += run.backed;
+        run.backed = {};
+        free_.insert(run);
+    }
+}
+
+/// Where the heap can end.
+pages extent_allocator::shorter(pages keep) const noexcept {
+    const pages end = frontier();
+    const pages tail = free_.length_before(end);
+    const std::uint64_t wanted = base::align_up((end - tail).value + std::min(keep, tail).value, region_pages);
+    return {std::clamp(wanted, region_pages, end.value)};
+}
+
+/// The free extent at the end of the space ends at `to`, which is its end now or in it.
+void extent_allocator::end_at(pages to) noexcept {
+    const pages end = frontier();
+    free_index::run tail = remove_free(end - free_.length_before(end));
+    const pages cut = end - to;
+    tail.backed -= cut - holes_.count(to, cut);
+    tail.length -= cut;
+    backed_.clear(to, cut);
+    holes_.clear(to, cut);
+    if (tail.length.value != 0) {
+        store(tail.start, {extent_kind::free, tail.length});
+        add_free(tail);
+    } else {
+        store(tail.start, {});
+    }
+    frontier_.store(to.value, std::memory_order_release);
+}
+
+result<pages> extent_allocator::shrink(pages keep, base::function_ref<bool()> settled) {
+    const base::scoped_lock giving(giving_back_);
+    const base::scoped_lock lock(mutex_);
+    const pages end = frontier();
+    const pages to = shorter(keep);
+    if (to == end || !growth_.gives_back_at_once() || !settled()) {
+        return pages{};
+    }
+    end_at(to);
+    if (auto shrunk = growth_.shrink(to); !shrunk) {
+        adopt(end);
+        return std::move(shrunk).error();
+    }
+    return end - to;
+}
+
+pages extent_allocator::shrink_for_commit(pages keep) noexcept {
+    const base::scoped_lock lock(mutex_);
+    const pages end = frontier();
+    const pages to = shorter(keep);
+    if (to != end) {
+        end_at(to);
+    }
+    return end - to;
+}
+
+void extent_allocator::unshrink() noexcept {
+    const base::scoped_lock lock(mutex_);
+    adopt(growth_.frontier());
+}
+
+pages extent_allocator::backed_free_pages() const {
+    const base::scoped_lock lock(mutex_);
+    return free_.backed();
+}
+
+}  // namespace holdfast::extent

@@ -1,0 +1,90 @@
+// One bit a page, in DRAM.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+#include "base/checked.hpp"
+#include "base/sparse_table.hpp"
+#include "base/units.hpp"
+
+namespace holdfast::extent {
+
+/// All bits are clear at first. Memory is used where bits were set. Thread safety: none.
+class page_bits {
+public:
+    [[nodiscard]] base::result<void> reset(base::pages pages, const char* purpose) {
+        HF_TRY_ASSIGN(words_, base::sparse_table<std::uint64_t>::create(base::divide_up(pages.value, bits), purpose));
+        return {};
+    }
+    [[nodiscard]] bool operator[](base::pages page) const noexcept {
+        return (words_[page.value / bits] >> (page.value % bits) & 1) != 0;
+    }
+    void set(base::pages page) noexcept { words_[page.value / bits] |= std::uint64_t{1} << (page.value % bits); }
+    void clear(base::pages page) noexcept { words_[page.value / bits] &= ~(std::uint64_t{1} << (page.value % bits)); }
+    void set(base::pages start, base::pages length) noexcept {
+        for_each_word(start, length, [this](std::uint64_t word, std::uint64_t mask) {
+            if ((words_[word] & mask) != mask) {
+                words_[word] |= mask;
+            }
+        });
+    }
+    void clear(base::pages start, base::pages length) noexcept {
+        for_each_word(start, length, [this](std::uint64_t word, std::uint64_t mask) {
+            if ((words_[word] & mask) != 0) {  // reading does not use memory
+                words_[word] &= ~mask;
+            }
+        });
+    }
+    [[nodiscard]] base::pages count(base::pages start, base::pages length) const noexcept {
+        std::uint64_t found = 0;
+        for_each_word(start, length, [this, &found](std::uint64_t word, std::uint64_t mask) {
+            found += static_cast<std::uint64_t>(std::popcount(words_[word] & mask));
+        });
+        return {found};
+    }
+    [[nodiscard]] bool all(base::pages start, base::pages length) const noexcept {
+        return count(start, length) == length;
+    }
+    /// The last page up to this one whose bit is set.
+    [[nodiscard]] std::optional<base::pages> last_up_to(base::pages page) const noexcept {
+        std::uint64_t index = page.value / bits;
+        std::uint64_t word = words_[index] & (~std::uint64_t{0} >> (bits - 1 - page.value % bits));
+        while (word == 0 && index > 0) {
+            word = words_[--index];
+        }
+        if (word == 0) {
+            return std::nullopt;
+        }
+        return base::pages{index * bits + (bits - 1 - static_cast<std::uint64_t>(std::countl_zero(word)))};
+    }
+    /// The last page up to this one whose bit is clear; there is one.
+    [[nodiscard]] base::pages last_clear_up_to(base::pages page) const noexcept {
+        std::uint64_t index = page.value / bits;
+        std::uint64_t word = ~words_[index] & (~std::uint64_t{0} >> (bits - 1 - page.value % bits));
+        while (word == 0) {
+            word = ~words_[--index];
+        }
+        return {index * bits + (bits - 1 - static_cast<std::uint64_t>(std::countl_zero(word)))};
+    }
+
+private:
+    static constexpr std::uint64_t bits = 64;
+
+    template <class Each>
+    static void for_each_word(base::pages start, base::pages length, Each each) noexcept {
+        const std::uint64_t end = start.value + length.value;
+        for (std::uint64_t page = start.value; page < end;) {
+            const std::uint64_t first = page % bits;
+            const std::uint64_t here = std::min(bits - first, end - page);
+            each(page / bits, (here == bits ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1) << first);
+            page += here;
+        }
+    }
+
+    base::sparse_table<std::uint64_t> words_;
+};
+
+}  // namespace holdfast::extent

@@ -1,0 +1,107 @@
+// How a heap gives back what it does not use.
+#include <ctime>
+
+#include "heap/heap.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+/// Nanoseconds, as coarse as the kernel's tick: it is asked with every free of an extent.
+std::uint64_t coarse_clock() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+segment::free_runs runs_of(const std::vector<extent::extent>& extents) {
+    segment::free_runs runs;
+    runs.reserve(extents.size());
+    for (const extent::extent& one : extents) {
+        runs.emplace_back(one.start, one.length);
+    }
+    return runs;
+}
+
+}  // namespace
+
+void engine::start_decay(std::uint64_t total_ns) { extents_.set_decay(total_ns, coarse_clock); }
+
+/// A commit, with which free space goes back: what has faded, or all; the heap keeps `keep` pages at its end.
+base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back, base::pages keep) {
+    // Unless the commit succeeds, the heap is as long as it was.
+    struct end_of_heap {
+        extent::extent_allocator& extents;
+        bool moved;
+        explicit end_of_heap(extent::extent_allocator& of, base::pages kept)
+            : extents(of), moved(of.shrink_for_commit(kept).value != 0) {}
+        end_of_heap(const end_of_heap&) = delete;
+        end_of_heap& operator=(const end_of_heap&) = delete;
+        ~end_of_heap() {
+            if (moved) {
+                extents.unshrink();
+            }
+        }
+    };
+    end_of_heap end(extents_, keep);
+    const std::vector<extent::extent> going = extents_.to_give_back(give_all_back);
+    segment::space_going space{runs_of(going), std::nullopt};
+    if (end.moved) {
+        space.frontier = extents_.frontier();
+    }
+    HF_TRY_ASSIGN(const segment::commit_statistics done, files_->commit(free_space(), space));
+    end.moved = false;
+    extents_.gave_back(going);
+    return done;
+}
+
+/// Durability `atomic`: the heap ends where it is used, but for `keep` pages.
+base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
+    HF_TRY_ASSIGN(const base::pages cut, extents_.shrink(keep, [this] { return atomic_->settle(); }));
+    if (report != nullptr) {
+        report->shortened += base::to_bytes(cut);
+    }
+    return {};
+}
+
+base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress progress) {
+    HF_TRY(check_process());
+    constexpr base::pages at_once{64 * base::mebibyte / base::page_size};
+    shrink_report report;
+    const auto measure = [this](std::uint64_t& charged, std::uint64_t& apparent) -> base::result<void> {
+        HF_TRY_ASSIGN(const segment::file_statistics files, files_->statistics());
+        charged = files.charged_bytes;
+        apparent = files.apparent_bytes;
+        return {};
+    };
+    HF_TRY(measure(report.charged_before, report.apparent_before));
+    HF_TRY(measure(report.charged_after, report.apparent_after));
+    progress(report);
+    if (report.charged_after <= target) {
+        return report;
+    }
+    blocks_.release_unused();
+    if (atomic_ == nullptr) {
+        const base::pages before = files_->frontier();
+        HF_TRY_ASSIGN(const segment::commit_statistics done, commit_pages(true, {}));
+        report.given_back = base::to_bytes(base::pages{done.given_back_pages});
+        report.shortened = base::to_bytes(before - files_->frontier());
+        HF_TRY(measure(report.charged_after, report.apparent_after));
+        progress(report);
+        return report;
+    }
+    HF_TRY(shorten({}, &report));
+    HF_TRY(measure(report.charged_after, report.apparent_after));
+    while (report.charged_after > target) {
+        HF_TRY_ASSIGN(const base::pages gone, extents_.give_back(at_once));
+        if (gone.value == 0) {
+            break;
+        }
+        report.given_back += base::to_bytes(gone);
+        HF_TRY(measure(report.charged_after, report.apparent_after));
+        progress(report);
+    }
+    return report;
+}
+
+}  // namespace holdfast::heap

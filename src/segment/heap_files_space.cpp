@@ -1,0 +1,133 @@
+// Space that goes back to the file system and comes again: holes in segment files, segments that are removed.
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "segment/heap_files.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using base::pages;
+using persist::access_mode;
+
+constexpr const char* mapping_limit_path = "/proc/sys/vm/max_map_count";
+
+/// 0 where nobody says.
+std::uint64_t read_number(const char* path) {
+    std::ifstream file(path);
+    std::uint64_t number = 0;
+    file >> number;
+    return file ? number : 0;
+}
+
+std::uint64_t mappings_of_this_process() {
+    std::ifstream file("/proc/self/maps");
+    std::uint64_t lines = 0;
+    for (std::string line; std::getline(file, line);) {
+        ++lines;
+    }
+    return lines;
+}
+
+}  // namespace
+
+/// Calls `each` with the file, the first page in it and the number of pages, segment by segment.
+template <class Each>
+base::result<void> heap_files::for_each_file(pages start, pages length, Each each) {
+    HF_TRY(check_process());
+    const std::uint64_t per_segment = view_.shape().pages();
+    const std::uint64_t end = start.value + length.value;
+    for (std::uint64_t page = start.value; page < end;) {
+        const std::uint64_t index = page / per_segment;
+        const std::uint64_t here = std::min(end, (index + 1) * per_segment) - page;
+        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(index), access_mode::read_write));
+        HF_TRY(each(*file, page % per_segment, here));
+        page += here;
+    }
+    return {};
+}
+
+base::result<void> heap_files::give_back(pages start, pages length) {
+    return for_each_file(start, length, [](persist::file& file, std::uint64_t first, std::uint64_t count) {
+        return file.punch_hole(first * page_size, count * page_size, "space.give_back");
+    });
+}
+
+base::result<void> heap_files::take_back(pages start, pages length) {
+    return for_each_file(
+        start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
+            HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
+            // Where a power loss must not undo it: a store into a hole may meet a full disk then.
+            return sharing_ == page_sharing::shared_sync ? file.sync("space.take_back.sync") : base::result<void>();
+        });
+}
+
+base::result<void> heap_files::shrink(pages to) {
+    HF_TRY(check_process());
+    HF_ASSERT(shared() && to.value % (region_size / page_size) == 0 && to.value != 0);
+    const pages from = frontier_;
+    if (to >= from) {
+        return {};
+    }
+    HF_TRY(change_superblock([to](superblock_on_media& next) { next.frontier = base::to_bytes(to); }));
+    __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
+    committed_frontier_ = adopted_frontier_ = to;
+    remove_beyond(to, from);
+    return {};
+}
+
+/// The superblock says that the heap ends at `to`. Best effort: what stays behind is void, and the next open removes
+/// it.
+void heap_files::remove_beyond(pages to, pages from) noexcept {
+    const std::uint64_t per_segment = view_.shape().pages();
+    try {
+        static_cast<void>(unmap(view_.base() + base::to_bytes(to), base::to_bytes(from - to)).ok());
+        for (std::uint64_t index = segment_count(to); index < segment_count(from); ++index) {
+            static_cast<void>(unmap(view_.metadata_of(index), view_.shape().metadata_size()).ok());
+            static_cast<void>(storage_.remove(paths_.segment(index), "space.remove_segment").ok());
+        }
+        if (const std::uint64_t last = to.value % per_segment; last != 0) {
+            const std::uint64_t end = std::min(from.value - to.value, per_segment - last);
+            static_cast<void>(give_back(to, {end}).ok());
+        }
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for a name
+    }
+}
+
+/// The kernel counts a process's mappings. At the limit mmap fails at an arbitrary place; so it is said here, before
+/// anything is changed, where the heap itself has most of them.
+base::result<void> heap_files::check_mappings(pages from, pages to) const {
+    constexpr std::uint64_t few = 10'000;
+    return 2 * segment_count(to) < few ? base::result<void>() : check_mappings_in_use(from, to);
+}
+
+base::result<void> heap_files::check_mappings_in_use(pages from, pages to) const {
+    constexpr std::uint64_t spare = 64;  // the rest of the process needs some
+    const std::uint64_t limit = read_number(mapping_limit_path);
+    const std::uint64_t segments = segment_count(to) - segment_count(from);
+    const std::uint64_t added = 2 * segments + 1;
+    const std::uint64_t now = limit == 0 ? 0 : mappings_of_this_process();
+    if (now + added + spare <= limit || limit == 0) {
+        return {};
+    }
+    return failure{failure_code::limit,
+                   mapping_limit_path,
+                   "mappings of a process",
+                   fmt::format("{} in use, {} more for {} segments", now, added, segments),
+                   fmt::format("at most {}, {} of them spare", limit, spare),
+                   "create heaps of this size with larger segments (segment_size), or raise vm.max_map_count",
+                   0};
+}
+
+}  // namespace holdfast::segment
