@@ -95,6 +95,9 @@ open_options options_of(const hf_options* given) {
     }
     options.domain = static_cast<open_options::domain_choice>(known.domain);
     options.accept_process_crash_only = known.accept_process_crash_only != 0;
+    if (known.decay_ms != 0) {
+        options.decay = std::chrono::milliseconds(known.decay_ms);
+    }
     return options;
 }
 

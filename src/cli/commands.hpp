@@ -1,4 +1,4 @@
-// The commands of the program `holdfast`. All of them open a heap read-only: nothing on media ever changes.
+// The commands of the program `holdfast`. All but defrag open a heap read-only: nothing on media ever changes.
 //
 // Each prints its answer to standard output, as text for people or as one JSON object, and returns the exit status.
 // What stops a command is thrown (holdfast::error) and printed by main() with its full message.
@@ -13,8 +13,9 @@ inline constexpr int exit_problems = 1;  ///< `check` alone: the heap breaks an 
 inline constexpr int exit_failed = 2;    ///< the command could not do its work
 
 struct arguments {
-    std::string heap;   ///< the directory
-    bool json = false;  ///< one JSON object instead of text
+    std::string heap;    ///< the directory
+    bool json = false;   ///< one JSON object instead of text
+    std::string target;  ///< defrag: a size, or empty
 };
 
 /// Identity, sizes, objects, last commit. A heap that a writer has open is described by its superblock alone.
@@ -26,5 +27,8 @@ int stats(const arguments& given);
 int list(const arguments& given);
 /// Every invariant; `pages`: every committed page is read and compared with its checksum, too.
 int check(const arguments& given, bool pages);
+
+/// Gives what is free back to the file system, until it charges no more than the target. A crashed heap is recovered.
+int defrag(const arguments& given);
 
 }  // namespace holdfast_cli

@@ -1,4 +1,4 @@
-// holdfast: looks into a heap from outside.
+// holdfast: looks into a heap from outside, and makes it smaller.
 //
 // Exit status: 0; 1 where `check` found problems; 2 where a command could not do its work (also: wrong arguments).
 #include <cstdio>
@@ -23,7 +23,7 @@ CLI::App* add_command(CLI::App& program, const std::string& name, const std::str
 }
 
 int run(int argc, char** argv, arguments& given) {
-    CLI::App program("Holdfast: a persistent heap. Looks into one, and never changes it.", "holdfast");
+    CLI::App program("Holdfast: a persistent heap. Looks into one; defrag alone changes it.", "holdfast");
     program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
     program.require_subcommand(1);
     program.footer("Exit status: 0; 1 where check found problems; 2 where the work could not be done.");
@@ -38,6 +38,10 @@ int run(int argc, char** argv, arguments& given) {
     CLI::Option* const pages_option =
         check->add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
     check->add_flag("--quick", quick, "Leave the pages out")->excludes(pages_option);
+    CLI::App* const defrag =
+        add_command(program, "defrag", "Give free space back to the file system; nothing moves", given);
+    defrag->add_option("--target", given.target,
+                       "Stop when the file system charges no more: bytes, or with K, M, G, T (1024)");
     try {
         program.parse(argc, argv);
     } catch (const CLI::ParseError& what) {
@@ -48,6 +52,9 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (stats->parsed()) {
         return holdfast_cli::stats(given);
+    }
+    if (defrag->parsed()) {
+        return holdfast_cli::defrag(given);
     }
     return list->parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }

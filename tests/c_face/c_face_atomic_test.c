@@ -186,6 +186,26 @@ static void test_counters(hf_heap* heap, int emulated) {
     EXPECT(hf_get_counters(heap, &after) == HF_INVALID_ARGUMENT);
 }
 
+static void test_shrink(hf_heap* heap) {
+    hf_shrink_report report = HF_SHRINK_REPORT_INIT;
+    for (size_t i = 0; i < 20; ++i) {
+        void* const block = hf_allocate_to(heap, hf_root(heap, i), 1u << 20, NULL);
+        REQUIRE(block != NULL);
+        memset(block, 1, 1u << 20);
+    }
+    for (size_t i = 0; i < 20; ++i) {
+        EXPECT(hf_free_from(heap, hf_root(heap, i), NULL) == HF_OK);
+    }
+    EXPECT(hf_shrink(heap, 0, &report) == HF_OK);
+    EXPECT(report.size == sizeof report);
+    EXPECT(report.charged_after < report.charged_before);
+    EXPECT(report.given_back + report.shortened > (10u << 20));
+    EXPECT(hf_shrink(heap, UINT64_MAX, NULL) == HF_OK);
+    report.size = 0;
+    EXPECT(hf_shrink(heap, 0, &report) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_shrink(NULL, 0, NULL) == HF_INVALID_ARGUMENT);
+}
+
 /* 100 blocks, each its number, and one that was reserved; then the process is gone. */
 static void die_with_blocks(uint32_t domain) {
     hf_heap* const heap = open_atomic(domain);
@@ -278,6 +298,7 @@ int main(int count, char** arguments) {
         test_batches(heap);
         test_errors_change_nothing(heap);
         test_counters(heap, domains[i] == HF_DOMAIN_EMULATED);
+        test_shrink(heap);
         expect_sound(heap);
         EXPECT(hf_close(heap) == HF_OK);
         test_a_crash(domains[i]);

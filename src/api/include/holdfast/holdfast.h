@@ -115,9 +115,12 @@ typedef struct hf_options {
     /* Durability atomic in the domain page-cache covers crashes of the process, no power loss. Not 0: that is
      * understood; else opening it fails with HF_PROMISE_UNAVAILABLE. */
     uint32_t accept_process_crash_only;
+    /* How long freed memory may keep its space on disk, in milliseconds: 0: 10,000; below 50: not at all; negative: for
+     * ever. Durability commit: it goes with the next hf_commit after that. */
+    int64_t decay_ms;
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0 }
 
 /* Create a heap: HF_ALREADY_EXISTS where anything is at the path. When it returns, the empty heap is durable. `options`
  * may be NULL; `*heap` is the handle, to be given to hf_close or hf_discard. On failure nothing on media has changed,
@@ -136,6 +139,22 @@ hf_code hf_discard(hf_heap* heap);
 
 /* Makes the present state durable, atomically. HF_NO_SPACE: nothing changed, the heap goes on. */
 hf_code hf_commit(hf_heap* heap);
+/* What hf_shrink did; bytes. As hf_counters (below): the first field is set by the caller, HF_SHRINK_REPORT_INIT. */
+typedef struct hf_shrink_report {
+    size_t size;             /* sizeof(hf_shrink_report) */
+    uint64_t charged_before; /* by the file system, all files of the heap */
+    uint64_t charged_after;
+    uint64_t apparent_before; /* sum of the file sizes */
+    uint64_t apparent_after;
+    uint64_t given_back; /* free space that became holes */
+    uint64_t shortened;  /* addresses by which the heap ends earlier */
+} hf_shrink_report;
+#define HF_SHRINK_REPORT_INIT \
+    { sizeof(hf_shrink_report), 0, 0, 0, 0, 0, 0 }
+/* Gives space that is not used back to the file system, until it charges no more than `target` bytes: slabs without a
+ * block and free extents become holes, segments at the end are removed. Nothing moves. Durability `atomic`: other
+ * threads may go on; `commit`: it commits, as hf_commit does. `report` may be NULL. */
+hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report);
 /* Commits, then copies the heap to the new directory; the copy gets a uuid of its own. Durable when it returns. */
 hf_code hf_snapshot(hf_heap* heap, const char* destination);
 

@@ -1,0 +1,19 @@
+// The C face: space that goes back.
+#include "api/c_face.hpp"
+
+using holdfast::c_face::guarded;
+using holdfast::c_face::manager_of;
+
+hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report) {
+    return guarded([&] {
+        holdfast::shrink_options wanted;
+        wanted.target = target;
+        const holdfast::shrink_report in = manager_of(heap).shrink(wanted);
+        if (report != nullptr) {
+            const hf_shrink_report known{
+                0,           in.charged_before, in.charged_after, in.apparent_before, in.apparent_after, in.given_back,
+                in.shortened};
+            holdfast::c_face::fill_known_part(report, known, "report", "HF_SHRINK_REPORT_INIT");
+        }
+    });
+}
