@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "extent/extent_walk.hpp"
 
 namespace holdfast::extent {
 
@@ -29,23 +30,6 @@ failure make_failure(failure_code code, std::string field, std::string found, st
 
 /// The file system has no space, which is not to say that the heap may not grow.
 bool is_full_disk(const failure& what) noexcept { return what.code == failure_code::no_space && what.os_error != 0; }
-
-/// Asks EXT-1 to EXT-5 of every extent below the frontier and calls `each` for it.
-template <class Load, class Each>
-result<void> walk(pages frontier, Load load, Each each) {
-    entry_in_place here{.frontier = frontier};
-    while (here.position < frontier) {
-        here.word = load(here.position);
-        if (auto fault = first_fault(here)) {
-            return std::move(*fault);
-        }
-        const page_entry entry = here.entry();
-        each(extent{here.position, entry.length, entry.kind});
-        here.position += entry.length;
-        here.previous = entry.kind;
-    }
-    return {};
-}
 
 }  // namespace
 
@@ -112,34 +96,6 @@ result<void> extent_allocator::format() {
     note_backed(rest.start, rest.length);
     add(rest);
     add(roots);
-    frontier_.store(frontier.value, std::memory_order_release);
-    return {};
-}
-
-result<void> extent_allocator::open(pages frontier) {
-    return open(frontier, [](const extent&) {});
-}
-
-result<void> extent_allocator::open(pages frontier, visitor each) {
-    const base::scoped_lock lock(mutex_);
-    if (base::page_of({space_.reservation()}) < frontier || frontier.value == 0) {
-        return make_failure(failure_code::corrupt, "frontier", fmt::format("page {}", frontier.value),
-                            fmt::format("a page of the reservation of {} bytes", space_.reservation()));
-    }
-    HF_TRY(reset());
-    bool any_reserved = false;
-    const auto read = [this](pages page) { return load(page); };
-    HF_TRY(walk(frontier, read, [&any_reserved](const extent& found) {
-        any_reserved = any_reserved || found.kind == extent_kind::reserved;
-    }));
-    if (any_reserved) {  // by a program that ended before it published them
-        HF_TRY(rebuild(frontier));
-    }
-    HF_TRY(walk(frontier, read,
-                [this, &each](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
-                    add(found);
-                    each(found);
-                }));
     frontier_.store(frontier.value, std::memory_order_release);
     return {};
 }
@@ -343,44 +299,6 @@ void extent_allocator::changed_kind(extent_kind from, extent_kind to) noexcept {
     ++counts_[static_cast<std::size_t>(to)];
 }
 
-result<void> extent_allocator::rebuild(pages frontier) const {
-    const auto is_truth = [](const page_entry& entry) {
-        return entry.kind == extent_kind::used || entry.kind == extent_kind::slab || entry.kind == extent_kind::roots;
-    };
-    const auto write_if_other = [this](pages page, std::uint64_t word) {
-        if (load(page) != word) {  // a page that is not written is not dirty
-            store(page, segment::decode_page_entry(word));
-        }
-    };
-    pages end_of_last{};  // the gap before the next extent begins here
-    for (pages page{}; page < frontier; ++page.value) {
-        entry_in_place here{.word = load(page), .position = page, .frontier = frontier};
-        const page_entry entry = here.entry();
-        if (page < end_of_last) {
-            if (is_truth(entry)) {
-                return make_failure(failure_code::corrupt, fmt::format("page entry {}", page.value),
-                                    fmt::format("{:#x}", here.word), "EXT-1: nothing inside the extent before it");
-            }
-            write_if_other(page, 0);
-            continue;
-        }
-        if (!is_truth(entry)) {
-            continue;
-        }
-        if (auto fault = first_fault(here)) {
-            return std::move(*fault);
-        }
-        for (pages gap = end_of_last; gap < page; ++gap.value) {
-            write_if_other(gap, gap == end_of_last ? segment::encode({extent_kind::free, page - end_of_last}) : 0);
-        }
-        end_of_last = page + entry.length;
-    }
-    for (pages gap = end_of_last; gap < frontier; ++gap.value) {
-        write_if_other(gap, gap == end_of_last ? segment::encode({extent_kind::free, frontier - end_of_last}) : 0);
-    }
-    return {};
-}
-
 std::optional<page_entry> extent_allocator::find(pages start) const {
     const base::scoped_lock lock(mutex_);
     if (start >= frontier() || !starts_at(start)) {
@@ -456,15 +374,13 @@ void extent_allocator::check(std::vector<std::string>& problems) const {
     pages free_pages{};
     pages holes{};
     std::array<std::uint64_t, 6> counts{};
-    const auto walked = walk(
-        frontier(), [this](pages page) { return load(page); },
-        [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
-            check_interiors(found, problems);
-            check_index(found, problems);
-            ++counts.at(static_cast<std::size_t>(found.kind));
-            free_pages += found.kind == extent_kind::free ? found.length : pages{};
-            check_holes(found, holes, problems);
-        });
+    const auto walked = walk(frontier(), [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // locked above
+        check_interiors(found, problems);
+        check_index(found, problems);
+        ++counts.at(static_cast<std::size_t>(found.kind));
+        free_pages += found.kind == extent_kind::free ? found.length : pages{};
+        check_holes(found, holes, problems);
+    });
     if (!walked) {
         problems.push_back(walked.error().message());
         return;
@@ -490,12 +406,13 @@ void extent_allocator::check_holes(const extent& of, pages& holes, std::vector<s
     }
 }
 
-// EXT-6: the page entries inside an extent are zero.
+// EXT-6: no page entry inside an extent speaks of a block. (What a crash left of free extents may be there.)
 void extent_allocator::check_interiors(const extent& of, std::vector<std::string>& problems) const {
     for (std::uint64_t page = of.start.value + 1; page < of.start.value + of.length.value; ++page) {
-        if (const std::uint64_t word = load({page}); word != 0) {
-            problems.push_back(fmt::format("EXT-6: page entry {} inside the extent at page {}: found {:#x}, expected 0",
-                                           page, of.start.value, word));
+        if (const std::uint64_t word = load({page}); is_block_entry(word)) {
+            problems.push_back(
+                fmt::format("EXT-6: page entry {} inside the extent at page {}: found {:#x}, expected none of a block",
+                            page, of.start.value, word));
             return;
         }
     }

@@ -55,10 +55,13 @@ public:
     [[nodiscard]] base::result<void> format();
 
     /// Reads the page entries of [0, frontier), checks EXT-1 to EXT-5 and builds the index; calls `each` for every
-    /// extent, in order of address. Time: proportional to the number of extents. Writes nothing to the heap, unless
-    /// extents are reserved: those become free. Fails with corrupt.
+    /// extent that is not free, in order of address. Time: proportional to the number of extents. Writes nothing to the
+    /// heap, unless extents are reserved: those become free. Fails with corrupt.
     [[nodiscard]] base::result<void> open(base::pages frontier, visitor each);
     [[nodiscard]] base::result<void> open(base::pages frontier);
+    /// The same after a crash in durability `atomic`: believes the page entries of used, slab and roots alone and
+    /// writes all others anew. Time: proportional to the number of extents, and to the free pages.
+    [[nodiscard]] base::result<void> recover(base::pages frontier, visitor each);
 
     /// Called with the first page of a new extent before its page entry says that it exists: what the kind needs is
     /// written by then (a slab's header). It must not call this object.
@@ -79,9 +82,7 @@ public:
     /// (withdrawn from use, to be freed), or that one which was reserved is `to`; the index follows.
     void changed_kind(segment::extent_kind from, segment::extent_kind to) noexcept;
 
-    /// After a crash in durability `atomic`, or where a program left extents reserved: believes the page entries of
-    /// used, slab and roots alone and writes all others anew; open() comes next. Time: proportional to the pages. Fails
-    /// with corrupt where two extents overlap.
+    /// What recover() does to the page entries.
     [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;
 
     // --- space that goes back ---------------------------------------------------------------------------------------
@@ -140,6 +141,13 @@ private:
     void add_free(const free_index::run& added) noexcept HF_REQUIRES(mutex_);
     void remove(base::pages start, segment::extent_kind kind) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] free_index::run remove_free(base::pages start) noexcept HF_REQUIRES(mutex_);
+    template <class Each>
+    [[nodiscard]] base::result<void> walk(base::pages frontier, Each each) const;
+    template <class Block, class Gap>
+    [[nodiscard]] base::result<void> walk_blocks(base::pages frontier, Block block, Gap gap) const;
+    [[nodiscard]] base::pages next_block(base::pages from, base::pages end) const noexcept;
+    void write_gap(base::pages start, base::pages length) const noexcept;
+    [[nodiscard]] base::result<void> begin(base::pages frontier) HF_REQUIRES(mutex_);
     [[nodiscard]] bool starts_at(base::pages page) const noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> reset() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> grow_for(base::pages length, base::pages alignment) HF_REQUIRES(mutex_);

@@ -59,6 +59,18 @@ struct entry_in_place {
     return it.position.value == 0 ? roots && it.entry().length.value == base::pages_per_granule : !roots;
 }
 
+/// EXT-1 to EXT-5.
+[[nodiscard]] constexpr bool is_sound(const entry_in_place& it) noexcept {
+    return is_well_formed(it) && is_tile(it) && is_coalesced(it) && is_granule_if_slab(it) && is_roots_iff_first(it);
+}
+
+/// An entry that counts after a crash: the others are hints, stored past the durable records.
+[[nodiscard]] constexpr bool is_block_entry(std::uint64_t word) noexcept {
+    const segment::extent_kind kind = segment::decode_page_entry(word).kind;
+    return kind == segment::extent_kind::used || kind == segment::extent_kind::slab ||
+           kind == segment::extent_kind::roots;
+}
+
 /// The failure that names what is wrong with the entry, or nothing where EXT-1 to EXT-5 hold.
 [[nodiscard]] std::optional<base::failure> first_fault(const entry_in_place& it);
 

@@ -18,15 +18,25 @@ failure out_of_memory(const std::string& path) {
     return what;
 }
 
+std::uint64_t elapsed_ns(std::chrono::steady_clock::time_point start) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
 /// Bytes of addresses for so many lanes.
 std::uint64_t lanes_limit(std::uint64_t slots) noexcept { return lane::lanes_file_size(lane::maximum_lanes, slots); }
 
 }  // namespace
 
 base::result<void> engine::rebuild(const std::string& path) {
-    auto rebuilt = blocks_.open(files_->frontier());
+    const auto start = std::chrono::steady_clock::now();
+    const bool crashed = files_->has_pending_lanes();
+    auto rebuilt = blocks_.open(files_->frontier(), crashed);
     if (!rebuilt && rebuilt.error().path.empty()) {
         rebuilt.error().path = path;
+    }
+    if (crashed) {
+        replayed_.time_ns += elapsed_ns(start);
     }
     return rebuilt;
 }
@@ -76,13 +86,7 @@ base::result<void> engine::replay_lanes() {
     } catch (const std::bad_alloc&) {
         return out_of_memory(files_->paths().lanes());
     }
-    if (auto rebuilt = extents_.rebuild(files_->frontier()); !rebuilt) {
-        failure what = std::move(rebuilt).error();
-        what.path = files_->paths().directory();
-        return what;
-    }
-    replayed_.time_ns = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    replayed_.time_ns = elapsed_ns(start);
     return {};
 }
 

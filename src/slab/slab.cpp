@@ -64,13 +64,14 @@ result<void> block_allocator::format() {
     return {};
 }
 
-result<void> block_allocator::open(pages frontier) {
+result<void> block_allocator::open(pages frontier, bool crashed) {
     HF_TRY(start());
-    HF_TRY(extents_.open(frontier, [this](const extent::extent& found) {
+    const auto note = [this](const extent::extent& found) {
         if (found.kind == extent_kind::slab) {
             pool_.record(base::granule_of(found.start));
         }
-    }));
+    };
+    HF_TRY(crashed ? extents_.recover(frontier, note) : extents_.open(frontier, note));
     caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr, nullptr};
     return {};
 }

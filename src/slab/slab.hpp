@@ -76,7 +76,8 @@ public:
     /// Opens the extents of [0, frontier) and notes the slabs among them. Writes nothing to the heap. Fails as
     /// extent_allocator::open(); a slab whose header is wrong is no failure here: it is never allocated from, to free
     /// one of its blocks fails with corrupt, and check() names it.
-    [[nodiscard]] base::result<void> open(base::pages frontier);
+    /// `crashed`: in durability `atomic`, as extent_allocator::recover().
+    [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
     /// Forgets all threads' caches; the memory itself is not touched. Idempotent.
     void close() noexcept;
 

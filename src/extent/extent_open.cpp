@@ -1,0 +1,136 @@
+// From page entries to the index: after a clean close, and after a crash.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "extent/extent_walk.hpp"
+
+namespace holdfast::extent {
+
+using base::failure;
+using base::failure_code;
+using base::pages;
+using base::result;
+using segment::extent_kind;
+
+result<void> extent_allocator::open(pages frontier) {
+    return open(frontier, [](const extent&) {});
+}
+
+result<void> extent_allocator::begin(pages frontier) {
+    if (base::page_of({space_.reservation()}) < frontier || frontier.value == 0) {
+        failure what;
+        what.code = failure_code::corrupt;
+        what.field = "frontier";
+        what.found = fmt::format("page {}", frontier.value);
+        what.expected = fmt::format("a page of the reservation of {} bytes", space_.reservation());
+        return what;
+    }
+    return reset();
+}
+
+result<void> extent_allocator::open(pages frontier, visitor each) {
+    const base::scoped_lock lock(mutex_);
+    HF_TRY(begin(frontier));
+    pages gap{};  // free and reserved extents: those of a program that ended before it published them are free
+    pages gap_begin{};
+    bool any_reserved = false;
+    const auto end_gap = [&]() HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
+        if (gap.value != 0) {
+            if (any_reserved) {
+                write_gap(gap_begin, gap);
+            }
+            add_free({gap_begin, gap, gap});
+        }
+        gap = {};
+        any_reserved = false;
+    };
+    HF_TRY(walk(frontier, [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {
+        if (found.kind == extent_kind::free || found.kind == extent_kind::reserved) {
+            gap_begin = gap.value == 0 ? found.start : gap_begin;
+            gap += found.length;
+            any_reserved = any_reserved || found.kind == extent_kind::reserved;
+            return;
+        }
+        end_gap();
+        add(found);
+        each(found);
+    }));
+    end_gap();
+    frontier_.store(frontier.value, std::memory_order_release);
+    return {};
+}
+
+result<void> extent_allocator::recover(pages frontier, visitor each) {
+    const base::scoped_lock lock(mutex_);
+    HF_TRY(begin(frontier));
+    HF_TRY(walk_blocks(
+        frontier,
+        [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
+            add(found);
+            each(found);
+        },
+        [&](pages start, pages length) HF_NO_THREAD_SAFETY_ANALYSIS {
+            write_gap(start, length);
+            add_free({start, length, length});
+        }));
+    frontier_.store(frontier.value, std::memory_order_release);
+    return {};
+}
+
+result<void> extent_allocator::rebuild(pages frontier) const {
+    return walk_blocks(
+        frontier, [](const extent&) {}, [this](pages start, pages length) { write_gap(start, length); });
+}
+
+/// The first page from `from` on whose entry speaks of a block; `end` where none does. Zeros, and that is most of what
+/// is there, are passed over by the line.
+pages extent_allocator::next_block(pages from, pages end) const noexcept {
+    constexpr std::uint64_t line = base::cache_line_size / segment::page_entry_size;
+    const std::uint64_t per_segment = space_.shape().pages();
+    for (std::uint64_t page = from.value; page < end.value;) {
+        const std::uint64_t until = std::min(end.value, (page / per_segment + 1) * per_segment);
+        const std::uint64_t* const entries = &space_.page_entry_word({page});
+        for (std::uint64_t i = 0; i < until - page;) {
+            if ((page + i) % line == 0 && until - page - i >= line) {
+                std::uint64_t any = 0;
+                for (std::uint64_t k = 0; k < line; ++k) {
+                    any |= entries[i + k];
+                }
+                if (any == 0) {
+                    i += line;
+                    continue;
+                }
+            }
+            if (is_block_entry(entries[i])) {
+                return {page + i};
+            }
+            ++i;
+        }
+        page = until;
+    }
+    return end;
+}
+
+/// Makes the page entries of a gap those of one free extent. What says so already is not written: its page is not
+/// dirty.
+void extent_allocator::write_gap(pages start, pages length) const noexcept {
+    const std::uint64_t per_segment = space_.shape().pages();
+    const std::uint64_t end = start.value + length.value;
+    const segment::page_entry whole{extent_kind::free, length};
+    if (load(start) != segment::encode(whole)) {
+        store(start, whole);
+    }
+    for (std::uint64_t page = start.value + 1; page < end;) {
+        const std::uint64_t until = std::min(end, (page / per_segment + 1) * per_segment);
+        const std::uint64_t* const entries = &space_.page_entry_word({page});
+        for (std::uint64_t i = 0; i < until - page; ++i) {
+            if (entries[i] != 0) {
+                store({page + i}, {});
+            }
+        }
+        page = until;
+    }
+}
+
+}  // namespace holdfast::extent

@@ -1,0 +1,57 @@
+// The walk over all extents: included by the sources of extent_allocator alone.
+#pragma once
+
+#include "extent/extent.hpp"
+
+namespace holdfast::extent {
+
+/// Asks EXT-1 to EXT-5 of every extent below the frontier and calls `each` for it. Each step depends on the one before,
+/// so what comes next is asked for early.
+template <class Each>
+base::result<void> extent_allocator::walk(base::pages frontier, Each each) const {
+    constexpr std::uint64_t ahead = 128;  // pages: 16 cache lines
+    entry_in_place here{.frontier = frontier};
+    while (here.position < frontier) {
+        if (here.position.value + ahead < frontier.value) {
+            __builtin_prefetch(&space_.page_entry_word({here.position.value + ahead}));
+        }
+        here.word = load(here.position);
+        if (!is_sound(here)) [[unlikely]] {
+            return std::move(*first_fault(here));
+        }
+        const segment::page_entry entry = here.entry();
+        each(extent{here.position, entry.length, entry.kind});
+        here.position += entry.length;
+        here.previous = entry.kind;
+    }
+    return {};
+}
+
+/// Calls `block` for every extent that counts after a crash, and `gap` for what lies before, between and behind them.
+template <class Block, class Gap>
+base::result<void> extent_allocator::walk_blocks(base::pages frontier, Block block, Gap gap) const {
+    constexpr std::uint64_t ahead = 128;
+    base::pages end_of_last{};
+    while (end_of_last < frontier) {
+        if (end_of_last.value + ahead < frontier.value) {
+            __builtin_prefetch(&space_.page_entry_word({end_of_last.value + ahead}));
+        }
+        const base::pages start = is_block_entry(load(end_of_last)) ? end_of_last : next_block(end_of_last, frontier);
+        if (start != end_of_last) {
+            gap(end_of_last, start - end_of_last);
+            if (start == frontier) {
+                return {};
+            }
+        }
+        const entry_in_place here{.word = load(start), .position = start, .frontier = frontier};
+        if (!is_sound(here)) [[unlikely]] {
+            return std::move(*first_fault(here));
+        }
+        const segment::page_entry entry = here.entry();
+        block(extent{start, entry.length, entry.kind});
+        end_of_last = start + entry.length;
+    }
+    return {};
+}
+
+}  // namespace holdfast::extent
