@@ -82,8 +82,8 @@ public:
           path_(std::filesystem::path(run.directory) / "pool") {
         const allocation_demand demand = demand_of(run);
         // Headers, chunks of 256 KiB of each class and arena, and what a class wastes.
-        const std::uint64_t bytes =
-            (std::uint64_t{64} << 20U) + demand.bytes * 2 + demand.destinations * sizeof(PMEMoid);
+        const std::uint64_t constant = is_large(workload_of(run.workload)) ? large_constant : small_constant;
+        const std::uint64_t bytes = constant + demand.bytes * 2 + demand.destinations * sizeof(PMEMoid);
         pool_ = functions_.create(path_.c_str(), "holdfast-bench", bytes, 0600);
         if (pool_ == nullptr) {
             throw std::runtime_error(fmt::format("pmemobj_create: {}", functions_.error_message()));
@@ -114,6 +114,9 @@ public:
 
 private:
     static constexpr std::size_t line_bytes = 64;
+    static constexpr std::uint64_t small_constant = std::uint64_t{64} << 20U;
+    /// Blocks of up to 256 KiB come from runs of several chunks, of each class and arena.
+    static constexpr std::uint64_t large_constant = std::uint64_t{512} << 20U;
 
     bool forced_;
     shared_library library_;
