@@ -26,10 +26,22 @@ namespace {
 
 constexpr std::uint32_t extents_a_call = 512;
 
-/// The extents of a file behind `at`, as the file system lists them; they are asked for in portions.
+/// struct fiemap without the array at its end, which is no C++.
+struct extent_request {
+    std::uint64_t start = 0;
+    std::uint64_t length = 0;
+    std::uint32_t flags = FIEMAP_FLAG_SYNC;
+    std::uint32_t mapped_extents = 0;
+    std::uint32_t extent_count = extents_a_call;
+    std::uint32_t reserved = 0;
+};
+static_assert(sizeof(extent_request) == sizeof(fiemap));
+
+/// The extents of a file, as the file system lists them; they are asked for in portions.
 class extent_list {
 public:
-    explicit extent_list(int file) : file_(file), memory_(sizeof(fiemap) + extents_a_call * sizeof(fiemap_extent)) {}
+    explicit extent_list(int file)
+        : file_(file), memory_(sizeof(extent_request) + extents_a_call * sizeof(fiemap_extent)) {}
 
     /// Bytes allocated in [from, to). Nothing where the file system lists no extents. Delayed allocations are made
     /// first.
@@ -39,7 +51,7 @@ public:
             if (!ask(from, to)) {
                 return std::nullopt;
             }
-            const std::uint32_t found = header().fm_mapped_extents;
+            const std::uint32_t found = header().mapped_extents;
             if (found == 0) {
                 break;
             }
@@ -55,22 +67,20 @@ public:
     }
 
 private:
-    [[nodiscard]] fiemap header() const {
-        fiemap read{};
+    [[nodiscard]] extent_request header() const {
+        extent_request read;
         std::memcpy(&read, memory_.data(), sizeof read);
         return read;
     }
     [[nodiscard]] fiemap_extent extent(std::uint32_t index) const {
         fiemap_extent read{};
-        std::memcpy(&read, memory_.data() + sizeof(fiemap) + index * sizeof read, sizeof read);
+        std::memcpy(&read, memory_.data() + sizeof(extent_request) + index * sizeof read, sizeof read);
         return read;
     }
     bool ask(std::uint64_t from, std::uint64_t to) {
-        fiemap request{};
-        request.fm_start = from;
-        request.fm_length = to - from;
-        request.fm_flags = FIEMAP_FLAG_SYNC;
-        request.fm_extent_count = extents_a_call;
+        extent_request request;
+        request.start = from;
+        request.length = to - from;
         std::memcpy(memory_.data(), &request, sizeof request);
         if (::ioctl(file_, FS_IOC_FIEMAP, memory_.data()) == 0) {
             return true;
