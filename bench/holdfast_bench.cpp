@@ -21,14 +21,14 @@ struct options {
     std::vector<std::string> workloads{"pair"};
     std::vector<unsigned> threads{1};
     bool goals = false;
+    bool large_goals = false;
     std::string worker;  // what this process is to run
 };
 
 void declare_workload(CLI::App& app, bench::allocation_run& run) {
-    app.add_option("--scale", run.scale, "Millions of calls a thread")
-        ->capture_default_str()
+    app.add_option("--scale", run.scale, "Millions of calls a thread; default: 2, of large blocks 0.5")
         ->check(CLI::Range(1e-4, 1e5));
-    app.add_option("--size", run.size, "Bytes of a block (larson-small: 64 to 256, whatever is said here)")
+    app.add_option("--size", run.size, "Bytes of a block, where the workload has no sizes of its own")
         ->capture_default_str()
         ->check(CLI::Range(8U, 16U << 20U));
     app.add_option("--batch", run.batch, "batch: blocks of one call")
@@ -46,10 +46,19 @@ void declare_workload(CLI::App& app, bench::allocation_run& run) {
     app.add_option("--slots", run.slots, "larson-small: blocks of a thread")
         ->capture_default_str()
         ->check(CLI::Range(1U, 1U << 24U));
-    app.add_option("--handover-steps", run.handover_steps,
-                   "larson-small: steps after which the slots go to another thread")
+    app.add_option("--handover-steps", run.handover_steps, "larson: steps after which the slots go to another thread")
         ->capture_default_str()
         ->check(CLI::Range(1U, 1U << 30U));
+    app.add_option("--large-objects", run.large_objects, "threadtest-512k: as --objects")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 24U));
+    app.add_option("--large-slots", run.large_slots, "larson-large: as --slots")
+        ->capture_default_str()
+        ->check(CLI::Range(1U, 1U << 24U));
+    app.add_option("--dbms-objects", run.dbms_objects,
+                   "dbmstest: blocks that all threads together allocate in an iteration")
+        ->capture_default_str()
+        ->check(CLI::Range(10U, 1U << 24U));
     app.add_option("--latency-calls", run.latency_calls,
                    "Calls a thread that are timed one by one (0: 1 million in the workload latency, else 200,000)")
         ->capture_default_str();
@@ -65,7 +74,8 @@ void declare(CLI::App& app, options& chosen) {
     app.add_option("--workload", chosen.workloads, "What is allocated and freed; several")
         ->capture_default_str()
         ->delimiter(',')
-        ->check(CLI::IsMember({"threadtest", "prod-con", "larson-small", "pair", "batch", "latency"}));
+        ->check(CLI::IsMember({"threadtest", "prod-con", "larson-small", "pair", "batch", "latency", "threadtest-512k",
+                               "larson-large", "dbmstest"}));
     app.add_option("--durability", chosen.run.durability, "Of holdfast; the others have one only")
         ->capture_default_str()
         ->check(CLI::IsMember({"atomic", "commit", "volatile"}));
@@ -78,6 +88,7 @@ void declare(CLI::App& app, options& chosen) {
         ->check(CLI::Range(1U, 1'024U));
     declare_workload(app, chosen.run);
     app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");
+    app.add_flag("--report-large", chosen.large_goals, "Everything that the goals of large blocks are judged by");
     app.add_option("--worker", chosen.worker, "Run this, in this process")->group("Internal");
 }
 
@@ -106,12 +117,14 @@ void shrink(options& chosen) {
     chosen.run.scale = 0.01;
     chosen.run.objects = 1'000;
     chosen.run.handover_steps = 500;
+    chosen.run.large_objects = chosen.run.large_slots = chosen.run.dbms_objects = 50;
     chosen.run.durability = bench::holdfast_durability();
-    if (chosen.goals) {
+    if (chosen.goals || chosen.large_goals) {
         return;
     }
     chosen.backends = {"holdfast", "libpmemobj", "jemalloc", "mimalloc", "glibc", "raw", "none"};
-    chosen.workloads = {"threadtest", "prod-con", "larson-small", "pair", "batch", "latency"};
+    chosen.workloads = {"threadtest", "prod-con",        "larson-small", "pair",    "batch",
+                        "latency",    "threadtest-512k", "larson-large", "dbmstest"};
     chosen.threads = {1, 2};
 }
 
@@ -135,10 +148,18 @@ int run(options chosen) {
                    {"objects", chosen.run.objects},
                    {"queue", chosen.run.queue},
                    {"slots", chosen.run.slots},
-                   {"handover_steps", chosen.run.handover_steps}});
+                   {"handover_steps", chosen.run.handover_steps},
+                   {"large_objects", chosen.run.large_objects},
+                   {"large_slots", chosen.run.large_slots},
+                   {"dbms_objects", chosen.run.dbms_objects}});
     }
-    if (chosen.goals) {
-        bench::report_goals(out, chosen.common, chosen.run);
+    if (chosen.goals || chosen.large_goals) {
+        if (chosen.goals) {
+            bench::report_goals(out, chosen.common, chosen.run);
+        }
+        if (chosen.large_goals) {
+            bench::report_large_goals(out, chosen.common, chosen.run);
+        }
         return out.exit_status();
     }
     std::vector<bench::configuration> all = configurations_of(chosen);

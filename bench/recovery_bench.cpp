@@ -1,10 +1,7 @@
 // What opening a heap of durability `atomic` costs after SIGKILL: a list of small objects (PMAlloc, table 3), whose
-// last records are pending. The same heap opened after a clean close is what mapping its files costs.
-#include <sys/wait.h>
-#include <unistd.h>
-
+// last records are pending; with --uniform-bytes a large heap of blocks of 64 B to 128 KiB (PMAlloc's 61 GB). The same
+// heap opened after a clean close is what mapping its files costs.
 #include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -16,6 +13,8 @@
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "recovery/uniform_heap.hpp"
+#include "support/child.hpp"
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
@@ -25,9 +24,16 @@ namespace {
 constexpr std::uint64_t million = 1'000'000;
 constexpr double limit_ms = 10.0;  // the goal, for 10 million objects, beyond mapping the files
 
+constexpr double uniform_limit_ms = 45.0;  // for 61 GB, beyond mapping the files
+constexpr double uniform_limit_bytes = 61e9;
+constexpr double uniform_terabyte_ms = 750.0;
+
 struct options {
     bench::common_options common;
     std::vector<std::uint64_t> objects{10 * million};
+    std::vector<std::uint64_t> uniform_bytes;  // none: the lists
+    std::vector<std::string> domains{"page-cache", "emulated"};
+    std::uint64_t replacements = 2'000;
 };
 
 struct node {
@@ -48,30 +54,20 @@ holdfast::ptr<node>& head_of(const holdfast::manager& heap) {
 /// In a process of its own, which is killed when the list is long enough: each object is allocated into the link of the
 /// one before.
 void build_and_die(const std::string& path, std::uint64_t objects, std::uint64_t seed) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        try {
-            holdfast::manager heap(holdfast::create_only, path, atomic_options());
-            bench::random_source random(seed);
-            holdfast::ptr<node>* link = &head_of(heap);
-            for (std::uint64_t i = 0; i < objects; ++i) {
-                // The next pointer must be null durably before it is a destination.
-                auto* const fresh = static_cast<node*>(heap.reserve(random.between(64, 128)));
-                ::new (fresh) node;
-                heap.persist(fresh, sizeof *fresh);
-                heap.publish(*link, fresh);
-                link = &fresh->next;
-            }
-            ::raise(SIGKILL);
-        } catch (const std::exception& failure) {
-            fmt::print(stderr, "recovery_bench: {}\n", failure.what());
+    bench::run_child(bench::ending::dies, [&](const bench::child_process& self) {
+        holdfast::manager heap(holdfast::create_only, path, atomic_options());
+        bench::random_source random(seed);
+        holdfast::ptr<node>* link = &head_of(heap);
+        for (std::uint64_t i = 0; i < objects; ++i) {
+            // The next pointer must be null durably before it is a destination.
+            auto* const fresh = static_cast<node*>(heap.reserve(random.between(64, 128)));
+            ::new (fresh) node;
+            heap.persist(fresh, sizeof *fresh);
+            heap.publish(*link, fresh);
+            link = &fresh->next;
         }
-        ::_exit(1);
-    }
-    int status = 0;
-    if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFSIGNALED(status)) {
-        throw std::runtime_error("the process that builds the list failed");
-    }
+        self.die();
+    });
 }
 
 struct opening {
@@ -98,13 +94,7 @@ std::uint64_t length_of(const std::string& path) {
     return length;
 }
 
-int run(options chosen) {
-    if (chosen.common.smoke) {
-        chosen.objects = {20'000};
-        chosen.common.rounds = 1;
-    }
-    bench::report out("recovery_bench", chosen.common);
-    out.begin({{"objects", chosen.objects}, {"object_bytes", "64 to 128"}});
+void run_lists(bench::report& out, const options& chosen) {
     std::vector<bench::row> rows;
     std::uint64_t checksum = 0;
     for (const std::uint64_t objects : chosen.objects) {
@@ -140,6 +130,109 @@ int run(options chosen) {
     }
     out.table("open after SIGKILL, domain emulated", rows);
     out.checksum(checksum);
+}
+
+/// The straight line through what was measured, at `bytes`; least squares.
+class line_of_growth {
+public:
+    void add(double bytes, double milliseconds) {
+        ++count_;
+        x_ += bytes;
+        y_ += milliseconds;
+        xx_ += bytes * bytes;
+        xy_ += bytes * milliseconds;
+    }
+    [[nodiscard]] bool is_line() const noexcept { return count_ > 1; }
+    [[nodiscard]] double slope() const noexcept { return (count_ * xy_ - x_ * y_) / (count_ * xx_ - x_ * x_); }
+    [[nodiscard]] double at(double bytes) const noexcept { return (y_ - slope() * x_) / count_ + slope() * bytes; }
+
+private:
+    double count_ = 0;
+    double x_ = 0;
+    double y_ = 0;
+    double xx_ = 0;
+    double xy_ = 0;
+};
+
+void judge_growth(bench::report& out, const std::string& domain, const line_of_growth& growth) {
+    if (!growth.is_line()) {
+        out.note("growth: one size alone was measured");
+        return;
+    }
+    out.note(fmt::format("{}: grows by {:.3f} ms a GB", domain, growth.slope() * 1e9));
+    out.goal_at_most(fmt::format("{}: recovery of 1 TB beyond mapping the files, on the line through these", domain),
+                     growth.at(1e12), uniform_terabyte_ms, "ms");
+}
+
+bool fits(bench::report& out, const std::filesystem::path& directory, std::uint64_t bytes) {
+    std::filesystem::create_directories(directory);
+    const std::uint64_t there = std::filesystem::space(directory).available;
+    const std::uint64_t needed = bench::uniform_heap::demand(bytes);
+    if (there < needed) {
+        out.note(fmt::format("{:.1f} GB: not measured, it takes {:.1f} GB of disk and {:.1f} are free",
+                             static_cast<double>(bytes) / 1e9, static_cast<double>(needed) / 1e9,
+                             static_cast<double>(there) / 1e9));
+    }
+    return there >= needed;
+}
+
+void run_uniform(bench::report& out, const options& chosen) {
+    std::vector<bench::row> rows;
+    std::vector<line_of_growth> growth(chosen.domains.size());
+    std::uint64_t checksum = 0;
+    for (const std::uint64_t bytes : chosen.uniform_bytes) {
+        if (!fits(out, chosen.common.directory, bytes)) {
+            continue;
+        }
+        const bench::workplace place(chosen.common.directory);
+        const auto path = place.path() / "uniform.hf";
+        const bench::uniform_heap heap(path, bytes, chosen.common.seed);
+        for (std::size_t i = 0; i < chosen.domains.size(); ++i) {
+            const std::string& domain = chosen.domains[i];
+            const auto found = heap.open_repeatedly(domain, chosen.common.rounds, chosen.replacements);
+            const double beyond = found.recovered.median() - found.clean.median();
+            growth[i].add(static_cast<double>(bytes), beyond);
+            rows.push_back({bench::number("gigabytes", static_cast<double>(bytes) / 1e9),
+                            bench::count("blocks", heap.blocks()), bench::label("domain", domain),
+                            bench::count("pending_records", found.pending),
+                            bench::times("open_after_kill_ms", found.recovered),
+                            bench::times("of_it_replay_ms", found.replay), bench::times("open_clean_ms", found.clean),
+                            bench::number("charged_gb", static_cast<double>(bench::charged_bytes(path)) / 1e9)});
+            out.goal_at_most(fmt::format("{}: recovery of {:.1f} GB beyond mapping the files", domain,
+                                         static_cast<double>(bytes) / 1e9),
+                             beyond, uniform_limit_ms * std::max(1.0, static_cast<double>(bytes) / uniform_limit_bytes),
+                             "ms");
+        }
+        checksum = bench::mix(checksum + heap.blocks());
+    }
+    out.table("open after SIGKILL, blocks of 64 B to 128 KiB", rows);
+    for (std::size_t i = 0; i < chosen.domains.size(); ++i) {
+        judge_growth(out, chosen.domains[i], growth[i]);
+    }
+    out.checksum(checksum);
+}
+
+int run(options chosen) {
+    if (chosen.common.smoke) {
+        chosen.objects = {20'000};
+        chosen.common.rounds = 1;
+    }
+    bench::report out("recovery_bench", chosen.common);
+    const bool lists = chosen.uniform_bytes.empty();
+    if (chosen.common.smoke) {
+        chosen.uniform_bytes = {50 * million, 100 * million};
+        chosen.replacements = 100;
+    }
+    out.begin({{"objects", chosen.objects},
+               {"object_bytes", "64 to 128"},
+               {"uniform_bytes", chosen.uniform_bytes},
+               {"replacements", chosen.replacements}});
+    if (lists) {
+        run_lists(out, chosen);
+    }
+    if (!chosen.uniform_bytes.empty()) {
+        run_uniform(out, chosen);
+    }
     return out.exit_status();
 }
 
@@ -152,6 +245,17 @@ int main(int argc, char** argv) {
     chosen.common.declare(app);
     app.add_option("--objects", chosen.objects, "Objects in the list; several: one run each")
         ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("--uniform-bytes", chosen.uniform_bytes,
+                   "Instead of lists: so many bytes of blocks of 64 B to 128 KiB, not written, in --directory; several "
+                   "(8G,61G: powers of 1000)")
+        ->delimiter(',')
+        ->transform(CLI::AsSizeValue(true));
+    app.add_option("--domains", chosen.domains, "Of --uniform-bytes")
+        ->delimiter(',')
+        ->capture_default_str()
+        ->check(CLI::IsMember({"page-cache", "emulated"}));
+    app.add_option("--replacements", chosen.replacements, "Blocks freed and allocated by the process that is killed")
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     try {

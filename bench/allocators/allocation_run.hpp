@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "allocators/sizes.hpp"
+
 namespace bench {
 
 struct allocation_run {
@@ -18,28 +20,51 @@ struct allocation_run {
     std::string domain = "emulated";
     std::string directory;  ///< empty, for this run alone
     unsigned threads = 1;
-    double scale = 2;                    ///< millions of calls a thread, where nothing is timed but the whole
-    std::uint64_t latency_calls = 0;     ///< calls a thread, each timed; 0: as the workload says
-    std::uint64_t seed = 0;              ///< of sizes and of slots
-    std::size_t size = 64;               ///< bytes of a block; larson-small has its own
-    std::size_t batch = 16;              ///< blocks of one call of the workload batch
-    std::size_t destinations = 1;        ///< pair, latency: a thread goes round so many
-    std::size_t objects = 100'000;       ///< threadtest: allocated by a thread before it frees them
-    std::size_t queue = 1'024;           ///< prod-con: what a producer may be ahead
-    std::size_t slots = 1'000;           ///< larson-small: blocks of a thread
-    std::size_t handover_steps = 10'000; /**< larson-small: steps after which the slots go to another thread */
+    double scale = 0;                 ///< millions of calls a thread, where nothing is timed but the whole; 0: calls_of
+    std::uint64_t latency_calls = 0;  ///< calls a thread, each timed; 0: as the workload says
+    std::uint64_t seed = 0;           ///< of sizes and of slots
+    std::size_t size = 64;            ///< bytes of a block, where the workload has none of its own
+    std::size_t batch = 16;           ///< blocks of one call of the workload batch
+    std::size_t destinations = 1;     ///< pair, latency: a thread goes round so many
+    std::size_t objects = 100'000;    ///< threadtest: allocated by a thread before it frees them
+    std::size_t queue = 1'024;        ///< prod-con: what a producer may be ahead
+    std::size_t slots = 1'000;        ///< larson-small: blocks of a thread
+    std::size_t handover_steps = 10'000;  ///< larson: steps after which the slots go to another thread
+    std::size_t large_objects = 1'000;    ///< threadtest-512k: as objects
+    std::size_t large_slots = 1'000;      ///< larson-large: as slots
+    std::size_t dbms_objects = 5'000;     /**< dbmstest: allocated in an iteration by all threads together */
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability, domain, directory, threads, scale,
                                    latency_calls, seed, size, batch, destinations, objects, queue, slots,
-                                   handover_steps)
+                                   handover_steps, large_objects, large_slots, dbms_objects)
 
-/// The sizes of larson-small, in bytes.
-inline constexpr std::size_t larson_least_size = 64;
-inline constexpr std::size_t larson_greatest_size = 256;
-
-enum class workload_kind : std::uint8_t { threadtest, prod_con, larson_small, pair, batch, latency };
+enum class workload_kind : std::uint8_t {
+    threadtest,
+    prod_con,
+    larson_small,
+    pair,
+    batch,
+    latency,
+    threadtest_large,
+    larson_large,
+    dbmstest,
+};
 /// Throws std::invalid_argument.
 [[nodiscard]] workload_kind workload_of(const std::string& name);
+/// Blocks of 32 to 512 KiB, each touched at both ends.
+[[nodiscard]] constexpr bool is_large(workload_kind kind) noexcept {
+    return kind == workload_kind::threadtest_large || kind == workload_kind::larson_large ||
+           kind == workload_kind::dbmstest;
+}
+/// The sizes of its blocks.
+[[nodiscard]] size_range sizes_of(const allocation_run& run);
+/// Calls of a thread in the pass for throughput: the scale, or 2 million, of large blocks half a million (50 iterations
+/// of DBMStest with one thread).
+[[nodiscard]] std::uint64_t calls_of(const allocation_run& run);
+
+/// DBMStest: blocks that a thread allocates in an iteration, and has at most at a time.
+[[nodiscard]] std::size_t dbms_objects_of_thread(const allocation_run& run);
+[[nodiscard]] std::size_t dbms_slots(const allocation_run& run);
 
 /// Thrown where this machine or this build does not have what a run needs; the message says what to do.
 class backend_unavailable : public std::runtime_error {
@@ -63,7 +88,7 @@ struct protocol_totals {
 struct allocation_demand {
     std::size_t destinations_a_thread = 0;  ///< a multiple of a cache line's words
     std::size_t destinations = 0;           ///< of all threads
-    std::uint64_t bytes = 0;                ///< of all blocks that live at the same time, generously
+    std::uint64_t bytes = 0;                ///< of all blocks that live at the same time, with some room
 };
 [[nodiscard]] allocation_demand demand_of(const allocation_run& run);
 

@@ -30,6 +30,15 @@ concept allocation_worker = requires(Worker worker, typename Worker::destination
     { worker.block(one) } -> std::same_as<void*>;
 };
 
+/// As a program that uses a big block would: a word at each end. What the allocator gave has to be there.
+template <allocation_worker Worker>
+void store_at_ends(Worker& worker, const typename Worker::destination& one, std::size_t size) {
+    if (auto* const block = static_cast<std::byte*>(worker.block(one)); block != nullptr) {
+        std::memcpy(block, &size, sizeof size);
+        std::memcpy(block + size - sizeof size, &size, sizeof size);
+    }
+}
+
 /// For throughput.
 template <allocation_worker Worker>
 class plain_caller {
@@ -42,6 +51,7 @@ public:
     void release(destination& one) { worker_.release(one); }
     void allocate_batch(destinations many, std::size_t size) { worker_.allocate_batch(many, size); }
     void release_batch(destinations many) { worker_.release_batch(many); }
+    void touch_ends(const destination& one, std::size_t size) { store_at_ends(worker_, one, size); }
 
 private:
     Worker& worker_;
@@ -67,6 +77,8 @@ public:
     void release_batch(destinations many) {
         timed([&] { worker_.release_batch(many); });
     }
+    /// The program's own part: not in the time of a call.
+    void touch_ends(const destination& one, std::size_t size) { store_at_ends(worker_, one, size); }
 
 private:
     template <class Call>
@@ -116,6 +128,8 @@ public:
             require(worker_.is_null(*one), "a destination is not null after its block was freed");
         }
     }
+    /// Its marks stand there already.
+    static void touch_ends(const destination& /*one*/, std::size_t /*size*/) noexcept {}
     [[nodiscard]] std::uint64_t checksum() const noexcept { return checksum_; }
 
 private:

@@ -63,5 +63,7 @@ void print_configurations(report& out, const std::vector<configuration>& all, co
 
 /// The goals of the durability `atomic`, all in one run (docs/benchmarks.md). `pattern`: sizes, scale, seed.
 void report_goals(report& out, const common_options& options, const allocation_run& pattern);
+/// The goals of large blocks, all in one run.
+void report_large_goals(report& out, const common_options& options, const allocation_run& pattern);
 
 }  // namespace bench

@@ -3,42 +3,11 @@
 #include <fmt/format.h>
 
 #include "allocators/comparison.hpp"
+#include "allocators/goal_runs.hpp"
 
 namespace bench {
 
 namespace {
-
-/// Holdfast in the durability that is judged; only the page-cache domain is another configuration of it.
-class goal_runs {
-public:
-    explicit goal_runs(const allocation_run& pattern) : pattern_(pattern) {}
-
-    void add(const char* workload, unsigned threads, const std::string& backend, const char* domain = "emulated") {
-        configuration one{pattern_, {}};
-        one.run.workload = workload;
-        one.run.threads = threads;
-        one.run.backend = backend;
-        one.run.domain = domain;
-        all_.push_back(one);
-    }
-    [[nodiscard]] std::vector<configuration>& all() noexcept { return all_; }
-
-    /// Null where it was not measured.
-    [[nodiscard]] const run_summary* find(const char* workload, unsigned threads, const std::string& backend,
-                                          const char* domain = "emulated") const {
-        for (const configuration& one : all_) {
-            if (one.run.workload == workload && one.run.threads == threads && one.run.backend == backend &&
-                one.run.domain == domain && one.found.unavailable().empty()) {
-                return &one.found;
-            }
-        }
-        return nullptr;
-    }
-
-private:
-    allocation_run pattern_;
-    std::vector<configuration> all_;
-};
 
 class judge {
 public:

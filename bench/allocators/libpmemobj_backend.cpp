@@ -7,39 +7,16 @@
 
 #include <fmt/format.h>
 
+#include "allocators/pmemobj_functions.hpp"
 #include "allocators/runner.hpp"
-#include "allocators/shared_library.hpp"
 #include "allocators/volatile_memory.hpp"
 #include "support/environment.hpp"
 
-#if __has_include(<libpmemobj.h>)
-
-#include <libpmemobj.h>
+#if HOLDFAST_BENCH_HAS_PMEMOBJ
 
 namespace bench {
 
 namespace {
-
-/// Loaded when it is needed: it reads its environment when it is.
-struct pmemobj_functions {
-    explicit pmemobj_functions(const shared_library& library)
-        : create(library.find<PMEMobjpool*(const char*, const char*, std::size_t, mode_t)>("pmemobj_create")),
-          close(library.find<void(PMEMobjpool*)>("pmemobj_close")),
-          root(library.find<PMEMoid(PMEMobjpool*, std::size_t)>("pmemobj_root")),
-          direct(library.find<void*(PMEMoid)>("pmemobj_direct")),
-          allocate(library.find<int(PMEMobjpool*, PMEMoid*, std::size_t, std::uint64_t, pmemobj_constr, void*)>(
-              "pmemobj_alloc")),
-          release(library.find<void(PMEMoid*)>("pmemobj_free")),
-          error_message(library.find<const char*()>("pmemobj_errormsg")) {}
-
-    PMEMobjpool* (*create)(const char*, const char*, std::size_t, mode_t);
-    void (*close)(PMEMobjpool*);
-    PMEMoid (*root)(PMEMobjpool*, std::size_t);
-    void* (*direct)(PMEMoid);
-    int (*allocate)(PMEMobjpool*, PMEMoid*, std::size_t, std::uint64_t, pmemobj_constr, void*);
-    void (*release)(PMEMoid*);
-    const char* (*error_message)();
-};
 
 /// On tmpfs and other files without DAX, libpmem would call msync for each flush. Forced, it executes flushes and
 /// fences as on persistent memory: what the domain `emulated` is. It has no mode for page-cache; there it runs so, too.
@@ -82,8 +59,8 @@ public:
           path_(std::filesystem::path(run.directory) / "pool") {
         const allocation_demand demand = demand_of(run);
         // Headers, chunks of 256 KiB of each class and arena, and what a class wastes.
-        const std::uint64_t bytes =
-            (std::uint64_t{64} << 20U) + demand.bytes * 2 + demand.destinations * sizeof(PMEMoid);
+        const std::uint64_t constant = is_large(workload_of(run.workload)) ? large_constant : small_constant;
+        const std::uint64_t bytes = constant + demand.bytes * 2 + demand.destinations * sizeof(PMEMoid);
         pool_ = functions_.create(path_.c_str(), "holdfast-bench", bytes, 0600);
         if (pool_ == nullptr) {
             throw std::runtime_error(fmt::format("pmemobj_create: {}", functions_.error_message()));
@@ -114,6 +91,9 @@ public:
 
 private:
     static constexpr std::size_t line_bytes = 64;
+    static constexpr std::uint64_t small_constant = std::uint64_t{64} << 20U;
+    /// Blocks of up to 256 KiB come from runs of several chunks, of each class and arena.
+    static constexpr std::uint64_t large_constant = std::uint64_t{512} << 20U;
 
     bool forced_;
     shared_library library_;

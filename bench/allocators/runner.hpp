@@ -136,12 +136,13 @@ public:
 private:
     /// Calls of one thread in a pass.
     [[nodiscard]] std::uint64_t calls_of(pass_kind pass) const noexcept {
-        const auto all = static_cast<std::uint64_t>(run_.scale * 1e6);
+        const std::uint64_t all = bench::calls_of(run_);
         const std::uint64_t timed = run_.latency_calls != 0           ? run_.latency_calls
                                     : kind_ == workload_kind::latency ? std::min<std::uint64_t>(all, 1'000'000)
                                                                       : std::min<std::uint64_t>(all / 4, 200'000);
         switch (pass) {
-            case pass_kind::check: return std::min<std::uint64_t>(all / 4, 200'000);
+            // Of large blocks as many as are measured: a heap that still grows is not what is measured.
+            case pass_kind::check: return is_large(kind_) ? all : std::min<std::uint64_t>(all / 4, 200'000);
             case pass_kind::throughput: return all;
             case pass_kind::latency: return timed;
         }
@@ -192,8 +193,7 @@ private:
         const std::int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         part.start_ns = clock_ns(CLOCK_MONOTONIC);
         if (pass == pass_kind::check) {
-            const bool is_larson = kind_ == workload_kind::larson_small;
-            checking_caller<worker> caller(own, field_.first(), is_larson ? larson_least_size : run_.size);
+            checking_caller<worker> caller(own, field_.first(), sizes_of(run_).least);
             part.calls = run_workload(kind_, caller, field_, thread, calls);
             part.checksum = caller.checksum();
         } else if (pass == pass_kind::throughput) {

@@ -15,6 +15,8 @@
 #include "allocators/allocation_run.hpp"
 #include "allocators/callers.hpp"
 #include "allocators/handing_over.hpp"
+#include "allocators/large_workloads.hpp"
+#include "allocators/sizes.hpp"
 #include "support/random.hpp"
 
 namespace bench {
@@ -87,14 +89,17 @@ std::uint64_t run_batch(Caller& caller, Field& field, unsigned thread, std::uint
 }
 
 /// Threadtest: allocates all of a thread's destinations, then frees all, again and again.
-template <class Caller, class Field>
+template <bool Touch, class Caller, class Field>
 std::uint64_t run_threadtest(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
-    const auto own = field.part(thread, field.run().objects);
-    const std::size_t size = field.run().size;
+    const auto own = field.part(thread, Touch ? field.run().large_objects : field.run().objects);
+    const std::size_t size = Touch ? threadtest_large_size : field.run().size;
     const std::uint64_t rounds = std::max<std::uint64_t>(calls / (2 * own.size()), 1);
     for (std::uint64_t i = 0; i < rounds; ++i) {
         for (auto& one : own) {
             caller.allocate(one, size);
+            if constexpr (Touch) {
+                caller.touch_ends(one, size);
+            }
         }
         for (auto& one : own) {
             caller.release(one);
@@ -145,33 +150,42 @@ std::uint64_t run_prod_con(Caller& caller, Field& field, unsigned thread, std::u
     return calls;
 }
 
-/// Larson-small: a thread frees a random one of its slots and allocates 64 to 256 B into it. After so many steps, its
-/// slots go to another thread: Larson's server starts a thread that takes them over, here they go round among the
-/// threads, so that neither starting threads nor a barrier is measured (a thread waits for the one before it alone).
-template <class Caller, class Field>
-std::uint64_t run_larson_small(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+/// Larson: a thread frees a random one of its slots and allocates a block into it, of 64 to 256 B (larson-small) or 32
+/// to 512 KiB. After so many steps, its slots go to another thread: Larson's server starts a thread that takes them
+/// over, here they go round among the threads, so that neither starting threads nor a barrier is measured (a thread
+/// waits for the one before it alone).
+template <bool Large, class Caller, class Field>
+std::uint64_t run_larson(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     const allocation_run& run = field.run();
     random_source random(mix(run.seed + thread));
-    const auto random_size = [&random] { return random.between(larson_least_size, larson_greatest_size); };
-    const std::uint64_t fills = 2 * std::uint64_t{run.slots};
+    static constexpr size_range sizes = Large ? large_sizes : small_sizes;
+    const auto fill = [&caller, &random](auto& slot) {
+        const std::size_t size = random.between(sizes.least, sizes.greatest);
+        caller.allocate(slot, size);
+        if constexpr (Large) {
+            caller.touch_ends(slot, size);
+        }
+    };
+    const std::size_t count = Large ? run.large_slots : run.slots;
+    const std::uint64_t fills = 2 * std::uint64_t{count};
     const std::uint64_t steps = calls > fills + 2 ? (calls - fills) / 2 : 1;
     const std::uint64_t turns = (steps + run.handover_steps - 1) / run.handover_steps;
     std::uint64_t left = steps;
     for (std::uint64_t number = 0; number < turns; ++number) {
         const std::size_t set = static_cast<std::size_t>((thread + number) % run.threads);
-        const auto slots = field.part(static_cast<unsigned>(set), run.slots);
+        const auto slots = field.part(static_cast<unsigned>(set), count);
         auto& passed = field.turn_of(set).passed;
         wait_until([&] { return passed.load(std::memory_order_acquire) == number; });
         if (number == 0) {
             for (auto& slot : slots) {
-                caller.allocate(slot, random_size());
+                fill(slot);
             }
         }
         const std::uint64_t now = std::min<std::uint64_t>(left, run.handover_steps);
         for (std::uint64_t i = 0; i < now; ++i) {
             auto& slot = slots[random.below(slots.size())];
             caller.release(slot);
-            caller.allocate(slot, random_size());
+            fill(slot);
         }
         left -= now;
         if (number + 1 == turns) {
@@ -187,9 +201,12 @@ std::uint64_t run_larson_small(Caller& caller, Field& field, unsigned thread, st
 template <class Caller, class Field>
 std::uint64_t run_workload(workload_kind kind, Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     switch (kind) {
-        case workload_kind::threadtest: return run_threadtest(caller, field, thread, calls);
+        case workload_kind::threadtest: return run_threadtest<false>(caller, field, thread, calls);
+        case workload_kind::threadtest_large: return run_threadtest<true>(caller, field, thread, calls);
         case workload_kind::prod_con: return run_prod_con(caller, field, thread, calls);
-        case workload_kind::larson_small: return run_larson_small(caller, field, thread, calls);
+        case workload_kind::larson_small: return run_larson<false>(caller, field, thread, calls);
+        case workload_kind::larson_large: return run_larson<true>(caller, field, thread, calls);
+        case workload_kind::dbmstest: return run_dbmstest(caller, field, thread, calls);
         case workload_kind::batch: return run_batch(caller, field, thread, calls);
         case workload_kind::pair:
         case workload_kind::latency: break;

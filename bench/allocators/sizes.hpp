@@ -1,0 +1,58 @@
+// How large the blocks of a workload are.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "support/random.hpp"
+
+namespace bench {
+
+struct size_range {
+    std::size_t least = 0;
+    std::size_t greatest = 0;
+    [[nodiscard]] constexpr std::size_t middle() const noexcept { return least + (greatest - least) / 2; }
+};
+
+inline constexpr size_range small_sizes{64, 256};                  ///< larson-small
+inline constexpr size_range large_sizes{32U << 10U, 512U << 10U};  ///< larson-large, dbmstest
+inline constexpr std::size_t threadtest_large_size = 512U << 10U;
+
+/// Sizes of DBMStest: 32 KiB x (1 + k), k a Poisson variable with the mean 7.5, of which what is beyond 15 is cut off:
+/// 32 to 512 KiB, 271 KiB on the average. (PMAlloc says "a Poisson distribution between 32 KB and 512 KB", no more.)
+class poisson_sizes {
+public:
+    constexpr poisson_sizes() noexcept {
+        std::array<double, steps> weights{};
+        double weight = 1;
+        double sum = 0;
+        for (std::size_t k = 0; k < steps; ++k) {
+            weight = k == 0 ? 1 : weight * mean / static_cast<double>(k);
+            weights[k] = weight;
+            sum += weight;
+        }
+        double below = 0;
+        for (std::size_t k = 0; k < steps; ++k) {
+            below += weights[k] / sum;
+            bounds_[k] = static_cast<std::uint64_t>(below * 0x1p32);
+        }
+        bounds_[steps - 1] = std::uint64_t{1} << 32U;
+    }
+    [[nodiscard]] constexpr std::size_t draw(random_source& random) const noexcept {
+        const std::uint64_t drawn = random.next() >> 32U;
+        std::size_t k = 0;
+        while (drawn >= bounds_[k]) {
+            ++k;
+        }
+        return large_sizes.least * (k + 1);
+    }
+
+private:
+    static constexpr double mean = 7.5;
+    static constexpr std::size_t steps = large_sizes.greatest / large_sizes.least;
+
+    std::array<std::uint64_t, steps> bounds_{};
+};
+
+}  // namespace bench
