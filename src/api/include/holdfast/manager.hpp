@@ -38,6 +38,7 @@
 #include <holdfast/detail/construct.hpp>
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/extent_information.hpp>
 #include <holdfast/lane_information.hpp>
 #include <holdfast/ptr.hpp>
 
@@ -139,6 +140,7 @@ struct heap_statistics {
     std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
     std::uint64_t charged_bytes = 0;       ///< what the file system charges
     std::uint64_t segments = 0;
+    std::uint64_t segment_size = 0;  ///< user bytes of one
     std::uint64_t slabs = 0;
     std::uint64_t extents = 0;  ///< allocated extents that are not slabs
     std::uint64_t named_objects = 0;
@@ -488,6 +490,8 @@ public:
     /// Calls `each` for every allocated block, in order of address; it may free the block it is given. Blocks that
     /// others allocate or free meanwhile may be missed or seen.
     void for_each_block(const std::function<void(const block_info&)>& each) const;
+    /// The same for every extent, allocated or free. Throws error.
+    void for_each_extent(const std::function<void(const extent_info&)>& each) const;
     /// Durability `atomic`: writes back what all calls so far have changed, so that a recovery has less to do.
     void checkpoint();
     [[nodiscard]] protocol_counters counters() const;
