@@ -129,7 +129,19 @@ TEST_F(map_page, counts_extents_by_kind) {
     expect_counts(view, heap.space());
     EXPECT_EQ(view.number("<body", "data-rows"), 2U);
     EXPECT_THAT(view.text_of("shades"), Not(IsEmpty()));
-    EXPECT_THAT(view.dom, HasSubstr("1 damaged slabs"));
+    EXPECT_THAT(view.dom, HasSubstr("1 damaged slab"));
+}
+
+/// The page, and what a user does with it when it is there.
+std::string with_actions(std::string page, const std::string& actions) {
+    const std::string tools = R"(
+        const at = (id, name, x, y) => {
+            const box = $(id).getBoundingClientRect();
+            $(id).dispatchEvent(new MouseEvent(name, {clientX: box.left + x, clientY: box.top + y, bubbles: true}));
+        };
+        const say = (name, value) => document.body.dataset[name] = value;
+    )";
+    return page.insert(page.rfind("</body>"), "<script>{" + tools + actions + "}</script>");
 }
 
 TEST_F(map_page, says_what_is_at_an_offset) {
@@ -145,17 +157,96 @@ TEST_F(map_page, says_what_is_at_an_offset) {
         {"0x90000", {"offset 0x90000", "reserved"}},
         {"0x1000000", {"offset 0x94000", "huge block", "on disk: 5243904 B (5.0 MiB)"}},
         {"0x3ffffff", {"free", "on disk: 4096 B (4.0 KiB)"}}};
+    std::string actions;
     for (const auto& [at, parts] : expected) {
-        const page_view view = open(page, "#at=" + at);
-        EXPECT_THAT(view.console, IsEmpty());
-        const std::string shown = view.text_of("inspector");
-        std::string pointed = view.text_of("tip");  // what hovering shows there, found by its place on the screen
+        actions += "goTo(" + at + "); say('at" + at + "', $('inspector').textContent); say('tip" + at +
+                   "', $('tip').textContent);\n";
+    }
+    const page_view view = open(with_actions(page, actions));
+    EXPECT_THAT(view.console, IsEmpty());
+    EXPECT_THAT(view.text_of("inspector"), HasSubstr("free")) << "the last one";
+    for (const auto& [at, parts] : expected) {
         for (const std::string& part : parts) {
-            EXPECT_THAT(shown, HasSubstr(part)) << at;
-            EXPECT_THAT(pointed, HasSubstr(part)) << at;
+            EXPECT_THAT(view.attribute("<body", "data-at" + at), HasSubstr(part)) << at;
+            // What hovering shows there, found by its place on the screen.
+            EXPECT_THAT(view.attribute("<body", "data-tip" + at), HasSubstr(part)) << at;
         }
     }
+    const page_view linked = open(page, "#at=0x94000");
+    EXPECT_THAT(linked.text_of("inspector"), AllOf(HasSubstr("offset 0x94000"), HasSubstr("huge block")));
+    EXPECT_THAT(linked.text_of("tip"), AllOf(HasSubstr("offset 0x94000"), HasSubstr("huge block")));
     EXPECT_THAT(open(page, "#at=0x4000000").text_of("inspector"), HasSubstr("outside of the heap"));
+}
+
+TEST_F(map_page, follows_the_mouse) {
+    made_up_heap heap = small_heap();
+    const page_view view = open(with_actions(heap.page(), R"(
+        say("first", $("detail-title").textContent);
+        at("overview-canvas", "mousemove", 92.5, 35);
+        say("overview", $("tip").textContent);
+        at("overview-canvas", "click", 92.5, 35);
+        say("second", $("detail-title").textContent);
+        at("overview-canvas", "mouseleave", 0, 0);
+        say("left", $("tip").hidden);
+        at("strip-canvas", "mousemove", 0, 10);
+        say("strip", $("tip").textContent);
+        at("strip-canvas", "click", 1, 10);
+        say("third", $("detail-title").textContent);
+        at("detail-canvas", "mousemove", 1, 1);
+        say("detail", $("tip").textContent);
+        at("detail-canvas", "click", 1, 1);
+        say("clicked", $("inspector").textContent);
+    )"));
+    EXPECT_THAT(view.console, IsEmpty());
+    const auto said = [&view](const char* name) { return view.attribute("<body", std::string("data-") + name); };
+    EXPECT_THAT(said("first"), HasSubstr("0x0 to 0x2000000: 32.0 MiB, 12 extents"));
+    EXPECT_THAT(said("overview"), AllOf(HasSubstr("segment 1"), HasSubstr("offset 0x2000000 to 0x2008000: 32.0 KiB")));
+    EXPECT_THAT(said("second"), HasSubstr("0x2000000 to 0x4000000: 32.0 MiB, 2 extents"));
+    EXPECT_EQ(said("left"), "true");
+    EXPECT_THAT(said("strip"), AllOf(HasSubstr("offset 0x0 to 0x"), HasSubstr("roots: ")));
+    EXPECT_EQ(said("third"), said("first"));
+    EXPECT_THAT(said("detail"), AllOf(HasSubstr("offset 0x0"), HasSubstr("roots")));
+    EXPECT_THAT(said("clicked"), HasSubstr("offset 0x0 \u00b7 65536 B (64.0 KiB) \u00b7 roots"));
+}
+
+TEST_F(map_page, zooms_moves_lists_and_picks_out) {
+    made_up_heap heap = small_heap();
+    const page_view view = open(with_actions(heap.page(), R"(
+        const picture = () => $("detail-canvas").toDataURL();
+        const title = () => $("detail-title").textContent;
+        say("rows", $("extents").tBodies[0].rows.length);
+        $("extents").tBodies[0].rows[7].click();
+        say("listed", $("inspector").textContent);
+        $("closer").click();
+        say("closer", title());
+        $("wider").click();
+        say("wider", title());
+        $("later").click();
+        say("later", title());
+        $("earlier").click();
+        say("earlier", title());
+        $("goto").value = "0x80000";
+        $("goto").dispatchEvent(new Event("change"));
+        say("found", $("inspector").textContent);
+        const before = picture();
+        $("kinds").tBodies[0].rows[1].click();
+        say("muted", $("kinds").querySelectorAll("tr.muted").length);
+        say("faint", picture() !== before);
+        $("kinds").tBodies[0].rows[1].click();
+        say("again", picture() === before);
+    )"));
+    EXPECT_THAT(view.console, IsEmpty());
+    const auto said = [&view](const char* name) { return view.attribute("<body", std::string("data-") + name); };
+    EXPECT_EQ(said("rows"), "12");
+    EXPECT_THAT(said("listed"), HasSubstr("offset 0x70000"));
+    EXPECT_THAT(said("closer"), HasSubstr("0x0 to 0x1000000: 16.0 MiB"));
+    EXPECT_THAT(said("wider"), HasSubstr("0x0 to 0x2000000: 32.0 MiB"));
+    EXPECT_THAT(said("later"), HasSubstr("0x2000000 to 0x4000000: 32.0 MiB"));
+    EXPECT_EQ(said("earlier"), said("wider"));
+    EXPECT_THAT(said("found"), HasSubstr("offset 0x70000"));
+    EXPECT_EQ(said("muted"), "5");
+    EXPECT_EQ(said("faint"), "true") << "all but big blocks";
+    EXPECT_EQ(said("again"), "true");
 }
 
 TEST_F(map_page, says_at_least_where_the_file_system_does_not_tell) {

@@ -28,6 +28,7 @@ const exact = (bytes) => (bytes < 1024 ? size(bytes) : `${bytes} B (${size(bytes
 const hex = (number) => "0x" + number.toString(16);
 const percent = (part, whole) => (whole === 0 ? "0.0 %" : (100 * part / whole).toFixed(1) + " %");
 const grouped = (number) => number.toLocaleString("en");
+const several = (count, name) => `${grouped(count)} ${name}${count === 1 ? "" : "s"}`;
 
 // --- the extents ---------------------------------------------------------------------------------------------------
 

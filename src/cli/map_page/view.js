@@ -97,7 +97,7 @@ function describeCell(cell) {
   const count = cell.last - cell.first + 1;
   const [begin, end] = [Math.floor(cell.begin), Math.ceil(cell.end)];
   const lines = [`offset ${hex(begin * PAGE)} to ${hex(end * PAGE)}: ${size(total * PAGE)}, ` +
-                 `${grouped(count)} extent${count === 1 ? "" : "s"}`];
+                 several(count, "extent")];
   cell.kinds.forEach((pages, kind) => {
     if (pages > 0) {
       const live = kind === SLAB ? `, ${percent(cell.live, pages)} of it live` : "";
@@ -190,13 +190,13 @@ function drawOverview() {
   for (let row = Math.floor(top / shape.height); row < shape.rows && row * shape.height < top + height; ++row) {
     const y = row * shape.height - top, from = row * shape.pages;
     context.fillStyle = css(colors.dim);
-    context.fillText(size(from * PAGE, 2), 8, y + shape.height / 2 + 0.5);
+    context.fillText(size(from * PAGE, from * PAGE < 2 ** 30 ? 0 : 2), 8, y + shape.height / 2 + 0.5);
     const place = {x: LABEL_WIDTH, y: y + gap / 2, width: shape.step * shape.count, height: shape.height - gap};
     drawCells(context, cells(from, shape.per, shape.count), shape.step, place);
     drawFrame(context, from, shape.pages, {...place, y, height: shape.height});
   }
-  const several = shape.together > 1 ? `, ${shape.together} segments a row` : "";
-  $("overview-note").textContent = `a row is ${size(shape.pages * PAGE, 0)}${several}; a cell ${size(shape.per * PAGE, 0)}, ` +
+  const together = shape.together > 1 ? `, ${shape.together} segments a row` : "";
+  $("overview-note").textContent = `a row is ${size(shape.pages * PAGE, 0)}${together}; a cell ${size(shape.per * PAGE, 0)}, ` +
       "coloured by what most of it holds, the paler the emptier; click one for its segment";
 }
 
@@ -256,7 +256,7 @@ function drawDetail() {
   }
   const first = extentAt(view.from), last = extentAt(view.to - 1), count = last - first + 1;
   $("detail-title").textContent = `${hex(view.from * PAGE)} to ${hex(view.to * PAGE)}: ` +
-      `${size((view.to - view.from) * PAGE)}, ${grouped(count)} extent${count === 1 ? "" : "s"}, ` +
+      `${size((view.to - view.from) * PAGE)}, ${several(count, "extent")}, ` +
       (grid.per === 1 ? "a cell a page" : `a cell is ${size(grid.per * PAGE)}`);
 }
 
@@ -483,7 +483,7 @@ function fillHeader() {
   $("heap-identity").textContent = parts.filter((part) => part !== "").join(" \u00b7 ");
   const bytes = summary.bytes, fragmentation = summary.fragmentation;
   const tiles = [[size(bytes.on_disk), "files on disk", `apparent ${size(bytes.apparent)}`],
-                 [size(bytes.user), "user space", `${grouped(summary.segments)} segments of ${size(summary.segment_pages * PAGE, 0)}`],
+                 [size(bytes.user), "user space", several(summary.segments, "segment") + ` of ${size(summary.segment_pages * PAGE, 0)}`],
                  [size(bytes.allocated), "allocated", `${percent(bytes.allocated, bytes.user)} of the user space`],
                  [size(bytes.free_extents), "free extents", `the largest ${size(bytes.largest_free_extent)}`],
                  [percent(fragmentation.external, 1), "external fragmentation", "1 - largest free / all free"],
@@ -528,7 +528,7 @@ function fillKinds(found) {
   flat("hole", summary.backed_exactly ? "free, a hole in the file: costs nothing"
                                    : "free, without content (this file system does not tell whether it is reserved)");
   if (found.damaged > 0) {
-    flat("damaged", `${grouped(found.damaged)} damaged slabs`);
+    flat("damaged", several(found.damaged, "damaged slab"));
   }
 }
 
