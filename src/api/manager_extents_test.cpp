@@ -63,12 +63,12 @@ TEST_F(manager_test, extents_of_a_new_heap_are_the_roots_and_free_space) {
 
 TEST_F(manager_test, extents_say_how_full_slabs_are) {
     manager heap = create();
-    std::vector<void*> blocks;
-    for (int i = 0; i < 700; ++i) {  // 256 fit in a slab
-        blocks.push_back(heap.allocate(256));
+    std::vector<void*> blocks(700);  // 256 fit in a slab
+    for (void*& block : blocks) {
+        block = heap.allocate(256);
     }
-    for (int i = 0; i < 700; i += 7) {
-        heap.deallocate(blocks[static_cast<std::size_t>(i)]);
+    for (std::size_t i = 0; i < blocks.size(); i += 7) {
+        heap.deallocate(blocks[i]);
     }
     std::uint64_t live = 0;
     std::uint64_t slabs = 0;
@@ -158,9 +158,8 @@ TEST(manager_extents, with_holes_in_their_files_cost_what_is_left) {
 
 TEST_F(manager_test, a_visitor_of_extents_may_allocate_and_free) {
     manager heap = create();
-    std::vector<void*> blocks;
     for (int i = 0; i < 300; ++i) {
-        blocks.push_back(heap.allocate(20 * kibibyte));
+        static_cast<void>(heap.allocate(20 * kibibyte));
     }
     std::uint64_t visited = 0;
     heap.for_each_extent([&](const extent_info& each) {

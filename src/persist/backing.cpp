@@ -38,9 +38,10 @@ result<std::optional<std::vector<file_range>>> mapped_extents(int fd, std::uint6
     auto& asked = *reinterpret_cast<fiemap*>(buffer.data());
     std::vector<file_range> ranges;
     for (std::uint64_t from = 0; from < size;) {
-        asked = fiemap{};
         asked.fm_start = from;
         asked.fm_length = size - from;
+        asked.fm_flags = 0;
+        asked.fm_mapped_extents = 0;
         asked.fm_extent_count = most;
         if (::ioctl(fd, FS_IOC_FIEMAP, &asked) != 0) {
             if (errno == EINTR) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,8 +160,8 @@ TEST_F(map_page, says_what_is_at_an_offset) {
         {"0x3ffffff", {"free", "on disk: 4096 B (4.0 KiB)"}}};
     std::string actions;
     for (const auto& [at, parts] : expected) {
-        actions += "goTo(" + at + "); say('at" + at + "', $('inspector').textContent); say('tip" + at +
-                   "', $('tip').textContent);\n";
+        actions += fmt::format(
+            "goTo({0}); say('at{0}', $('inspector').textContent); say('tip{0}', $('tip').textContent);\n", at);
     }
     const page_view view = open(with_actions(page, actions));
     EXPECT_THAT(view.console, IsEmpty());
