@@ -17,6 +17,8 @@ packages=(
     e2fsprogs xfsprogs btrfs-progs fuse3 libfuse3-dev mount
     # the guest that has DAX
     qemu-system-x86 busybox-static cpio
+    # the page of `holdfast map`, opened by its tests
+    chromium
     # the demo's input
     apt lz4 xz-utils
 )

@@ -128,6 +128,7 @@ public:
         for (const char* const subject : {"info", "ls", "check"}) {
             say("  {} {} {}", viewer, subject, given_.heap);
         }
+        say("  {} map {} -o map.html", viewer, given_.heap);
         return 0;
     }
 

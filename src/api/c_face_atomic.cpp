@@ -123,6 +123,19 @@ hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* c
     });
 }
 
+hf_code hf_for_each_extent(const hf_heap* heap, hf_extent_visitor visitor, void* context) {
+    return guarded([&] {
+        static_cast<void>(required(visitor, "visitor"));
+        bool ended = false;
+        manager_of(heap).for_each_extent([&](const holdfast::extent_info& each) {
+            const hf_extent_info extent{each.offset,       each.bytes,         static_cast<hf_extent_kind>(each.kind),
+                                        each.block_size,   each.blocks,        each.live_blocks,
+                                        each.backed_bytes, each.backed_exactly};
+            ended = ended || visitor(&extent, context) != 0;
+        });
+    });
+}
+
 hf_code hf_checkpoint(hf_heap* heap) {
     return guarded([&] { manager_of(heap).checkpoint(); });
 }

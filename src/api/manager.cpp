@@ -373,6 +373,7 @@ heap_statistics manager::statistics() const {
     numbers.apparent_bytes = inner.files.apparent_bytes;
     numbers.charged_bytes = inner.files.charged_bytes;
     numbers.segments = inner.files.segments;
+    numbers.segment_size = engine.files().view().shape().segment_size;
     numbers.slabs = inner.slabs;
     numbers.extents = inner.extents;
     numbers.named_objects = get_num_named_objects();

@@ -18,13 +18,20 @@ struct arguments {
     std::string target;  ///< defrag: a size, or empty
 };
 
-/// Identity, sizes, objects, last commit. A heap that a writer has open is described by its superblock alone.
+/// Identity, sizes, space by kind, objects, last commit. A heap that a writer has open is described by its superblock
+/// alone.
 int info(const arguments& given);
 /// All numbers of the heap, its blocks by size, and what the recovery of durability `atomic` found. A heap that a
 /// writer has open is described by what its files say of the lanes.
 int stats(const arguments& given);
 /// The named, unique and anonymous objects.
 int list(const arguments& given);
+struct map_arguments {
+    std::string file;  ///< where the page goes; "-": standard output
+    bool force = false;
+};
+/// Draws the space of the heap as one HTML page.
+int map(const arguments& given, const map_arguments& output);
 /// Every invariant; `pages`: every committed page is read and compared with its checksum, too.
 int check(const arguments& given, bool pages);
 

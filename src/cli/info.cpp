@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "lanes.hpp"
 #include "output.hpp"
+#include "space.hpp"
 
 namespace holdfast_cli {
 
@@ -53,6 +54,8 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["segments"] = numbers.segments;
     object["slabs"] = numbers.slabs;
     object["extents"] = numbers.extents;
+    object["segment_size"] = numbers.segment_size;
+    object["space"] = as_json_object(space_of(heap));
     object["objects"] = {
         {"named", numbers.named_objects}, {"unique", numbers.unique_objects}, {"anonymous", numbers.anonymous_objects}};
     return object;
@@ -82,7 +85,7 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
                                         numbers.allocated_blocks, numbers.allocated_blocks == 1 ? "" : "s",
                                         numbers.slabs, numbers.extents));
     print_line("free", size_text(numbers.free_bytes));
-    print_line("largest free block", size_text(numbers.largest_free_block));
+    print_space(space_of(heap));
     print_line("objects", fmt::format("{} named, {} unique, {} anonymous", numbers.named_objects,
                                       numbers.unique_objects, numbers.anonymous_objects));
 }

@@ -14,11 +14,25 @@
 namespace {
 
 using holdfast_cli::arguments;
+using holdfast_cli::map_arguments;
 
-CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
+CLI::App* add_plain_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
     CLI::App* const command = program.add_subcommand(name, summary);
     command->add_option("HEAP", given.heap, "The heap's directory")->required();
+    return command;
+}
+
+CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
+    CLI::App* const command = add_plain_command(program, name, summary, given);
     command->add_flag("--json", given.json, "Print one JSON object");
+    return command;
+}
+
+CLI::App* add_map(CLI::App& program, arguments& given, map_arguments& output) {
+    CLI::App* const command = add_plain_command(program, "map", "Draw the heap's space as one HTML page", given);
+    command->add_option("-o,--output", output.file, "The page to write; - for standard output")->required();
+    command->add_flag("--force", output.force, "Overwrite the page");
+    command->footer("The page needs no server and no other file. FILE.html#at=0x10000 points at an offset.");
     return command;
 }
 
@@ -27,8 +41,15 @@ int run(int argc, char** argv, arguments& given) {
     program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
     program.require_subcommand(1);
     program.footer("Exit status: 0; 1 where check found problems; 2 where the work could not be done.");
-    const CLI::App* const info =
-        add_command(program, "info", "Identity, domain, sizes, last commit, number of objects", given);
+    CLI::App* const info =
+        add_command(program, "info", "Identity, domain, sizes, space by kind, last commit, number of objects", given);
+    info->footer(
+        "Extents are runs of pages: free; one block, big (up to 16 MiB) or huge; a slab, 64 KiB of small blocks; the\n"
+        "roots; reserved. On disk: what the file system has space for; the rest are holes. Fragmentation: external is\n"
+        "1 - largest free extent / free extents (0 where nothing is free); of the slabs, 1 - bytes of live blocks /\n"
+        "bytes of slabs (0 where there are none).");
+    map_arguments output;
+    const CLI::App* const map = add_map(program, given, output);
     const CLI::App* const stats =
         add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
     const CLI::App* const list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
@@ -55,6 +76,9 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (defrag->parsed()) {
         return holdfast_cli::defrag(given);
+    }
+    if (map->parsed()) {
+        return holdfast_cli::map(given, output);
     }
     return list->parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }

@@ -210,6 +210,28 @@ base::result<engine_statistics> engine::statistics() {
     return numbers;
 }
 
+base::result<void> engine::for_each_extent(base::function_ref<void(const extent_state&)> each) {
+    HF_TRY(files_->admit_all());
+    segment::backing_cursor backing(persist::posix_storage(), files_->paths(), files_->view().shape());
+    base::result<void> outcome;
+    extents_.for_each([&](const extent::extent& found) {
+        if (!outcome) {
+            return;
+        }
+        auto backed = backing.count(base::offset_of(found.start), base::offset_of(found.start + found.length));
+        if (!backed) {
+            outcome = std::move(backed).error();
+            return;
+        }
+        extent_state state{found, {}, *backed};
+        if (found.kind == segment::extent_kind::slab) {
+            state.slab = blocks_.occupancy(base::granule_of(found.start));
+        }
+        each(state);
+    });
+    return outcome;
+}
+
 std::vector<std::string> engine::check(bool pages) {
     std::vector<std::string> problems;
     if (atomic_ != nullptr) {

@@ -12,11 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "extent/extent.hpp"
 #include "heap/atomic_operations.hpp"
 #include "heap/object_directory.hpp"
 #include "lane/replay.hpp"
+#include "segment/backing_cursor.hpp"
 #include "segment/heap_files.hpp"
 #include "slab/slab.hpp"
 
@@ -66,6 +68,13 @@ struct engine_statistics {
     constexpr std::uint64_t least = 64 * base::mebibyte / base::page_size;
     return {std::max(least, frontier.value / 8)};
 }
+
+/// One extent of the user space, and what it costs.
+struct extent_state {
+    extent::extent run;
+    slab::slab_occupancy slab;  ///< of a slab; else zero
+    segment::backed_bytes backed;
+};
 
 class engine {
 public:
@@ -134,6 +143,9 @@ public:
     base::result<void> check_process() const;
 
     base::result<engine_statistics> statistics();
+    /// Calls `each` for all extents in order of address. It may allocate and free: what comes or goes meanwhile may be
+    /// missed or seen.
+    base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each);
     /// Every broken invariant, a line each. `pages`: SEG-2 too.
     std::vector<std::string> check(bool pages);
 

@@ -379,6 +379,20 @@ void block_allocator::for_each_block(block_visitor each) const {
     });
 }
 
+slab_occupancy block_allocator::occupancy(granule of) const noexcept {
+    const unsigned class_index = slab_state::class_of(pool_.table().state(of));
+    if (class_index == no_class) {
+        return {};
+    }
+    const size_class& kind = size_classes[class_index];
+    slab_occupancy counted{kind.block_size, kind.block_count, 0};
+    for (std::size_t word = 0; word < words_of(kind); ++word) {
+        const std::uint64_t live = pool_.table().live_bits(of, word);
+        counted.live_blocks += static_cast<std::uint32_t>(std::popcount(live & valid_bits(kind, word)));
+    }
+    return counted;
+}
+
 block_statistics block_allocator::statistics() const {
     block_statistics counted;
     extents_.for_each([&](const extent::extent& found) {
@@ -390,19 +404,10 @@ block_statistics block_allocator::statistics() const {
             return;
         }
         ++counted.slabs;
-        const granule slab = base::granule_of(found.start);
-        const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
-        if (class_index == no_class) {
-            ++counted.quarantined_slabs;
-            return;
-        }
-        const size_class& kind = size_classes[class_index];
-        for (std::size_t word = 0; word < words_of(kind); ++word) {
-            const auto live = pool_.table().live_bits(slab, word);
-            const auto blocks = static_cast<std::uint64_t>(std::popcount(live & valid_bits(kind, word)));
-            counted.small_blocks += blocks;
-            counted.small_bytes += blocks * kind.block_size;
-        }
+        const slab_occupancy slab = occupancy(base::granule_of(found.start));
+        counted.quarantined_slabs += slab.block_size == 0 ? 1 : 0;
+        counted.small_blocks += slab.live_blocks;
+        counted.small_bytes += std::uint64_t{slab.live_blocks} * slab.block_size;
     });
     counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
     counted.allocated_bytes = counted.small_bytes + counted.big_bytes;

@@ -57,6 +57,13 @@ struct block_statistics {
     std::uint64_t largest_free_pages = 0;
 };
 
+/// How full a slab is, counted from its bitmap.
+struct slab_occupancy {
+    std::uint32_t block_size = 0;  ///< bytes; 0: quarantined, or no slab
+    std::uint32_t blocks = 0;      ///< that fit
+    std::uint32_t live_blocks = 0;
+};
+
 /// The allocator of one open heap. One of format() and open() comes first, once. Thread-safe from then on until
 /// close(), during which and after which no thread may be in it. Several heaps and any number of threads may live at
 /// once.
@@ -143,6 +150,8 @@ public:
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t)>;
     void for_each_block(block_visitor each) const;
 
+    /// Of the slab in this granule. The bitmap has been admitted (bitmap_guard).
+    [[nodiscard]] slab_occupancy occupancy(base::granule of) const noexcept;
     [[nodiscard]] block_statistics statistics() const;
     /// True iff no block is allocated.
     [[nodiscard]] bool all_free() const;

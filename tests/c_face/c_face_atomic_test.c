@@ -48,6 +48,37 @@ static size_t blocks_of(const hf_heap* heap) {
     return count;
 }
 
+struct space {
+    uint64_t end;
+    size_t extents;
+    uint32_t live;
+    size_t last; /* visits that are wanted; 0: all */
+};
+
+static int count_extent(const hf_extent_info* extent, void* context) {
+    struct space* space = context;
+    EXPECT(extent->offset == space->end);
+    EXPECT(extent->bytes != 0 && extent->backed_bytes <= extent->bytes);
+    EXPECT((extent->kind == HF_EXTENT_ROOTS) == (space->extents == 0));
+    EXPECT((extent->kind == HF_EXTENT_SLAB) == (extent->block_size != 0));
+    space->end += extent->bytes;
+    space->live += extent->live_blocks;
+    return ++space->extents == space->last;
+}
+
+/* Extents tile the space, and their slabs have so many live blocks. */
+static void expect_extents(const hf_heap* heap, uint32_t live) {
+    struct space space = {0, 0, 0, 0};
+    struct space first = {0, 0, 0, 1};
+    EXPECT(hf_for_each_extent(heap, count_extent, &space) == HF_OK);
+    EXPECT(space.end != 0 && space.end % (UINT64_C(2) << 20) == 0);
+    EXPECT(space.live == live);
+    EXPECT(hf_for_each_extent(heap, count_extent, &first) == HF_OK);
+    EXPECT(first.extents == 1);
+    EXPECT(hf_for_each_extent(heap, NULL, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_for_each_extent(NULL, count_extent, &space) == HF_INVALID_ARGUMENT);
+}
+
 static void expect_sound(const hf_heap* heap) {
     size_t problems = 1;
     EXPECT(hf_check(heap, 0, &problems, NULL, NULL) == HF_OK);
@@ -123,6 +154,7 @@ static void test_batches(hf_heap* heap) {
     }
     EXPECT(hf_allocate_batch(heap, roots, 40, 64, NULL) == HF_OK);
     EXPECT(blocks_of(heap) == 40);
+    expect_extents(heap, 40);
     EXPECT(hf_for_each_block(heap, stop_at_third, &visits) == HF_OK);
     EXPECT(visits == 3);
     EXPECT(hf_free_from(heap, roots[20], NULL) == HF_OK);

@@ -64,7 +64,7 @@ TEST_F(cli, version_and_help_succeed) {
     const answer help = run_holdfast({"--help"});
     EXPECT_EQ(help.status, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("stats"), HasSubstr("ls"), HasSubstr("check"),
-                                HasSubstr("Exit status")));
+                                HasSubstr("map"), HasSubstr("Exit status")));
 }
 
 TEST_F(cli, wrong_arguments_exit_with_2_and_say_what_is_wrong) {
@@ -86,7 +86,7 @@ TEST_F(cli, info_says_what_the_heap_is_and_holds) {
           "domain              page-cache\n", "durability          commit\n", "state               clean\n",
           "created  ", "last commit         number 2, 20", "recoveries          0\n", "files, apparent  ",
           "files, on disk  ", "user space          2097152 B (2.0 MiB) in 1 segment\n", "allocated  ", "free  ",
-          "largest free block  ", "objects             2 named, 1 unique, 1 anonymous\n"}) {
+          "largest free extent ", "objects             2 named, 1 unique, 1 anonymous\n"}) {
         EXPECT_THAT(given.out, HasSubstr(line));
     }
 }

@@ -19,13 +19,14 @@ nlohmann::json answer::json() const {
     return parsed;
 }
 
-answer run_holdfast(const std::vector<std::string>& arguments) {
+answer run_program(const std::string& program, const std::vector<std::string>& arguments) {
     const scratch_directory scratch;
     const std::string out = scratch / "out";
     const std::string err = scratch / "err";
-    std::vector<std::string> words{HOLDFAST_PROGRAM};
+    std::vector<std::string> words{program};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) {
         argv.push_back(word.data());
     }
@@ -36,10 +37,10 @@ answer run_holdfast(const std::vector<std::string>& arguments) {
     ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT, 0600);
     ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT, 0600);
     pid_t child = 0;
-    const int failed = ::posix_spawn(&child, HOLDFAST_PROGRAM, &actions, nullptr, argv.data(), environ);
+    const int failed = ::posix_spawnp(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     if (failed != 0) {
-        ADD_FAILURE() << "cannot start " << HOLDFAST_PROGRAM;
+        ADD_FAILURE() << "cannot start " << program;
         return {};
     }
     int status = 0;
@@ -50,5 +51,7 @@ answer run_holdfast(const std::vector<std::string>& arguments) {
     };
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(out), text(err)};
 }
+
+answer run_holdfast(const std::vector<std::string>& arguments) { return run_program(HOLDFAST_PROGRAM, arguments); }
 
 }  // namespace holdfast::support

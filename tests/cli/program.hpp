@@ -1,4 +1,4 @@
-// Runs the program `holdfast` and collects what it says.
+// Runs the program `holdfast`, or another, and collects what it says.
 #pragma once
 
 #include <string>
@@ -17,6 +17,8 @@ struct answer {
     [[nodiscard]] nlohmann::json json() const;
 };
 
+/// A program, by its path or its name in PATH.
+[[nodiscard]] answer run_program(const std::string& program, const std::vector<std::string>& arguments);
 [[nodiscard]] answer run_holdfast(const std::vector<std::string>& arguments);
 
 }  // namespace holdfast::support

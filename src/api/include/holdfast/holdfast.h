@@ -264,6 +264,29 @@ typedef int (*hf_block_visitor)(const hf_block_info* block, void* context);
 /* Visits the allocated blocks in order of address; the visitor may free the block it is given. Blocks that others
  * allocate or free meanwhile may be missed or seen. */
 hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* context);
+
+/* How the space is divided: runs of pages that together are the user space; later versions may append fields. */
+typedef enum hf_extent_kind {
+    HF_EXTENT_FREE = 1,
+    HF_EXTENT_BLOCK = 2,    /* one block of whole pages: big, or huge (above 16 MiB) */
+    HF_EXTENT_SLAB = 3,     /* 64 KiB of small blocks of one size */
+    HF_EXTENT_ROOTS = 4,    /* the first 64 KiB */
+    HF_EXTENT_RESERVED = 5, /* reserved, or withdrawn from use: free after a crash */
+} hf_extent_kind;
+typedef struct hf_extent_info {
+    uint64_t offset; /* from the heap's base */
+    uint64_t bytes;
+    hf_extent_kind kind;
+    uint32_t block_size;   /* of a slab: bytes of each block; 0: it is damaged */
+    uint32_t blocks;       /* of a slab: that fit */
+    uint32_t live_blocks;  /* of a slab: that are allocated */
+    uint64_t backed_bytes; /* that the file system has space for; the rest are holes */
+    int backed_exactly;    /* 0: at least so many, the file system (tmpfs) does not tell */
+} hf_extent_info;
+typedef int (*hf_extent_visitor)(const hf_extent_info* extent, void* context);
+/* As hf_for_each_block(), for every extent, allocated or free. */
+hf_code hf_for_each_extent(const hf_heap* heap, hf_extent_visitor visitor, void* context);
+
 /* Durability `atomic`: writes back what all calls so far have changed, so that a recovery has less to do. No call needs
  * it. */
 hf_code hf_checkpoint(hf_heap* heap);

@@ -39,6 +39,7 @@
 #include <holdfast/detail/construct.hpp>
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/extent_information.hpp>
 #include <holdfast/lane_information.hpp>
 #include <holdfast/ptr.hpp>
 #include <holdfast/statistics.hpp>
@@ -435,6 +436,8 @@ public:
     /// Calls `each` for every allocated block, in order of address; it may free the block it is given. Blocks that
     /// others allocate or free meanwhile may be missed or seen.
     void for_each_block(const std::function<void(const block_info&)>& each) const;
+    /// The same for every extent, allocated or free. Throws error.
+    void for_each_extent(const std::function<void(const extent_info&)>& each) const;
     /// Durability `atomic`: writes back what all calls so far have changed, so that a recovery has less to do.
     void checkpoint();
     [[nodiscard]] protocol_counters counters() const;

@@ -40,6 +40,7 @@ struct heap_statistics {
     std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
     std::uint64_t charged_bytes = 0;       ///< what the file system charges
     std::uint64_t segments = 0;
+    std::uint64_t segment_size = 0;  ///< user bytes of one
     std::uint64_t slabs = 0;
     std::uint64_t extents = 0;  ///< allocated extents that are not slabs
     std::uint64_t named_objects = 0;

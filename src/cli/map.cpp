@@ -1,0 +1,98 @@
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <holdfast/manager.hpp>
+
+#include "commands.hpp"
+#include "map_data.hpp"
+#include "map_document.hpp"
+#include "output.hpp"
+#include "space.hpp"
+
+namespace holdfast_cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string page_of(const holdfast::manager& heap) {
+    space_summary space;
+    map_encoder data;
+    heap.for_each_extent([&](const holdfast::extent_info& extent) {
+        space.add(extent);
+        data.add(extent);
+    });
+    data.finish();
+    const holdfast::heap_statistics numbers = heap.statistics();
+    json header;
+    header["path"] = heap.path();
+    header["description"] = heap.get_description();
+    header["uuid"] = heap.get_uuid();
+    header["domain"] = heap.domain();
+    header["state"] = numbers.recovered ? "crashed" : "clean";
+    header["commit"] = {{"number", numbers.commit_sequence}, {"time", time_text(numbers.last_commit_ns)}};
+    header["segment_pages"] = numbers.segment_size / map_page_size;
+    header["segments"] = numbers.segments;
+    header["bytes"] = {{"apparent", numbers.apparent_bytes},
+                       {"on_disk", numbers.charged_bytes},
+                       {"user", numbers.user_bytes},
+                       {"allocated", numbers.allocated_bytes}};
+    return map_document(std::move(header), space, data);
+}
+
+/// A page written over a file of the heap would be the end of it.
+void refuse_file_of_heap(const std::string& file, const std::string& heap) {
+    const fs::path inside = fs::weakly_canonical(fs::path(heap));
+    for (fs::path at = fs::weakly_canonical(fs::path(file)); at.has_relative_path(); at = at.parent_path()) {
+        if (at == inside) {
+            throw std::runtime_error(fmt::format("{}: lies in the heap {}; write the map elsewhere", file, heap));
+        }
+    }
+}
+
+void write_file(const std::string& path, std::string_view content, bool force) {
+    struct closer {
+        void operator()(std::FILE* file) const noexcept { static_cast<void>(std::fclose(file)); }
+    };
+    std::unique_ptr<std::FILE, closer> file(std::fopen(path.c_str(), force ? "we" : "wxe"));
+    if (file == nullptr && errno == EEXIST) {
+        throw std::runtime_error(fmt::format("{}: exists; --force overwrites it", path));
+    }
+    if (file == nullptr) {
+        throw std::system_error(errno, std::generic_category(), path);
+    }
+    bool written = std::fwrite(content.data(), 1, content.size(), file.get()) == content.size();
+    int failure = written ? 0 : errno;
+    if (std::fclose(file.release()) != 0 && written) {
+        failure = errno;
+        written = false;
+    }
+    if (!written) {
+        std::remove(path.c_str());  // half a page is none
+        throw std::system_error(failure, std::generic_category(), path);
+    }
+}
+
+}  // namespace
+
+int map(const arguments& given, const map_arguments& output) {
+    if (output.file != "-") {
+        refuse_file_of_heap(output.file, given.heap);
+    }
+    const std::string page = page_of(holdfast::manager(holdfast::open_read_only, given.heap));
+    if (output.file == "-") {
+        std::fwrite(page.data(), 1, page.size(), stdout);
+    } else {
+        write_file(output.file, page, output.force);
+    }
+    return exit_sound;
+}
+
+}  // namespace holdfast_cli

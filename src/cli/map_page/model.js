@@ -1,0 +1,141 @@
+// The extents of a heap, read from the page: `summary` and `data` are in it, src/cli/map_data.hpp says how they are
+// written.
+"use strict";
+
+const KINDS = ["free", "big", "huge", "slab", "roots", "reserved"];
+const LABELS = ["free", "big block", "huge block", "slab", "roots", "reserved"];
+const NOTES = ["", " (up to 16 MiB)", " (above 16 MiB)", " (64 KiB of small blocks)", "", " (free after a crash)"];
+const FREE = 0, BIG = 1, HUGE = 2, SLAB = 3;
+const HUGE_FROM = 16 * 1024 * 1024;  // bytes: a block above is huge
+
+const $ = (id) => document.getElementById(id);
+const summary = JSON.parse($("summary").textContent);
+const PAGE = summary.page_size;
+let heap = null;  // the extents, as columns
+
+// --- numbers as text -----------------------------------------------------------------------------------------------
+
+function size(bytes, digits = 1) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit + 1 < units.length) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit === 0 ? `${bytes} B` : `${bytes.toFixed(digits)} ${units[unit]}`;
+}
+const exact = (bytes) => (bytes < 1024 ? size(bytes) : `${bytes} B (${size(bytes)})`);
+const hex = (number) => "0x" + number.toString(16);
+const percent = (part, whole) => (whole === 0 ? "0.0 %" : (100 * part / whole).toFixed(1) + " %");
+const grouped = (number) => number.toLocaleString("en");
+const several = (count, name) => `${grouped(count)} ${name}${count === 1 ? "" : "s"}`;
+
+// --- the extents ---------------------------------------------------------------------------------------------------
+
+/// Columns of all extents: first page, kind, index of the size class, live blocks, bytes on disk.
+function decode(text, count) {
+  const raw = atob(text);
+  let at = 0;
+  const varint = () => {
+    let value = 0, scale = 1;
+    for (;;) {
+      if (at >= raw.length) {
+        throw new Error("the data of this page are cut off");
+      }
+      const byte = raw.charCodeAt(at++);
+      value += (byte & 127) * scale;
+      if (byte < 128) {
+        return value;
+      }
+      scale *= 128;
+    }
+  };
+  const start = new Float64Array(count + 1), kind = new Uint8Array(count), type = new Uint8Array(count);
+  const live = new Uint16Array(count), backed = new Float64Array(count);
+  let n = 0, page = 0, pages = 0;
+  const append = (kindOf, typeOf, liveOf, backedOf) => {
+    if (n >= count) {
+      throw new Error("the data of this page hold more extents than it says");
+    }
+    start[n] = page;
+    kind[n] = kindOf;
+    type[n] = typeOf;
+    live[n] = liveOf;
+    backed[n++] = backedOf;
+    page += pages;
+  };
+  while (at < raw.length) {
+    const head = varint();
+    const operation = head % 8;
+    if (operation === 7) {  // the one before, again
+      for (let again = Math.floor(head / 8); again > 0; --again) {
+        append(kind[n - 1], type[n - 1], live[n - 1], backed[n - 1]);
+      }
+      continue;
+    }
+    const backing = Math.floor(head / 8) % 4;
+    const rest = Math.floor(head / 32);
+    const isSlab = operation === 2;
+    pages = isSlab ? summary.slab_pages : rest;
+    const bytes = pages * PAGE;
+    const liveOf = isSlab ? varint() : 0;
+    const backedOf = backing === 2 ? varint() : backing * bytes;
+    const kindOf = [FREE, bytes > HUGE_FROM ? HUGE : BIG, SLAB, 4, 5][operation];
+    append(kindOf, isSlab ? rest : 0, liveOf, backedOf);
+  }
+  start[n] = page;
+  if (n !== count) {
+    throw new Error(`the data of this page hold ${n} extents, and not ${count}`);
+  }
+  return {count, pages: page, start, kind, type, live, backed};
+}
+
+const pagesOf = (i) => heap.start[i + 1] - heap.start[i];
+const bytesOf = (i) => pagesOf(i) * PAGE;
+const classOf = (i) => summary.classes[heap.type[i]];  // [bytes of a block, blocks of a slab]
+const isDamaged = (i) => heap.kind[i] === SLAB && classOf(i)[0] === 0;
+const liveShare = (i) => (isDamaged(i) ? 0 : heap.live[i] / classOf(i)[1]);
+
+/// The extent that holds the page.
+function extentAt(page) {
+  let low = 0, high = heap.count - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (heap.start[middle] <= page) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+function totals() {
+  const found = KINDS.map(() => ({extents: 0, bytes: 0, backed: 0}));
+  let live = 0, damaged = 0, largestFree = 0;
+  for (let i = 0; i < heap.count; ++i) {
+    const kind = found[heap.kind[i]];
+    ++kind.extents;
+    kind.bytes += bytesOf(i);
+    kind.backed += heap.backed[i];
+    if (heap.kind[i] === SLAB) {
+      live += heap.live[i] * classOf(i)[0];
+      damaged += isDamaged(i) ? 1 : 0;
+    } else if (heap.kind[i] === FREE) {
+      largestFree = Math.max(largestFree, bytesOf(i));
+    }
+  }
+  return {kinds: found, live, damaged, largestFree};
+}
+
+function describe(i) {
+  const lines = [`offset ${hex(heap.start[i] * PAGE)}`, exact(bytesOf(i))];
+  lines.push(isDamaged(i) ? "slab, damaged" : LABELS[heap.kind[i]]);
+  if (heap.kind[i] === SLAB && !isDamaged(i)) {
+    const [block, blocks] = classOf(i);
+    lines.push(`blocks of ${block} B`, `${heap.live[i]} of ${blocks} live (${percent(heap.live[i], blocks)})`);
+  }
+  const least = summary.backed_exactly || heap.backed[i] === bytesOf(i) ? "" : "at least ";
+  lines.push(`on disk: ${least}${exact(heap.backed[i])}`);
+  return lines;
+}
