@@ -39,7 +39,7 @@ result<void> walk(pages frontier, Load load, Each each) {
             return std::move(*fault);
         }
         const page_entry entry = here.entry();
-        each(extent{here.position, entry.length, entry.kind});
+        each(extent{here.position, entry.length, entry.kind, entry.type});
         here.position += entry.length;
         here.previous = entry.kind;
     }
@@ -135,16 +135,24 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
     return {};
 }
 
-result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind) {
-    return allocate(length, alignment, kind, [](pages) {});
+result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, std::uint32_t type) {
+    return allocate(length, alignment, page_entry{kind, length, type}, [](pages) {});
 }
 
 result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, preparation prepare) {
+    return allocate(length, alignment, page_entry{kind, length, 0}, prepare);
+}
+
+result<pages> extent_allocator::allocate(pages length, pages alignment, page_entry wanted, preparation prepare) {
+    const extent_kind kind = wanted.kind;
     if (length.value == 0 || !base::is_power_of_two(alignment.value) || alignment.value > maximum_alignment ||
-        (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved)) {
-        return make_failure(failure_code::invalid_argument, "extent",
-                            fmt::format("{} pages at a multiple of {}", length.value, alignment.value),
-                            fmt::format("at least 1 page, alignment a power of two up to {}", maximum_alignment));
+        (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) ||
+        wanted.type >= segment::type_limit || (wanted.type != 0 && kind != extent_kind::used)) {
+        return make_failure(
+            failure_code::invalid_argument, "extent",
+            fmt::format("{} pages at a multiple of {}, of type {}", length.value, alignment.value, wanted.type),
+            fmt::format("at least 1 page, alignment a power of two up to {}, a type of used ones alone",
+                        maximum_alignment));
     }
     const base::scoped_lock lock(mutex_);
     auto place = free_.best_fit(length, alignment);
@@ -156,7 +164,7 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
         return make_failure(failure_code::no_space, "growth", "less than was asked for",
                             fmt::format("{} pages", length.value));
     }
-    return carve(*place, length, kind, prepare);
+    return carve(*place, wanted, prepare);
 }
 
 result<void> extent_allocator::grow_for(pages length, pages alignment) {
@@ -193,7 +201,8 @@ void extent_allocator::adopt(pages new_frontier) noexcept {
     frontier_.store(new_frontier.value, std::memory_order_release);
 }
 
-pages extent_allocator::carve(const free_index::placement& place, pages length, extent_kind kind, preparation prepare) {
+pages extent_allocator::carve(const free_index::placement& place, page_entry wanted, preparation prepare) {
+    const pages length = wanted.length;
     const pages front = place.at - place.start;
     const pages end = place.at + length;
     const pages rest = place.start + place.length - end;
@@ -203,8 +212,8 @@ pages extent_allocator::carve(const free_index::placement& place, pages length, 
         add({end, rest, extent_kind::free});
     }
     prepare(place.at);
-    store(place.at, {kind, length});
-    add({place.at, length, kind});
+    store(place.at, wanted);
+    add({place.at, length, wanted.kind, wanted.type});
     if (front.value != 0) {
         store(place.start, {extent_kind::free, front});  // until this store, the new extent lay inside the free one
         add({place.start, front, extent_kind::free});
@@ -340,7 +349,7 @@ std::optional<extent> extent_allocator::containing(pages page) const {
     }
     const pages start{index * bits + (bits - 1 - static_cast<std::uint64_t>(std::countl_zero(word)))};
     const page_entry entry = segment::decode_page_entry(load(start));
-    return extent{start, entry.length, entry.kind};
+    return extent{start, entry.length, entry.kind, entry.type};
 }
 
 pages extent_allocator::largest_free() const {
@@ -368,7 +377,7 @@ std::size_t extent_allocator::copy_some(pages& position, std::array<extent, 128>
             continue;
         }
         const page_entry entry = segment::decode_page_entry(load(position));
-        some.at(copied++) = {position, entry.length, entry.kind};
+        some.at(copied++) = {position, entry.length, entry.kind, entry.type};
         position += {std::max<std::uint64_t>(entry.length.value, 1)};
     }
     return copied;
