@@ -278,12 +278,14 @@ template <persist::persistence_domain Domain>
 void atomic_operations_of<Domain>::change_slab(base::granule slab, lane::block_word block, bool create) noexcept {
     const std::uint64_t offset = base::offset_of(slab).value;
     const lane::block_place place = lane::place_of(space_, offset, block);
+    lane::block_word recorded = block;
+    recorded.type = HF_MUTANT("heap.slab.type") ? 0 : block.type;
     record made{.checksum = 0,
                 .sequence = 0,
                 .time = 0,
                 .destination = lane::nowhere,
                 .allocated = create ? offset : lane::nowhere,
-                .allocated_block = create ? lane::encode(block) : 0,
+                .allocated_block = create ? lane::encode(recorded) : 0,
                 .freed = create ? lane::nowhere : offset,
                 .freed_block = create ? 0 : lane::encode(block)};
     const turn own(*this, blocks_.this_cache());

@@ -1,7 +1,8 @@
 // The face of the layer slab: blocks of memory, small and big, in one allocator.
 //
 // Blocks of up to 14336 bytes come from slabs of 64 KiB, one size class each, through a cache that each thread has for
-// each heap; larger ones, and alignments that no class has, are extents of whole pages. What the user holds is what the
+// each heap; larger ones, and alignments that no class has, are extents of whole pages. Small blocks with a type number
+// have slabs of their own, and no cache. What the user holds is what the
 // live bitmaps and the page entries on media say, at every moment; caches and twins in DRAM only make it fast.
 //
 // The path of a small allocation, as of a free: look up the class, find the thread's cache, pop (push) a block, set

@@ -104,14 +104,17 @@ atomic_report explore_lap_of_stamps() {
 atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort) {
     // Who dies holds no lock that others need, and they need no more records than a ring has room for.
     const std::vector<step> other{{verb::allocate, 4}, {verb::free, 4}, {verb::publish, 4}, point, {verb::free, 4}};
-    const auto dying = [&other](std::string name, std::vector<step> part) {
-        return concurrent_program{std::move(name), {holder}, {std::move(part), other}, true, 0, true};
+    const auto dying = [&other](std::string name, std::vector<step> part, std::vector<step> setup = {holder}) {
+        return concurrent_program{std::move(name), std::move(setup), {std::move(part), other}, true, 0, true};
     };
     const std::vector<concurrent_program> programs{
         dying("single calls", {allocate, free, {verb::publish, 0}}),
         dying("batches", {{verb::allocate_both}, {verb::free_both}}),
         dying("blocks of pages",
-              {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::small}, free}),
+              {{verb::allocate, 2, 0, request::big}, {verb::reallocate, 2, 0, request::small}, {verb::free, 2}}),
+        dying("blocks with types",
+              {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::slot}, free},
+              {holder, typed_slot}),
         dying("blocks without destinations",
               {{verb::keep}, {verb::discard}, {verb::keep, 0, 0, request::big}, discard}),
         dying("a slab in the making", {{verb::allocate, 0, 0, request::other}}),

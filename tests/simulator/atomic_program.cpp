@@ -20,17 +20,19 @@ std::uint64_t bytes_asked(request size) noexcept {
     }
 }
 
-std::uint32_t type_asked(request size) noexcept {
-    switch (size) {
+/// Of whole pages, blocks at the first place alone have a type.
+std::uint32_t type_asked(const step& one) noexcept {
+    constexpr std::uint32_t last = segment::type_limit - 1;
+    switch (one.size) {
         case request::other: return 3;
-        case request::typed_slot: return 4;
-        case request::big: return segment::type_limit - 1;
+        case request::typed_slot: return last;
+        case request::big: return one.to == 0 ? last : 0;
         default: return 0;
     }
 }
 
-heap::block_request asked(request size, bool zeroed = false) noexcept {
-    return {bytes_asked(size), 16, zeroed, type_asked(size)};
+heap::block_request asked(const step& one, bool zeroed = false) noexcept {
+    return {bytes_asked(one.size), 16, zeroed, type_asked(one)};
 }
 
 /// What a block is filled with: words that look like destinations with the stamps that are used most.
@@ -172,12 +174,12 @@ bool program_runner::allocate(const step& one, unsigned thread) {
         return false;
     }
     const std::uint64_t bytes = bytes_asked(one.size);
-    pending_change change{.destination = destination, .allocated_bytes = bytes, .type = type_asked(one.size)};
+    pending_change change{.destination = destination, .allocated_bytes = bytes, .type = type_asked(one)};
     if (zeroed) {
         change.content = zero_content();
     }
     model_.begin(thread, {change});
-    if (session_.heap().allocate_to(word(destination), asked(one.size, zeroed)) == nullptr) {
+    if (session_.heap().allocate_to(word(destination), asked(one, zeroed)) == nullptr) {
         model_.failed(thread);
         return true;
     }
@@ -209,13 +211,13 @@ bool program_runner::reallocate(const step& one, unsigned thread) {
         return false;  // a block with destinations in it is not moved: its pointers would be copied byte by byte
     }
     const std::uint64_t old = model_.target_of(destination);
-    const std::uint64_t type = type_asked(one.size) != 0 ? type_asked(one.size) : model_.type_of(old);
+    const std::uint64_t type = type_asked(one) != 0 ? type_asked(one) : model_.type_of(old);
     model_.begin(thread, {{.destination = destination,
                            .allocated_bytes = bytes_asked(one.size),
                            .type = type,
                            .freed = old,
                            .content = model_.content_of(old)}});
-    if (session_.heap().reallocate_to(word(destination), asked(one.size)) == nullptr) {
+    if (session_.heap().reallocate_to(word(destination), asked(one)) == nullptr) {
         model_.failed(thread);
         return true;
     }
@@ -241,7 +243,7 @@ bool program_runner::publish(const step& one, unsigned thread) {
     if (destination == no_offset || model_.target_of(destination) != 0 || one.to == holder_place) {
         return false;
     }
-    void* const block = session_.heap().reserve(asked(one.size));
+    void* const block = session_.heap().reserve(asked(one));
     if (block == nullptr) {
         return true;
     }
@@ -250,7 +252,7 @@ bool program_runner::publish(const step& one, unsigned thread) {
     const std::uint64_t offset = space_.view().offset(block).value;
     model_.begin(thread, {{.destination = destination,
                            .allocated_bytes = bytes_asked(one.size),
-                           .type = type_asked(one.size),
+                           .type = type_asked(one),
                            .target = offset,
                            .content = filled_content()}});
     if (!session_.heap().publish(word(destination), block)) {
@@ -262,7 +264,7 @@ bool program_runner::publish(const step& one, unsigned thread) {
 }
 
 bool program_runner::cancel(const step& one) {
-    void* const block = session_.heap().reserve(asked(one.size));
+    void* const block = session_.heap().reserve(asked(one));
     if (block != nullptr) {
         fill(block);
         space_.memory().cut("reserved");
@@ -273,8 +275,8 @@ bool program_runner::cancel(const step& one) {
 }
 
 bool program_runner::keep(const step& one, unsigned thread) {
-    model_.begin(thread, {{.allocated_bytes = bytes_asked(one.size), .type = type_asked(one.size)}});
-    void* const block = session_.heap().allocate(asked(one.size));
+    model_.begin(thread, {{.allocated_bytes = bytes_asked(one.size), .type = type_asked(one)}});
+    void* const block = session_.heap().allocate(asked(one));
     if (block == nullptr) {
         model_.failed(thread);
         return true;
@@ -361,8 +363,8 @@ bool program_runner::allocate_carelessly(const step& one, unsigned thread) {
     const std::uint64_t careless = block + index * 8;
     model_.forget(careless, careless + 8);
     tracked_domain{space_.memory()}.store(word(careless), segment::null_pointer(2), "program.careless");
-    model_.begin(thread, {{.allocated_bytes = bytes_asked(one.size), .type = type_asked(one.size)}});
-    if (session_.heap().allocate_to(word(careless), asked(one.size)) == nullptr) {
+    model_.begin(thread, {{.allocated_bytes = bytes_asked(one.size), .type = type_asked(one)}});
+    if (session_.heap().allocate_to(word(careless), asked(one)) == nullptr) {
         model_.failed(thread);
         return true;
     }
