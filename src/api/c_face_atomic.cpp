@@ -14,10 +14,7 @@ allocation_traits traits_of(const hf_traits* given) {
     }
     constexpr hf_traits defaults = HF_TRAITS_INIT;
     const hf_traits known = known_part(*given, defaults, "traits", "HF_TRAITS_INIT");
-    if (known.reserved != 0) {
-        throw_invalid("traits->reserved", std::to_string(known.reserved), "0");
-    }
-    return {known.alignment, known.zeroed != 0};
+    return {known.alignment, known.zeroed != 0, known.type};
 }
 
 ptr<void>& destination_of(hf_ptr* pointer) { return word_of(&required(pointer, "destination")); }
@@ -117,7 +114,7 @@ hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* c
         static_cast<void>(required(visitor, "visitor"));
         bool ended = false;
         manager_of(heap).for_each_block([&](const holdfast::block_info& each) {
-            const hf_block_info block{each.address, each.size};
+            const hf_block_info block{each.address, each.size, each.type};
             ended = ended || visitor(&block, context) != 0;
         });
     });
@@ -134,6 +131,10 @@ hf_code hf_for_each_extent(const hf_heap* heap, hf_extent_visitor visitor, void*
             ended = ended || visitor(&extent, context) != 0;
         });
     });
+}
+
+hf_code hf_type_of(const hf_heap* heap, const void* address, uint32_t* type) {
+    return guarded([&] { required(type, "type") = manager_of(heap).type_of(address); });
 }
 
 hf_code hf_checkpoint(hf_heap* heap) {

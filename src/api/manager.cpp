@@ -316,6 +316,9 @@ void manager::deallocate(void* address) {
 manager::size_type manager::usable_size(const void* address) const {
     return value_or_throw(core().engine().usable_size(address));
 }
+
+std::uint32_t manager::type_of(const void* address) const { return value_or_throw(core().engine().type_of(address)); }
+
 bool manager::all_memory_deallocated() const { return core().engine().all_free(); }
 const manager::segment_manager* manager::get_segment_manager() const noexcept {
     return core_ != nullptr ? core_->handle() : nullptr;

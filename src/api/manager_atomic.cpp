@@ -6,6 +6,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
+#include "base/hot.hpp"
 #include "segment/pointer_format.hpp"
 
 namespace holdfast {
@@ -35,7 +36,7 @@ using base::failure;
 using base::failure_code;
 
 heap::block_request request_of(std::size_t bytes, const allocation_traits& traits) {
-    return {bytes, traits.alignment != 0 ? traits.alignment : (bytes >= 16 ? 16U : 8U), traits.zeroed};
+    return {bytes, traits.alignment != 0 ? traits.alignment : (bytes >= 16 ? 16U : 8U), traits.zeroed, traits.type};
 }
 
 [[noreturn]] void throw_last(const heap::engine& engine) {
@@ -78,9 +79,9 @@ void point_to(void* destination, const void* block) noexcept {
                                                                       reinterpret_cast<std::uintptr_t>(block), stamp);
 }
 
-void* allocate_volatile(heap::engine& engine, std::size_t bytes, const allocation_traits& traits) {
+HF_HOT void* allocate_volatile(heap::engine& engine, std::size_t bytes, const allocation_traits& traits) {
     const heap::block_request wanted = request_of(bytes, traits);
-    void* const block = engine.allocate(wanted.bytes, wanted.alignment);
+    void* const block = engine.allocate(wanted.bytes, wanted.alignment, wanted.type);
     if (block == nullptr) {
         throw_last(engine);
     }
@@ -140,7 +141,11 @@ void* manager::reallocate_to_word(void* destination, size_type bytes, const allo
     check_destination(engine, destination);
     void* const old = target_of(destination);
     const std::size_t kept = old == nullptr ? 0 : std::min<std::size_t>(value_or_throw(engine.usable_size(old)), bytes);
-    void* const block = allocate_volatile(engine, bytes, traits);
+    allocation_traits wanted = traits;
+    if (old != nullptr && wanted.type == 0) {
+        wanted.type = value_or_throw(engine.type_of(old));
+    }
+    void* const block = allocate_volatile(engine, bytes, wanted);
     if (old != nullptr) {
         std::memcpy(block, old, kept);
         value_or_throw(engine.deallocate(old));
@@ -235,8 +240,8 @@ void manager::drain() const noexcept {
 void manager::for_each_block(const std::function<void(const block_info&)>& each) const {
     heap::engine& engine = core().engine();
     value_or_throw(engine.files().admit_all());
-    engine.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size) {
-        each({engine.files().view().address(offset), size});
+    engine.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
+        each({engine.files().view().address(offset), size, type});
     });
 }
 

@@ -14,9 +14,8 @@
 
 #include <gmock/gmock.h>
 #include <holdfast/containers.hpp>
-#include <holdfast/manager.hpp>
 
-#include "api/manager_test_support.hpp"
+#include "api/manager_atomic_fixture.hpp"
 
 namespace holdfast {
 namespace {
@@ -24,53 +23,8 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using domain_choice = open_options::domain_choice;
 
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
-
-struct node {
-    ptr<node> next;
-    std::uint64_t value = 0;
-    explicit node(std::uint64_t number) : value(number) {}
-};
-
-class manager_atomic_test : public manager_test, public testing::WithParamInterface<domain_choice> {
-protected:
-    static open_options options() {
-        open_options wanted = small_options();
-        wanted.durability = durability::atomic;
-        wanted.domain = GetParam();
-        wanted.accept_process_crash_only = true;
-        return wanted;
-    }
-    manager create_atomic() const { return {create_only, path(), options()}; }
-    manager open_atomic() const { return {open_only, path(), options()}; }
-
-    /// Runs `work` in a process that is killed when it has done it.
-    template <class Work>
-    void run_and_kill(Work work) const {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            try {
-                manager heap(open_or_create, path(), options());
-                work(heap);
-                ::raise(SIGKILL);  // before the heap is closed
-            } catch (const std::exception& thrown) {
-                std::fputs(thrown.what(), stderr);
-                ::_exit(3);
-            }
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
-    }
-    static std::size_t count_blocks(const manager& heap) {
-        std::size_t count = 0;
-        heap.for_each_block([&count](const block_info&) { ++count; });
-        return count;
-    }
-};
 
 INSTANTIATE_TEST_SUITE_P(domains, manager_atomic_test,
                          testing::Values(domain_choice::emulated, domain_choice::page_cache), [](const auto& each) {

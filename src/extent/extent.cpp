@@ -100,21 +100,29 @@ result<void> extent_allocator::format() {
     return {};
 }
 
-result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind) {
-    return allocate(length, alignment, kind, [](pages) {});
+result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, std::uint32_t type) {
+    return allocate(length, alignment, page_entry{kind, length, type}, [](pages) {});
 }
 
 result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, preparation prepare) {
+    return allocate(length, alignment, page_entry{kind, length, 0}, prepare);
+}
+
+result<pages> extent_allocator::allocate(pages length, pages alignment, page_entry wanted, preparation prepare) {
+    const extent_kind kind = wanted.kind;
     if (length.value == 0 || !base::is_power_of_two(alignment.value) || alignment.value > maximum_alignment ||
-        (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved)) {
-        return make_failure(failure_code::invalid_argument, "extent",
-                            fmt::format("{} pages at a multiple of {}", length.value, alignment.value),
-                            fmt::format("at least 1 page, alignment a power of two up to {}", maximum_alignment));
+        (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) ||
+        wanted.type >= segment::type_limit || (wanted.type != 0 && kind != extent_kind::used)) {
+        return make_failure(
+            failure_code::invalid_argument, "extent",
+            fmt::format("{} pages at a multiple of {}, of type {}", length.value, alignment.value, wanted.type),
+            fmt::format("at least 1 page, alignment a power of two up to {}, a type of used ones alone",
+                        maximum_alignment));
     }
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment));
     HF_TRY(back(place, length));
-    return carve(place, length, kind, prepare);
+    return carve(place, wanted, prepare);
 }
 
 /// Where the disk is full, what is free elsewhere makes room for it.
@@ -181,7 +189,8 @@ void extent_allocator::adopt(pages new_frontier) noexcept {
 }
 
 /// The pages at the place are backed.
-pages extent_allocator::carve(const free_index::placement& place, pages length, extent_kind kind, preparation prepare) {
+pages extent_allocator::carve(const free_index::placement& place, page_entry wanted, preparation prepare) {
+    const pages length = wanted.length;
     const pages end = place.at + length;
     const free_index::run whole = remove_free(place.in.start);
     const pages front = place.at - whole.start;
@@ -192,8 +201,8 @@ pages extent_allocator::carve(const free_index::placement& place, pages length, 
         add_free({end, rest, whole.backed - length - front_backed});
     }
     prepare(place.at);
-    store(place.at, {kind, length});
-    add({place.at, length, kind});
+    store(place.at, wanted);
+    add({place.at, length, wanted.kind, wanted.type});
     if (front.value != 0) {
         store(whole.start, {extent_kind::free, front});  // until this store, the new extent lay inside the free one
         add_free({whole.start, front, front_backed});
@@ -317,7 +326,7 @@ std::optional<extent> extent_allocator::containing(pages page) const {
         return std::nullopt;
     }
     const page_entry entry = segment::decode_page_entry(load(*start));
-    return extent{*start, entry.length, entry.kind};
+    return extent{*start, entry.length, entry.kind, entry.type};
 }
 
 pages extent_allocator::largest_free() const {
@@ -345,7 +354,7 @@ std::size_t extent_allocator::copy_some(pages& position, std::array<extent, 128>
             continue;
         }
         const page_entry entry = segment::decode_page_entry(load(position));
-        some.at(copied++) = {position, entry.length, entry.kind};
+        some.at(copied++) = {position, entry.length, entry.kind, entry.type};
         position += {std::max<std::uint64_t>(entry.length.value, 1)};
     }
     return copied;

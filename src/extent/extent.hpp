@@ -69,8 +69,9 @@ public:
 
     /// An extent of `length` pages at a multiple of `alignment` (a power of two of pages, up to maximum_alignment).
     /// Fails with invalid_argument, with limit where the reservation is too small, and as space_growth::grow() does.
+    /// `type`: of a used one, below segment::type_limit.
     [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
-                                                     segment::extent_kind kind);
+                                                     segment::extent_kind kind, std::uint32_t type = 0);
     [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
                                                      segment::extent_kind kind, preparation prepare);
 
@@ -135,6 +136,8 @@ public:
     void check(std::vector<std::string>& problems) const;
 
 private:
+    [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
+                                                     segment::page_entry wanted, preparation prepare);
     [[nodiscard]] std::uint64_t load(base::pages page) const noexcept;
     void store(base::pages page, segment::page_entry entry) const noexcept;
     void add(const extent& added) noexcept HF_REQUIRES(mutex_);
@@ -154,8 +157,8 @@ private:
     void adopt(base::pages new_frontier) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment)
         HF_REQUIRES(mutex_);
-    [[nodiscard]] base::pages carve(const free_index::placement& place, base::pages length, segment::extent_kind kind,
-                                    preparation prepare) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::pages carve(const free_index::placement& place, segment::page_entry wanted, preparation prepare)
+        HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back_range(base::pages whole, base::pages from, base::pages end)
         HF_REQUIRES(mutex_);

@@ -14,11 +14,12 @@
 
 namespace holdfast::extent {
 
-/// One extent: `length` pages from page `start` on.
+/// One extent: `length` pages from page `start` on. `type`: of a used one.
 struct extent {
     base::pages start{};
     base::pages length{};
     segment::extent_kind kind = segment::extent_kind::none;
+    std::uint32_t type = 0;
     constexpr bool operator==(const extent&) const = default;
 };
 

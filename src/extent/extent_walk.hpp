@@ -20,7 +20,7 @@ base::result<void> extent_allocator::walk(base::pages frontier, Each each) const
             return std::move(*first_fault(here));
         }
         const segment::page_entry entry = here.entry();
-        each(extent{here.position, entry.length, entry.kind});
+        each(extent{here.position, entry.length, entry.kind, entry.type});
         here.position += entry.length;
         here.previous = entry.kind;
     }
@@ -48,7 +48,7 @@ base::result<void> extent_allocator::walk_blocks(base::pages frontier, Block blo
             return std::move(*first_fault(here));
         }
         const segment::page_entry entry = here.entry();
-        block(extent{start, entry.length, entry.kind});
+        block(extent{start, entry.length, entry.kind, entry.type});
         end_of_last = start + entry.length;
     }
     return {};

@@ -18,11 +18,12 @@
 
 namespace holdfast::heap {
 
-/// What to allocate. Bytes > 0; alignment a power of two.
+/// What to allocate. Bytes > 0; alignment a power of two; type below segment::type_limit.
 struct block_request {
     std::uint64_t bytes = 0;
     std::uint64_t alignment = 16;
-    bool zeroed = false;  ///< durably, before the block is anybody's
+    bool zeroed = false;     ///< durably, before the block is anybody's
+    std::uint32_t type = 0;  ///< 0: none
 };
 
 enum class operation_result : std::uint8_t { done, nothing_to_do, failed };
@@ -39,8 +40,8 @@ public:
     [[nodiscard]] virtual void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
     /// The block that the destination points to is free, and the destination null. Null already: nothing_to_do.
     [[nodiscard]] virtual operation_result free_from(std::uint64_t& destination) noexcept = 0;
-    /// Another block with the content of the one that the destination points to (durably), which is free then. Null:
-    /// allocate_to().
+    /// Another block with the content of the one that the destination points to (durably), which is free then. It has
+    /// the old one's type where none is asked for. Null: allocate_to().
     [[nodiscard]] virtual void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
     /// A block that nothing points to: the program's to keep track of.
     [[nodiscard]] virtual void* allocate(const block_request& wanted) noexcept = 0;

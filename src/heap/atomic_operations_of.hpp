@@ -75,7 +75,12 @@ public:
         slab::held_block held;
         slab::thread_cache* const cache = blocks_.this_cache();
         const void* const source = target_of(destination, word);
-        if (!blocks_.find_allocated(source, old) || !hold(cache, wanted, held)) {
+        if (!blocks_.find_allocated(source, old)) {
+            return nullptr;
+        }
+        block_request typed = wanted;
+        typed.type = wanted.type != 0 ? wanted.type : old.block.type;
+        if (!hold(cache, typed, held)) {
             return nullptr;
         }
         void* const target = space_.address({held.offset});
@@ -209,11 +214,11 @@ public:
     }
 
     // slab_log
-    void slab_created(base::granule slab, const slab::size_class& kind) noexcept override {
-        change_slab(slab, kind, true);
+    void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
+        change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, true);
     }
-    void slab_released(base::granule slab, const slab::size_class& kind) noexcept override {
-        change_slab(slab, kind, false);
+    void slab_released(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
+        change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, false);
     }
 
 private:
@@ -274,7 +279,9 @@ private:
     void refuse_destination(const std::uint64_t& word) noexcept;
     [[nodiscard]] std::optional<slab::held_block> take_reservation(void* reserved) noexcept;
     HF_HOT bool hold(slab::thread_cache* cache, const block_request& wanted, slab::held_block& held) noexcept {
-        if (!blocks_.hold(cache, wanted.bytes, wanted.alignment, held)) [[unlikely]] {
+        const bool got = wanted.type == 0 ? blocks_.hold(cache, wanted.bytes, wanted.alignment, held)
+                                          : blocks_.hold_typed(wanted.bytes, wanted.alignment, wanted.type, held);
+        if (!got) [[unlikely]] {
             return false;
         }
         if (wanted.zeroed) {
@@ -384,7 +391,7 @@ private:
         blocks_.release(cache, found, true);
         return true;
     }
-    void change_slab(base::granule slab, const slab::size_class& kind, bool create) noexcept;
+    void change_slab(base::granule slab, lane::block_word block, bool create) noexcept;
 
     segment::space_view space_;
     slab::block_allocator& blocks_;

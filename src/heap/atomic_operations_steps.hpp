@@ -275,17 +275,17 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
 }
 
 template <persist::persistence_domain Domain>
-void atomic_operations_of<Domain>::change_slab(base::granule slab, const slab::size_class& kind, bool create) noexcept {
+void atomic_operations_of<Domain>::change_slab(base::granule slab, lane::block_word block, bool create) noexcept {
     const std::uint64_t offset = base::offset_of(slab).value;
-    const lane::block_word block{lane::block_kind::slab, kind.block_size, 0};
     const lane::block_place place = lane::place_of(space_, offset, block);
-    segment::slab_header_on_media& header = space_.slab_header(slab);
+    lane::block_word recorded = block;
+    recorded.type = HF_MUTANT("heap.slab.type") ? 0 : block.type;
     record made{.checksum = 0,
                 .sequence = 0,
                 .time = 0,
                 .destination = lane::nowhere,
                 .allocated = create ? offset : lane::nowhere,
-                .allocated_block = create ? lane::encode(block) : 0,
+                .allocated_block = create ? lane::encode(recorded) : 0,
                 .freed = create ? lane::nowhere : offset,
                 .freed_block = create ? 0 : lane::encode(block)};
     const turn own(*this, blocks_.this_cache());
@@ -293,16 +293,12 @@ void atomic_operations_of<Domain>::change_slab(base::granule slab, const slab::s
     lanes_.announce(*own);
     lanes_.append(*own, made,
                   {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
-                   create && !HF_MUTANT("heap.slab.header_line") ? &header : nullptr, nullptr});
+                   create && !HF_MUTANT("heap.slab.header_line") ? &space_.slab_header(slab) : nullptr, nullptr});
     lanes_.fence(*own);
     if (create) {
-        const segment::slab_header_on_media wanted = lane::slab_header_for(block);
-        auto* const words = reinterpret_cast<std::uint64_t*>(&header);
-        for (std::size_t i = 0; i < sizeof wanted / sizeof *words; ++i) {
-            std::uint64_t value = 0;
-            std::memcpy(&value, reinterpret_cast<const std::byte*>(&wanted) + i * sizeof value, sizeof value);
-            lanes_.domain().store(words[i], value, "heap.slab.header");
-        }
+        lane::store_slab_header(space_, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
+            lanes_.domain().store(word, value, "heap.slab.header");
+        });
         lanes_.domain().store(*place.word, place.set, "heap.slab.entry");
     } else {
         lanes_.domain().store(*place.word,

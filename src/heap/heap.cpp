@@ -192,6 +192,8 @@ base::result<void> engine::deallocate(void* address) {
 
 base::result<std::uint64_t> engine::usable_size(const void* address) { return blocks_.usable_size(address); }
 
+base::result<std::uint32_t> engine::type_of(const void* address) { return blocks_.type_of(address); }
+
 bool engine::all_free() { return blocks_.all_free(); }
 
 base::result<engine_statistics> engine::statistics() {
@@ -200,7 +202,7 @@ base::result<engine_statistics> engine::statistics() {
     HF_TRY_ASSIGN(numbers.files, files_->statistics());
     numbers.reservation = files_->view().reservation();
     numbers.user_bytes = base::to_bytes(files_->frontier());
-    blocks_.for_each_block([&numbers](base::heap_offset /*offset*/, std::uint64_t size) {
+    blocks_.for_each_block([&numbers](base::heap_offset /*offset*/, std::uint64_t size, std::uint32_t /*type*/) {
         ++numbers.allocated_blocks;
         numbers.allocated_bytes += size;
     });

@@ -99,11 +99,11 @@ public:
     base::result<void> snapshot(const std::string& destination);
 
     /// Null on failure; last_failure() of this thread says why.
-    [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment) noexcept {
+    [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type = 0) noexcept {
         if (atomic_ != nullptr) {
-            return atomic_->allocate({bytes, alignment, false});
+            return atomic_->allocate({bytes, alignment, false, type});
         }
-        return blocks_.allocate(bytes, alignment);
+        return type == 0 ? blocks_.allocate(bytes, alignment) : blocks_.allocate_typed(bytes, alignment, type);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept;
     /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more.
@@ -114,6 +114,7 @@ public:
     /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
     base::result<void> deallocate(void* address);
     base::result<std::uint64_t> usable_size(const void* address);
+    base::result<std::uint32_t> type_of(const void* address);
     [[nodiscard]] bool all_free();
 
     /// The operations of durability `atomic`; null in others.

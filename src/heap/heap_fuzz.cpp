@@ -46,12 +46,18 @@ heap::object_entry named(const std::string& name, std::uint64_t offset) {
     return entry;
 }
 
+/// Small and big blocks of two types and of none.
+std::uint32_t type_at(std::uint64_t bytes, std::uint64_t i) {
+    return bytes == 64 || bytes == 20000 ? static_cast<std::uint32_t>(i % 3) : 0;
+}
+
 /// Blocks of every size, some of them freed again, and objects in some.
-void fill(heap::engine& engine, const std::string& prefix, int blocks_each, std::vector<std::uint64_t>& offsets) {
+void fill(heap::engine& engine, const std::string& prefix, std::uint64_t blocks_each,
+          std::vector<std::uint64_t>& offsets) {
     const std::size_t first = offsets.size();
     for (const std::uint64_t bytes : sizes) {
-        for (int i = 0; i < blocks_each; ++i) {
-            void* const block = engine.allocate(bytes, 8);
+        for (std::uint64_t i = 0; i < blocks_each; ++i) {
+            void* const block = engine.allocate(bytes, 8, type_at(bytes, i));
             std::memset(block, 0x11, std::min<std::uint64_t>(bytes, 64));
             offsets.push_back(engine.files().view().offset(block).value);
         }
@@ -223,7 +229,8 @@ private:
     }
 
     void allocate_one(std::uint64_t bytes, std::uint64_t alignment) {
-        void* const block = engine_.allocate(bytes, alignment);
+        const std::uint32_t type = type_at(bytes, alignment / 64);
+        void* const block = engine_.allocate(bytes, alignment, type);
         if (block == nullptr) {
             const failure_code code = heap::engine::last_failure().code;
             return expect(code == failure_code::no_space || code == failure_code::limit, "no memory");
@@ -233,6 +240,8 @@ private:
             bytes > frontier() - offset) {
             finding("a block that is misplaced");
         }
+        const auto found = engine_.type_of(block);
+        expect(found.ok() && found.value() == type, "a block has another type");
         const auto next = blocks_.lower_bound(offset);
         if ((next != blocks_.end() && next->first < offset + bytes) ||
             (next != blocks_.begin() && std::prev(next)->second > offset)) {

@@ -4,6 +4,8 @@
 // page.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 
 #include "lane/lane_format.hpp"
@@ -49,6 +51,18 @@ struct block_place {
 [[nodiscard]] constexpr segment::slab_header_on_media slab_header_for(block_word slab) noexcept {
     const auto block_size = static_cast<std::uint32_t>(slab.length);
     return {block_size, static_cast<std::uint32_t>(base::granule_size / block_size), 0, slab.type, {}};
+}
+
+/// Gives the slab at that offset its header: calls `store` with each word of it and what it is to hold.
+template <class Store>
+void store_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, Store&& store) {
+    constexpr std::size_t words = sizeof(segment::slab_header_on_media) / sizeof(std::uint64_t);
+    const auto wanted = std::bit_cast<std::array<std::uint64_t, words>>(slab_header_for(slab));
+    auto* const header =
+        reinterpret_cast<std::uint64_t*>(&space.slab_header(base::granule_of(base::heap_offset{offset})));
+    for (std::size_t i = 0; i < words; ++i) {
+        store(header[i], wanted[i]);
+    }
 }
 
 // LANE-22: what a record allocates or frees is a block that can exist: below the frontier, of a known kind, at a

@@ -32,7 +32,7 @@ inline constexpr unsigned block_type_shift = block_length_bits + 4;
 struct block_word {
     block_kind kind = block_kind::none;
     std::uint64_t length = 0;
-    std::uint32_t type = 0;  ///< 20 bits
+    std::uint32_t type = 0;  ///< below segment::type_limit
     constexpr bool operator==(const block_word&) const = default;
 };
 [[nodiscard]] constexpr std::uint64_t encode(block_word word) noexcept {

@@ -248,13 +248,9 @@ private:
         }
         const block_place place = place_of(space_, offset, block);
         if (allocate && block.kind == block_kind::slab) {
-            const segment::slab_header_on_media wanted = slab_header_for(block);
-            const auto words = std::bit_cast<std::array<std::uint64_t, sizeof wanted / sizeof(std::uint64_t)>>(wanted);
-            auto* const header =
-                reinterpret_cast<std::uint64_t*>(&space_.slab_header(base::granule_of(base::heap_offset{offset})));
-            for (std::size_t i = 0; i < words.size(); ++i) {
-                domain_.store(header[i], words[i], "lane.finish.header");
-            }
+            store_slab_header(space_, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
+                domain_.store(word, value, "lane.finish.header");
+            });
         }
         domain_.fetch_and(*place.word, ~place.mask, "lane.finish.clear");
         if (allocate) {

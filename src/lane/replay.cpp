@@ -199,14 +199,9 @@ private:
             return;
         }
         if (block.kind == block_kind::slab && allocate) {
-            const segment::slab_header_on_media wanted = slab_header_for(block);
-            std::uint64_t words[sizeof wanted / sizeof(std::uint64_t)];
-            std::memcpy(words, &wanted, sizeof wanted);
-            auto* const header = reinterpret_cast<std::uint64_t*>(
-                &source_.space.slab_header(base::granule_of(base::heap_offset{offset})));
-            for (std::size_t i = 0; i < std::size(words); ++i) {
-                write(header + i, ~std::uint64_t{0}, words[i]);
-            }
+            store_slab_header(source_.space, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
+                write(&word, ~std::uint64_t{0}, value);
+            });
         }
         write(place.word, place.mask, allocate ? place.set : 0);
     }

@@ -18,18 +18,24 @@ enum class extent_kind : std::uint8_t {
     reserved = 5,  ///< taken by a program that has not published it: free after a crash
 };
 
+/// Type numbers are what a program gives its blocks, for its own purposes; 0: none. Page entries, slab headers and the
+/// records of lanes have room for so many bits.
+inline constexpr unsigned type_bits = 20;
+inline constexpr std::uint32_t type_limit = std::uint32_t{1} << type_bits;
+
 /// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store:
 /// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 the type number of a used block, else zero. The entries of
 /// a heap's extents tile the user space from page 0 to the frontier; entries inside an extent mean nothing.
 struct page_entry {
     extent_kind kind = extent_kind::none;
     base::pages length{};
-    std::uint32_t type = 0;  ///< 20 bits
+    std::uint32_t type = 0;  ///< below type_limit
     constexpr bool operator==(const page_entry&) const = default;
 };
 
 inline constexpr unsigned page_entry_length_bits = 40;
 inline constexpr unsigned page_entry_type_shift = page_entry_length_bits + 4;
+static_assert(page_entry_type_shift + type_bits == 64);
 inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << page_entry_length_bits) - 1;
 
 [[nodiscard]] constexpr std::uint64_t encode(page_entry entry) noexcept {
@@ -53,7 +59,7 @@ struct slab_header_on_media {
     std::uint32_t block_size;   ///< bytes; a size class
     std::uint32_t block_count;  ///< granule_size / block_size
     std::uint64_t flags;        ///< 0 in version 1
-    std::uint64_t type;         ///< type number of all blocks of the slab; 0: none
+    std::uint64_t type;         ///< type number of all blocks of the slab, below type_limit; 0: none
     std::uint64_t reserved[5];  ///< 0
 };
 static_assert(sizeof(slab_header_on_media) == 64);

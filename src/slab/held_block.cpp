@@ -22,17 +22,18 @@ base::result<void> block_allocator::use_log(slab_log* log, lane::lane_pool* lane
 
 std::uint8_t* block_allocator::mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept {
     const base::granule slab = base::granule_of(heap_offset{offset});
-    const bool loaded = slab_state::class_if_loaded(pool_.table().state(slab)) < class_count;
+    const bool loaded = slab_state::is_loaded(pool_.table().state(slab));
     return pool_.table().has_marks() && loaded ? pool_.table().marks(slab) + offset % base::granule_size / block_size
                                                : nullptr;
 }
 
 /// Whole pages.
-bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, held_block& held) noexcept {
-    const pages taken = take_pages(bytes, alignment, extent_kind::reserved);
+bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
+                                 held_block& held) noexcept {
+    const pages taken = take_pages(bytes, alignment, extent_kind::reserved, 0);
     held.offset = base::offset_of(taken).value;
     held.class_index = no_class;
-    held.block = {lane::block_kind::pages, base::pages_for(bytes).value, 0};
+    held.block = {lane::block_kind::pages, base::pages_for(bytes).value, type};
     held.mark = nullptr;
     held.place = lane::place_of(space_, held.offset, held.block);
     return taken.value != 0;
@@ -47,25 +48,28 @@ bool block_allocator::hold_uncached(thread_cache* cache, unsigned class_index, h
         }
         cached_blocks& blocks = cache->classes[class_index];
         offset = blocks.offsets[--blocks.count];
-    } else if (caches_.pool == nullptr || take(0, class_index, std::span(&offset, 1)) == 0) {
+    } else if (caches_.pool == nullptr || take(0, class_index, 0, std::span(&offset, 1)) == 0) {
         return false;
     }
     held = small_block(offset, class_index);
     return true;
 }
 
-/// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
+/// A block with a type, one of a slab that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::find_rarely(const void* block, held_block& found) noexcept {
     const heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
     if (slab.value < pool_.table().granules() && caches_.pool != nullptr) {
         const std::uint8_t state = pool_.table().state(slab);
-        if (slab_state::class_if_unloaded(state) < class_count) {
+        if (slab_state::is_unloaded(state)) {
             const thread_cache* const cache = find_cache();
             pool_.load(slab, cache == nullptr ? 0 : cache->arena);
             return find_allocated(block, found);  // loaded now, or quarantined
         }
-        if (slab_state::class_if_loaded(state) < class_count) {
+        if (slab_state::is_loaded(state) && slab_state::is_typed(state)) {
+            return find_typed(block, slab_state::class_of(state), found);
+        }
+        if (slab_state::is_loaded(state)) {
             return find_allocated(block, found);  // another thread has loaded it since find_allocated() looked
         }
         if (state == slab_state::none && offset.value % base::page_size == 0) {
@@ -104,6 +108,10 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
 }
 
 void block_allocator::release_rarely(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
+    if (held.class_index >= first_typed_class) {
+        pool_.give_typed(held.class_index - first_typed_class, held.block.type, held.offset);
+        return;
+    }
     if (held.class_index != no_class) {
         std::uint64_t offset = held.offset;
         if (cache == nullptr) {

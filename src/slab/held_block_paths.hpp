@@ -22,7 +22,7 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
                                   held_block& held) noexcept {
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
-        return hold_pages(bytes, alignment, held);
+        return hold_pages(bytes, alignment, 0, held);
     }
     if (cache == nullptr || cache->classes[class_index].count == 0) [[unlikely]] {
         return hold_uncached(cache, class_index, held);
@@ -32,24 +32,29 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
     return true;
 }
 
+/// Whether the offset is the start of an allocated block of that loaded slab.
+HF_HOT bool block_allocator::find_in_slab(std::uint64_t offset, unsigned class_index,
+                                          held_block& found) const noexcept {
+    const size_class& kind = size_classes[class_index];
+    const std::uint64_t within = offset % base::granule_size;
+    const std::uint32_t index = block_index(kind, within);
+    if (index * std::uint64_t{kind.block_size} != within || index >= kind.block_count) [[unlikely]] {
+        return false;
+    }
+    found = small_block(offset, class_index);
+    return found.mark != nullptr
+               ? std::atomic_ref(*found.mark).load(std::memory_order_acquire) == live_mark::live
+               : (std::atomic_ref(*found.place.word).load(std::memory_order_acquire) & found.place.mask) != 0;
+}
+
 HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found) noexcept {
     const base::heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
     if (slab.value < pool_.table().granules()) [[likely]] {
         const unsigned class_index = slab_state::class_if_loaded(pool_.table().state(slab));
         if (class_index < class_count) [[likely]] {
-            const size_class& kind = size_classes[class_index];
-            const std::uint64_t within = offset.value % base::granule_size;
-            const std::uint32_t index = block_index(kind, within);
-            if (index * std::uint64_t{kind.block_size} == within && index < kind.block_count) [[likely]] {
-                found = small_block(offset.value, class_index);
-                const bool live =
-                    found.mark != nullptr
-                        ? std::atomic_ref(*found.mark).load(std::memory_order_acquire) == live_mark::live
-                        : (std::atomic_ref(*found.place.word).load(std::memory_order_acquire) & found.place.mask) != 0;
-                if (live) [[likely]] {
-                    return true;
-                }
+            if (find_in_slab(offset.value, class_index, found)) [[likely]] {
+                return true;
             }
             leave_refusal(block);
             return false;
@@ -59,7 +64,7 @@ HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found
 }
 
 HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
-    if (cache != nullptr && held.class_index != no_class) [[likely]] {
+    if (cache != nullptr && held.class_index < class_count) [[likely]] {
         cached_blocks& blocks = cache->classes[held.class_index];
         if (blocks.count != blocks.capacity) [[likely]] {
             blocks.offsets[blocks.count++] = held.offset;

@@ -71,7 +71,11 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
             pool_.record(base::granule_of(found.start));
         }
     };
-    HF_TRY(crashed ? extents_.recover(frontier, note) : extents_.open(frontier, note));
+    try {
+        HF_TRY(crashed ? extents_.recover(frontier, note) : extents_.open(frontier, note));
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
+    }
     caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr, nullptr};
     return {};
 }
@@ -86,7 +90,7 @@ void block_allocator::close() noexcept {
 void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
-        const pages taken = take_pages(bytes, alignment, extent_kind::used);
+        const pages taken = take_pages(bytes, alignment, extent_kind::used, 0);
         return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
     }
     thread_cache* const cache = find_cache();
@@ -110,17 +114,18 @@ void* block_allocator::hand_out(std::uint64_t offset, unsigned class_index) noex
     return space_.address({offset});
 }
 
-std::size_t block_allocator::take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out) noexcept {
+std::size_t block_allocator::take(unsigned arena, unsigned class_index, std::uint32_t type,
+                                  std::span<std::uint64_t> out) noexcept {
     try {
-        if (const auto taken = pool_.take(arena, class_index, out)) {
+        if (const auto taken = pool_.take(arena, class_index, type, out)) {
             return *taken;
         }
         reclaim();
-        auto again = pool_.take(arena, class_index, out);
+        auto again = pool_.take(arena, class_index, type, out);
         if (again) {
             return *again;
         }
-        if (const std::size_t taken = pool_.take_anywhere(class_index, out); taken != 0) {
+        if (const std::size_t taken = pool_.take_anywhere(class_index, type, out); taken != 0) {
             return taken;
         }
         leave_failure(again.error().code, [&] { return std::move(again).error(); });
@@ -133,7 +138,7 @@ std::size_t block_allocator::take(unsigned arena, unsigned class_index, std::spa
 bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
     cached_blocks& blocks = cache.classes[class_index];
     const std::uint32_t batch = (blocks.capacity + 1) / 2;
-    const std::size_t taken = take(cache.arena, class_index, std::span(blocks.offsets).first(batch));
+    const std::size_t taken = take(cache.arena, class_index, 0, std::span(blocks.offsets).first(batch));
     blocks.count = static_cast<std::uint32_t>(taken);
     std::reverse(blocks.offsets.begin(), blocks.offsets.begin() + blocks.count);  // popped in order of address
     return taken != 0;
@@ -144,11 +149,12 @@ void* block_allocator::allocate_uncached(unsigned class_index) noexcept {
         return nullptr;
     }
     std::uint64_t offset = 0;
-    return take(0, class_index, std::span(&offset, 1)) == 0 ? nullptr : hand_out(offset, class_index);
+    return take(0, class_index, 0, std::span(&offset, 1)) == 0 ? nullptr : hand_out(offset, class_index);
 }
 
 /// The first of enough pages; page 0, which holds the roots, on failure.
-pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, extent_kind kind) noexcept {
+pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, extent_kind kind,
+                                  std::uint32_t type) noexcept {
     if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
         leave_failure(failure_code::invalid_argument, [&] {
             failure what;
@@ -163,10 +169,10 @@ pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, exte
     const pages length = base::pages_for(bytes);
     const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
     try {
-        auto got = extents_.allocate(length, at_multiple_of, kind);
+        auto got = extents_.allocate(length, at_multiple_of, kind, type);
         if (!got) {
             reclaim();
-            got = extents_.allocate(length, at_multiple_of, kind);
+            got = extents_.allocate(length, at_multiple_of, kind, type);
         }
         if (got) {
             return *got;
@@ -204,8 +210,8 @@ bool block_allocator::try_free(void* block) noexcept {
     return free_rarely(block);
 }
 
-/// Frees a block of a loaded slab, if that is what stands at the offset.
-inline bool block_allocator::free_small(std::uint64_t offset, unsigned class_index) noexcept {
+/// Whether a block of that loaded slab stands at the offset, and was allocated until now; else the failure is left.
+HF_HOT bool block_allocator::clear_live(std::uint64_t offset, unsigned class_index) noexcept {
     const size_class& kind = size_classes[class_index];
     const std::uint64_t within = offset % base::granule_size;
     const std::uint32_t index = block_index(kind, within);
@@ -220,7 +226,25 @@ inline bool block_allocator::free_small(std::uint64_t offset, unsigned class_ind
         leave_failure(failure_code::bad_address, [&] { return refusal(space_.address({offset})); });
         return false;
     }
+    return true;
+}
+
+/// Frees a block of a loaded slab without a type, if that is what stands at the offset.
+inline bool block_allocator::free_small(std::uint64_t offset, unsigned class_index) noexcept {
+    if (!clear_live(offset, class_index)) [[unlikely]] {
+        return false;
+    }
     put_away(offset, class_index);
+    return true;
+}
+
+/// The same, of a slab with a type.
+bool block_allocator::free_typed(std::uint64_t offset, unsigned class_index) noexcept {
+    if (!clear_live(offset, class_index)) {
+        return false;
+    }
+    // The block is out until it is given back, so its slab stays what it is.
+    pool_.give_typed(class_index, pool_.table().type(base::granule_of(heap_offset{offset})), offset);
     return true;
 }
 
@@ -237,19 +261,22 @@ void block_allocator::put_away(std::uint64_t offset, unsigned class_index) noexc
     blocks.offsets[blocks.count++] = offset;
 }
 
-/// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
+/// A block with a type, one of a slab that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::free_rarely(void* block) noexcept {
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
     try {
         if (slab.value < pool_.table().granules()) {
             const std::uint8_t state = pool_.table().state(slab);
-            if (slab_state::class_if_unloaded(state) < class_count) {
+            if (slab_state::is_unloaded(state)) {
                 const thread_cache* const cache = find_cache();
                 pool_.load(slab, cache == nullptr ? 0 : cache->arena);
                 return try_free(block);  // loaded now, or quarantined
             }
-            if (slab_state::class_if_loaded(state) < class_count) {
+            if (slab_state::is_loaded(state) && slab_state::is_typed(state)) {
+                return free_typed(offset.value, slab_state::class_of(state));
+            }
+            if (slab_state::is_loaded(state)) {
                 return try_free(block);  // another thread has loaded it since try_free() looked
             }
             if (state == slab_state::none && offset.value % base::page_size == 0) {
@@ -333,6 +360,12 @@ const failure& block_allocator::last_failure() noexcept {
 // --- looking --------------------------------------------------------------------------------------------------------
 
 result<std::size_t> block_allocator::usable_size(const void* block) const {
+    HF_TRY_ASSIGN(const lane::block_word found, look_up(block));
+    return std::size_t{lane::bytes_of(found)};
+}
+
+/// What the allocated block is that starts at the address.
+result<lane::block_word> block_allocator::look_up(const void* block) const {
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
     if (slab.value >= pool_.table().granules()) {
@@ -347,12 +380,15 @@ result<std::size_t> block_allocator::usable_size(const void* block) const {
         const std::uint32_t index = block_index(kind, within);
         const bool start = index < kind.block_count && index * std::uint64_t{kind.block_size} == within;
         const auto live = start ? pool_.table().live_bits(slab, index / 64) : 0;
-        return (live >> (index % 64) & 1) != 0 ? result<std::size_t>(kind.block_size) : refusal(block);
+        if ((live >> (index % 64) & 1) != 0) {
+            return lane::block_word{lane::block_kind::small, kind.block_size, pool_.table().type_in_state(slab, state)};
+        }
+        return refusal(block);
     }
     if (state == slab_state::none && offset.value % base::page_size == 0) {
         const auto entry = extents_.find(base::page_of(offset));
         if (entry && entry->kind == extent_kind::used) {
-            return std::size_t{base::to_bytes(entry->length)};
+            return lane::block_word{lane::block_kind::pages, entry->length.value, entry->type};
         }
     }
     return refusal(block);
@@ -361,19 +397,21 @@ result<std::size_t> block_allocator::usable_size(const void* block) const {
 void block_allocator::for_each_block(block_visitor each) const {
     extents_.for_each([&](const extent::extent& found) {
         if (found.kind == extent_kind::used) {
-            each(base::offset_of(found.start), base::to_bytes(found.length));
+            each(base::offset_of(found.start), base::to_bytes(found.length), found.type);
         }
         const granule slab = base::granule_of(found.start);
-        const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
+        const std::uint8_t state = pool_.table().state(slab);
+        const unsigned class_index = slab_state::class_of(state);
         if (found.kind != extent_kind::slab || class_index == no_class) {
             return;
         }
         const size_class& kind = size_classes[class_index];
+        const std::uint32_t type = pool_.table().type_in_state(slab, state);
         for (std::size_t word = 0; word < words_of(kind); ++word) {
             std::uint64_t live = pool_.table().live_bits(slab, word);
             for (live &= valid_bits(kind, word); live != 0; live &= live - 1) {
                 const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(live));
-                each({base::offset_of(slab).value + index * kind.block_size}, kind.block_size);
+                each({base::offset_of(slab).value + index * kind.block_size}, kind.block_size, type);
             }
         }
     });

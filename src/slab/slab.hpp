@@ -1,7 +1,8 @@
 // The face of the layer slab: blocks of memory, small and big, in one allocator.
 //
 // Blocks of up to 14336 bytes come from slabs of 64 KiB, one size class each, through a cache that each thread has for
-// each heap; larger ones, and alignments that no class has, are extents of whole pages. What the user holds is what the
+// each heap; larger ones, and alignments that no class has, are extents of whole pages. Small blocks with a type number
+// have slabs of their own, and no cache. What the user holds is what the
 // live bitmaps and the page entries on media say, at every moment; caches and twins in DRAM only make it fast.
 //
 // The path of a small allocation, as of a free: look up the class, find the thread's cache, pop (push) a block, set
@@ -30,14 +31,18 @@ namespace holdfast::slab {
 /// The largest alignment of a block, in bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
+/// held_block::class_index of a block with a type: this and the class.
+inline constexpr unsigned first_typed_class = 64;
+static_assert(no_class < first_typed_class);
+
 /// A block on its way: taken and not allocated yet, or allocated and about to be freed. The caller, who writes durable
 /// records, changes the bits at `place` itself (durability `atomic`).
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
     lane::block_place place;
-    std::uint8_t* mark = nullptr;  ///< of a small block, where blocks have marks: it counts instead of the place
-    unsigned class_index = no_class;
+    std::uint8_t* mark = nullptr;     ///< of a small block, where blocks have marks: it counts instead of the place
+    unsigned class_index = no_class;  ///< of a small one, see first_typed_class
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
 };
@@ -92,6 +97,8 @@ public:
     /// where there is none: last_failure() says why (invalid_argument; no_space, limit or what else growing failed
     /// with; out_of_memory). The content is arbitrary.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+    /// The same with a type number that is not 0; invalid_argument where it is not below segment::type_limit.
+    [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
     /// Frees a block. Any other address changes nothing and is an error, always: last_failure() names it (bad_address;
     /// corrupt where the slab is quarantined).
@@ -121,6 +128,9 @@ public:
     /// As allocate(), but nobody holds the block yet: release() it, or mark it allocated. `cache`: this_cache(), here
     /// and below. False: last_failure() says why.
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
+    /// The same as allocate_typed().
+    [[nodiscard]] bool hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
+                                  held_block& held) noexcept;
     /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
     /// Takes a block back that is not marked allocated (any more). `was_allocated`: it was, before the caller changed
@@ -141,13 +151,15 @@ public:
     /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
     /// block.
     [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;
+    /// Its type number, 0 for none; fails as usable_size().
+    [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
 
     /// Why this thread's last call of allocate() or try_free() on any heap failed.
     [[nodiscard]] static const base::failure& last_failure() noexcept;
 
-    /// Calls `each` for all allocated blocks in order of address, with the offset and the usable size. `each` may free
-    /// the block it is given; blocks that other calls allocate or free meanwhile may be missed or seen.
-    using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t)>;
+    /// Calls `each` for all allocated blocks in order of address, with the offset, the usable size and the type number.
+    /// `each` may free the block it is given; blocks that other calls allocate or free meanwhile may be missed or seen.
+    using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
 
     /// Of the slab in this granule. The bitmap has been admitted (bitmap_guard).
@@ -182,18 +194,29 @@ private:
         const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
         return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
     }
-    [[nodiscard]] std::size_t take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out) noexcept;
+    [[nodiscard]] std::size_t take(unsigned arena, unsigned class_index, std::uint32_t type,
+                                   std::span<std::uint64_t> out) noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_uncached(unsigned class_index) noexcept;
-    [[nodiscard]] base::pages take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind) noexcept;
+    [[nodiscard]] base::pages take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
+                                         std::uint32_t type) noexcept;
     [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index) const noexcept;
-    [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
+    [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned class_index, held_block& found) const noexcept;
+    [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
+                                  held_block& held) noexcept;
     [[nodiscard]] bool hold_uncached(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     void release_rarely(thread_cache* cache, const held_block& held, bool was_allocated) noexcept;
     [[nodiscard]] void* hand_out(std::uint64_t offset, unsigned class_index) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
+    [[nodiscard]] bool clear_live(std::uint64_t offset, unsigned class_index) noexcept;
     [[nodiscard]] bool free_small(std::uint64_t offset, unsigned class_index) noexcept;
+    [[nodiscard]] static bool is_type(std::uint32_t type) noexcept;
+    [[nodiscard]] bool take_typed(unsigned class_index, std::uint32_t type, std::uint64_t& offset) noexcept;
+    [[nodiscard]] static held_block typed_block(held_block small, std::uint32_t type) noexcept;
+    [[nodiscard]] bool find_typed(const void* block, unsigned class_index, held_block& found) noexcept;
+    [[nodiscard]] bool free_typed(std::uint64_t offset, unsigned class_index) noexcept;
+    [[nodiscard]] base::result<lane::block_word> look_up(const void* block) const;
     void put_away(std::uint64_t offset, unsigned class_index) noexcept;
     void reclaim() noexcept;
     [[nodiscard]] base::failure refusal(const void* block) const;

@@ -18,14 +18,16 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
     base::failure what;
     what.code = base::failure_code::corrupt;
     what.field = fmt::format("slab header {}", of.value);
-    what.found =
-        fmt::format("block size {}, {} blocks, flags {:#x}", header.block_size, header.block_count, header.flags);
+    what.found = fmt::format("block size {}, {} blocks, flags {:#x}, type {}", header.block_size, header.block_count,
+                             header.flags, header.type);
     if (!has_known_class(header)) {
         what.expected = "SLAB-1: the block size of a size class";
     } else if (!has_right_count(header)) {
         what.expected = fmt::format("SLAB-2: {} blocks", base::granule_size / header.block_size);
     } else if (!has_no_flags(header)) {
         what.expected = "SLAB-3: flags and reserved fields zero";
+    } else if (!has_possible_type(header)) {
+        what.expected = fmt::format("SLAB-11: a type number below {}", segment::type_limit);
     } else {
         return std::nullopt;
     }
@@ -78,26 +80,35 @@ private:
     // out: the spare.
     void collect_lists() {
         for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
-            slab_pool::bin& bin = pool_.bins_[i];
-            const base::scoped_lock lock(bin.mutex);
-            std::uint32_t previous = 0;
-            for (std::uint32_t link = bin.head; link != 0;) {
-                const granule slab{std::uint64_t{link} - 1};
-                const slab_twin& twin = table_.twin(slab);
-                const bool own = table_.state(slab) == slab_state::loaded(bin.class_index) && twin.arena == bin.arena;
-                const bool empty = twin.free_count == size_classes[bin.class_index].block_count;
-                if (!own || twin.listed != 1 || twin.previous != previous || (link == bin.spare) != empty) {
-                    problem("SLAB-8", slab, fmt::format("not as the list of class {} says", bin.class_index));
-                }
-                if (++listed_[slab.value] > 1) {
-                    return;  // a ring, or two lists that share a slab
-                }
-                previous = std::exchange(link, twin.next);
-            }
+            collect_list(pool_.bins_[i]);
+        }
+        for (auto* each = pool_.first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+            collect_list(*each);
         }
     }
 
-    // SLAB-7: exactly the granules of slab extents have a state, and its class is that of the slab's header.
+    void collect_list(slab_pool::bin& bin) {
+        const base::scoped_lock lock(bin.mutex);
+        std::uint32_t previous = 0;
+        for (std::uint32_t link = bin.head; link != 0;) {
+            const granule slab{std::uint64_t{link} - 1};
+            const slab_twin& twin = table_.twin(slab);
+            const std::uint8_t state = table_.state(slab);
+            const bool own = state == slab_state::loaded(bin.class_index, bin.type != 0) && twin.arena == bin.arena &&
+                             table_.type_in_state(slab, state) == bin.type;
+            const bool empty = twin.free_count == size_classes[bin.class_index].block_count;
+            if (!own || twin.listed != 1 || twin.previous != previous || (link == bin.spare) != empty) {
+                problem("SLAB-8", slab,
+                        fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
+            }
+            if (++listed_[slab.value] > 1) {
+                return;  // a ring, or two lists that share a slab
+            }
+            previous = std::exchange(link, twin.next);
+        }
+    }
+
+    // SLAB-7: exactly the granules of slab extents have a state, and its class and type are those of the slab's header.
     void check_extents() {
         of_.extents_.for_each([this](const extent::extent& found) {
             const granule first = base::granule_of(base::pages{found.start.value + base::pages_per_granule - 1});
@@ -133,11 +144,16 @@ private:
             problem("SLAB-4", slab, fmt::format("live bits beyond {} blocks", kind.block_count));
             return;
         }
+        const std::uint64_t type = of_.space_.slab_header(slab).type;
         const std::uint8_t state = table_.state(slab);
-        if (state == slab_state::loaded(class_index)) {
+        const bool loaded = state == slab_state::loaded(class_index, type != 0);
+        if ((!loaded && state != slab_state::unloaded(class_index, type != 0)) ||
+            table_.type_in_state(slab, state) != type) {
+            problem("SLAB-7", slab,
+                    fmt::format("state {} of type {}, header of class {} and type {}", state,
+                                table_.type_in_state(slab, state), class_index, type));
+        } else if (loaded) {
             check_twin(slab, kind);
-        } else if (state != slab_state::unloaded(class_index)) {
-            problem("SLAB-7", slab, fmt::format("state {}, header of class {}", state, class_index));
         }
     }
 

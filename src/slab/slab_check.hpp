@@ -1,7 +1,7 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4 speak of media alone; SLAB-5 to SLAB-10 of media and its volatile twins, while all threads stand
-// still.
+// SLAB-1 to SLAB-4 and SLAB-11 speak of media alone; SLAB-5 to SLAB-10 of media and its volatile twins, while all
+// threads stand still.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,16 @@ namespace holdfast::slab {
     return true;
 }
 
-/// The failure that names what is wrong with the header of the slab in this granule; nothing where SLAB-1 to SLAB-3
-/// hold.
+// SLAB-11: the type number in a slab's header is below the limit of type numbers.
+[[nodiscard]] constexpr bool has_possible_type(const segment::slab_header_on_media& header) noexcept {
+    return header.type < segment::type_limit;
+}
+
+[[nodiscard]] constexpr bool is_sound(const segment::slab_header_on_media& header) noexcept {
+    return has_known_class(header) && has_right_count(header) && has_no_flags(header) && has_possible_type(header);
+}
+
+/// The failure that names what is wrong with the header of the slab in this granule; nothing where it is sound.
 [[nodiscard]] std::optional<base::failure> header_fault(const segment::slab_header_on_media& header, base::granule of);
 
 }  // namespace holdfast::slab

@@ -32,7 +32,8 @@ public:
                 }
                 default: {
                     const size_class& kind = size_classes[below(class_count)];
-                    view.slab_header(granule) = {kind.block_size, kind.block_count, 0, 0, {}};
+                    const std::uint64_t type = below(2) == 0 ? 0 : below(2 * segment::type_limit);
+                    view.slab_header(granule) = {kind.block_size, kind.block_count, 0, type, {}};
                     break;
                 }
             }
@@ -42,7 +43,9 @@ public:
 
 private:
     std::uint64_t word() {
-        return below(3) == 0 ? random_() : segment::encode({static_cast<segment::extent_kind>(below(6)), {below(64)}});
+        const auto type = static_cast<std::uint32_t>(below(2) * below(segment::type_limit));
+        return below(3) == 0 ? random_()
+                             : segment::encode({static_cast<segment::extent_kind>(below(6)), {below(64)}, type});
     }
 
     std::mt19937_64 random_;
@@ -54,7 +57,9 @@ void use(test_heap& heap, vandal& choose) {
     const auto& view = heap.space().view();
     for (int i = 0; i < 300; ++i) {
         const std::size_t bytes = 1 + choose.below(choose.below(8) == 0 ? 100'000 : 2000);
-        if (void* const block = heap.blocks().allocate(bytes, 8)) {
+        const auto type = static_cast<std::uint32_t>(choose.below(4));
+        if (void* const block =
+                type == 0 ? heap.blocks().allocate(bytes, 8) : heap.blocks().allocate_typed(bytes, 8, type)) {
             ASSERT_LE(view.offset(block).value + bytes, base::to_bytes(heap.extents().frontier()));
             std::memset(block, 0x5a, bytes);
             blocks.push_back(block);
@@ -66,7 +71,7 @@ void use(test_heap& heap, vandal& choose) {
             blocks.pop_back();
         }
     }
-    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size) {
+    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t) {
         ASSERT_LE(offset.value + size, base::to_bytes(heap.extents().frontier()));
         static_cast<void>(heap.blocks().try_free(view.address(offset)));
     });

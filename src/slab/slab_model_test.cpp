@@ -21,6 +21,7 @@ struct held {
     void* block = nullptr;
     std::size_t bytes = 0;
     std::uint64_t seed = 0;
+    std::uint32_t type = 0;
 };
 
 std::uint64_t pattern(std::uint64_t seed, std::size_t position) { return (seed + position) * 0x9e37'79b9'7f4a'7c15ULL; }
@@ -67,6 +68,11 @@ public:
         const std::uint64_t magnitude = below(20);
         return std::size_t{1} << (magnitude < 17 ? below(5) : magnitude < 19 ? below(13) : below(22));
     }
+    /// None for half of all.
+    std::uint32_t type() {
+        constexpr std::uint32_t types[] = {0, 0, 0, 1, 2, segment::type_limit - 1};
+        return types[below(std::size(types))];
+    }
 
 private:
     std::mt19937_64 random_;
@@ -90,21 +96,24 @@ public:
     }
 
     void allocate() {
-        held made{nullptr, choose_.bytes(), ++seed_};
+        held made{nullptr, choose_.bytes(), ++seed_, choose_.type()};
         const std::size_t alignment = choose_.alignment();
-        made.block = blocks_->allocate(made.bytes, alignment);
+        made.block = made.type == 0 ? blocks_->allocate(made.bytes, alignment)
+                                    : blocks_->allocate_typed(made.bytes, alignment, made.type);
         if (made.block == nullptr) {
             ASSERT_EQ(block_allocator::last_failure().code, base::failure_code::no_space);
             return;
         }
         ASSERT_EQ(reinterpret_cast<std::uintptr_t>(made.block) % alignment, 0U);
         ASSERT_GE(*blocks_->usable_size(made.block), made.bytes);
+        ASSERT_EQ(*blocks_->type_of(made.block), made.type);
         fill(made);
         held_.push_back(made);
     }
 
     void free(const held& given) {
         ASSERT_TRUE(is_filled(given)) << given.bytes;
+        ASSERT_EQ(*blocks_->type_of(given.block), given.type);
         ASSERT_TRUE(blocks_->try_free(given.block)) << block_allocator::last_failure().message();
     }
 
@@ -128,18 +137,19 @@ private:
 /// The heap holds exactly what the players hold, and every invariant.
 void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_THAT(heap.problems(), IsEmpty());
-    std::map<std::uint64_t, std::size_t> expected;
+    std::map<std::uint64_t, held> expected;
     for (player* const one : players) {
         for (const held& block : one->blocks()) {
             ASSERT_TRUE(is_filled(block));
-            ASSERT_TRUE(expected.emplace(heap.space().view().offset(block.block).value, block.bytes).second);
+            ASSERT_TRUE(expected.emplace(heap.space().view().offset(block.block).value, block).second);
         }
     }
     std::size_t seen = 0;
-    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size) {
+    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
         const auto found = expected.find(offset.value);
         ASSERT_NE(found, expected.end());
-        ASSERT_GE(size, found->second);
+        ASSERT_GE(size, found->second.bytes);
+        ASSERT_EQ(type, found->second.type);
         ++seen;
     });
     ASSERT_EQ(seen, expected.size());
@@ -239,7 +249,8 @@ TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) {
     constexpr int blocks = 2000;
     std::vector<void*> held(blocks);
     for (std::size_t i = 0; i < held.size(); ++i) {
-        held[i] = heap.blocks().allocate(i % 20 == 0 ? 20'000 : 64, 8);
+        const std::size_t bytes = i % 20 == 0 ? 20'000 : 64;
+        held[i] = i % 3 == 0 ? heap.blocks().allocate_typed(bytes, 8, 7) : heap.blocks().allocate(bytes, 8);
     }
     std::atomic<int> freed{0};
     std::vector<std::thread> threads;
@@ -276,12 +287,12 @@ void in_threads(std::size_t count, Act act) {
     }
 }
 
-TEST(slab_thread_test, threads_load_one_slab_of_a_reopened_heap_at_once) {
+void load_one_slab_at_once(std::uint32_t type) {
     for (const std::size_t bytes : {16UL, 14336UL}) {
         test_heap heap;
         std::vector<void*> held(8000);
         for (void*& block : held) {
-            block = heap.blocks().allocate(bytes, 8);
+            block = type == 0 ? heap.blocks().allocate(bytes, 8) : heap.blocks().allocate_typed(bytes, 8, type);
         }
         ASSERT_TRUE(heap.reopen().ok());
         std::atomic<std::size_t> arrived{0};
@@ -299,18 +310,27 @@ TEST(slab_thread_test, threads_load_one_slab_of_a_reopened_heap_at_once) {
     }
 }
 
+TEST(slab_thread_test, threads_load_one_slab_of_a_reopened_heap_at_once) { load_one_slab_at_once(0); }
+TEST(slab_thread_test, threads_load_one_slab_with_a_type_at_once) { load_one_slab_at_once(3); }
+
 TEST(slab_thread_test, threads_allocate_from_a_reopened_heap_at_once) {
     test_heap heap;
     std::vector<void*> held(20'000);
+    const auto allocate = [&heap](std::size_t i) {
+        const std::size_t bytes = std::size_t{16} << (i % 6);
+        const auto type = static_cast<std::uint32_t>(i % 5);
+        return type == 0 ? heap.blocks().allocate(bytes, 8) : heap.blocks().allocate_typed(bytes, 8, type);
+    };
     for (std::size_t i = 0; i < held.size(); ++i) {
-        held[i] = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
+        held[i] = allocate(i);
     }
     ASSERT_TRUE(heap.reopen().ok());
     in_threads(4, [&](std::size_t id) {
         for (std::size_t i = id; i < held.size(); i += 4) {
             ASSERT_TRUE(heap.blocks().try_free(held[i]));
-            void* const block = heap.blocks().allocate(std::size_t{16} << (i % 6), 8);
+            void* const block = allocate(i);
             ASSERT_NE(block, nullptr);
+            ASSERT_EQ(*heap.blocks().type_of(block), i % 5);
             ASSERT_TRUE(heap.blocks().try_free(block));
         }
     });

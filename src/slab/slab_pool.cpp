@@ -32,6 +32,11 @@ base::result<void> slab_pool::reset() {
     bins_ = std::make_unique<bin[]>(std::size_t{arenas_} * class_count);
     unclaimed_ = std::make_unique<unclaimed[]>(class_count);
     recorded_end_ = 0;
+    first_typed_.store(nullptr, std::memory_order_relaxed);
+    {
+        const base::scoped_lock lock(typed_mutex_);
+        typed_bins_.clear();
+    }
     for (unsigned i = 0; i < arenas_ * class_count; ++i) {
         bins_[i].arena = i / class_count;
         bins_[i].class_index = i % class_count;
@@ -39,14 +44,21 @@ base::result<void> slab_pool::reset() {
     return {};
 }
 
-void slab_pool::record(granule found) noexcept {
+void slab_pool::record(granule found) {
     const segment::slab_header_on_media& header = space_.slab_header(found);
     recorded_end_ = found.value + 1;
-    if (!has_known_class(header) || !has_right_count(header) || !has_no_flags(header)) {
+    if (!is_sound(header)) {
         table_.set_state(found, slab_state::quarantined);
         return;
     }
     const unsigned class_index = class_of_block_size(header.block_size);
+    if (header.type != 0) {
+        const auto type = static_cast<std::uint32_t>(header.type);
+        typed_bin_of(class_index, type).waiting.push_back(static_cast<std::uint32_t>(found.value));
+        table_.set_type(found, type);
+        table_.set_state(found, slab_state::unloaded(class_index, true));
+        return;
+    }
     table_.set_state(found, slab_state::unloaded(class_index));
     ++unclaimed_[class_index].count;  // alone: open() is not over
 }
@@ -73,8 +85,9 @@ void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     }
 }
 
-base::result<std::size_t> slab_pool::take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out) {
-    bin& own = bin_of(arena, class_index);
+base::result<std::size_t> slab_pool::take(unsigned arena, unsigned class_index, std::uint32_t type,
+                                          std::span<std::uint64_t> out) {
+    bin& own = type == 0 ? bin_of(arena, class_index) : typed_bin_of(class_index, type);
     const base::scoped_lock lock(own.mutex);
     std::size_t taken = take_listed(own, out);
     for (int loads = 0; taken == 0 && loads < loads_a_take && load_next(own); ++loads) {
@@ -87,19 +100,26 @@ base::result<std::size_t> slab_pool::take(unsigned arena, unsigned class_index, 
     return taken;
 }
 
-std::size_t slab_pool::take_anywhere(unsigned class_index, std::span<std::uint64_t> out) noexcept {
-    for (unsigned arena = 0; arena < arenas_; ++arena) {
-        bin& any = bin_of(arena, class_index);
-        const base::scoped_lock lock(any.mutex);
-        std::size_t taken = take_listed(any, out);
-        while (taken == 0 && load_next(any)) {
-            taken = take_listed(any, out);
-        }
-        if (taken != 0) {
-            return taken;
-        }
+std::size_t slab_pool::take_anywhere(unsigned class_index, std::uint32_t type, std::span<std::uint64_t> out) noexcept {
+    if (type != 0) {
+        typed_bin* const only = find_typed_bin(class_index, type);
+        return only == nullptr ? 0 : take_all_of(*only, out);
     }
-    return 0;
+    std::size_t taken = 0;
+    for (unsigned arena = 0; arena < arenas_ && taken == 0; ++arena) {
+        taken = take_all_of(bin_of(arena, class_index), out);
+    }
+    return taken;
+}
+
+/// However many unloaded slabs must be read.
+std::size_t slab_pool::take_all_of(bin& from, std::span<std::uint64_t> out) noexcept {
+    const base::scoped_lock lock(from.mutex);
+    std::size_t taken = take_listed(from, out);
+    while (taken == 0 && load_next(from)) {
+        taken = take_listed(from, out);
+    }
+    return taken;
 }
 
 std::size_t slab_pool::take_listed(bin& from, std::span<std::uint64_t> out) noexcept {
@@ -196,7 +216,7 @@ void slab_pool::release(bin& owner, granule slab) noexcept {
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
     auto kind = segment::extent_kind::slab;
     if (log_ != nullptr) {
-        log_->slab_released(slab, size_classes[owner.class_index]);
+        log_->slab_released(slab, size_classes[owner.class_index], owner.type);
         extents_.changed_kind(kind, segment::extent_kind::reserved);
         kind = segment::extent_kind::reserved;
     }
@@ -219,8 +239,8 @@ bool slab_pool::admitted(granule slab) const noexcept {
     }
 }
 
-void slab_pool::write_header(granule slab, const size_class& kind) const noexcept {
-    const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, 0, {}};
+void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t type) const noexcept {
+    const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, type, {}};
     segment::slab_header_on_media& header = space_.slab_header(slab);
     if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page that is not written is not dirty
         header = wanted;
@@ -241,9 +261,9 @@ base::result<void> slab_pool::create(bin& owner) {
                   extents_.allocate(size, size, segment::extent_kind::slab, [&](base::pages at) {
                       sound = admitted(base::granule_of(at));
                       if (sound && log_ != nullptr) {
-                          log_->slab_created(base::granule_of(at), kind);
+                          log_->slab_created(base::granule_of(at), kind, owner.type);
                       } else if (sound) {
-                          write_header(base::granule_of(at), kind);
+                          write_header(base::granule_of(at), kind, owner.type);
                       }
                   }));
     const granule slab = base::granule_of(page);
@@ -263,13 +283,19 @@ base::result<void> slab_pool::create(bin& owner) {
     twin.arena = static_cast<std::uint8_t>(owner.arena);
     twin.listed = 0;
     std::ranges::fill(table_.taken(slab, kind), 0);
-    table_.set_state(slab, slab_state::loaded(owner.class_index));
+    if (owner.type != 0) {
+        table_.set_type(slab, owner.type);
+    }
+    table_.set_state(slab, slab_state::loaded(owner.class_index, owner.type != 0));
     link(owner, slab);
     return {};
 }
 
-/// False where no slab of the class is left unloaded.
+/// False where no slab of the class (and type) is left unloaded.
 bool slab_pool::load_next(bin& owner) noexcept {
+    if (owner.type != 0) {
+        return load_next_typed(static_cast<typed_bin&>(owner));
+    }
     unclaimed& waiting = unclaimed_[owner.class_index];
     const base::scoped_lock lock(waiting.mutex);
     if (waiting.count == 0) {
@@ -289,8 +315,13 @@ bool slab_pool::load_next(bin& owner) noexcept {
 }
 
 void slab_pool::load(granule unloaded, unsigned arena) noexcept {
-    const unsigned class_index = slab_state::class_if_unloaded(table_.state(unloaded));
-    if (class_index >= class_count) {
+    const std::uint8_t state = table_.state(unloaded);
+    if (!slab_state::is_unloaded(state)) {
+        return;
+    }
+    const unsigned class_index = slab_state::class_of(state);
+    if (slab_state::is_typed(state)) {
+        load_typed(unloaded, class_index);
         return;
     }
     bin& owner = bin_of(arena, class_index);
@@ -323,7 +354,7 @@ void slab_pool::load_into(bin& owner, granule slab) noexcept {
     twin.first_word = 0;
     twin.arena = static_cast<std::uint8_t>(owner.arena);
     twin.listed = 0;
-    table_.set_state(slab, slab_state::loaded(owner.class_index));
+    table_.set_state(slab, slab_state::loaded(owner.class_index, owner.type != 0));
     if (twin.free_count != 0) {
         link(owner, slab);
     }
@@ -335,16 +366,22 @@ void slab_pool::load_into(bin& owner, granule slab) noexcept {
 void slab_pool::release_empty() noexcept {
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
         for (unsigned arena = 0; arena < arenas_; ++arena) {
-            bin& owner = bin_of(arena, class_index);
-            const base::scoped_lock lock(owner.mutex);
-            while (load_next(owner)) {
-            }
-            if (owner.spare != 0) {
-                const granule slab = linked(owner.spare);
-                owner.spare = 0;
-                release(owner, slab);
-            }
+            release_empty_of(bin_of(arena, class_index));
         }
+    }
+    for (typed_bin* each = first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+        release_empty_of(*each);
+    }
+}
+
+void slab_pool::release_empty_of(bin& owner) noexcept {
+    const base::scoped_lock lock(owner.mutex);
+    while (load_next(owner)) {
+    }
+    if (owner.spare != 0) {
+        const granule slab = linked(owner.spare);
+        owner.spare = 0;
+        release(owner, slab);
     }
 }
 

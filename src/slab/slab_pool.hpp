@@ -5,15 +5,21 @@
 // a block out goes back to the extents; each bin keeps one, so that a program that frees and allocates one block does
 // not make and unmake a slab each time.
 //
+// Blocks with a type number lie in slabs of their own, one type each, with one bin for each type and class. No thread
+// caches them: they are taken and put back one by one.
+//
 // After open(), slabs are known by their state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
 // its blocks, loads a slab: reads its live bitmap into a twin. So opening costs one byte and one header a slab.
 //
-// Locks are taken in this order: bin, unclaimed, the extent layer's.
+// Locks are taken in this order: bin, unclaimed, the extent layer's; that of the typed bins alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
@@ -36,9 +42,9 @@ public:
     virtual ~slab_log() = default;
 
     /// Writes a durable record, then the slab's header and its page entry.
-    virtual void slab_created(base::granule slab, const size_class& kind) noexcept = 0;
+    virtual void slab_created(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
     /// Writes a durable record; then the page entry says that the extent is reserved.
-    virtual void slab_released(base::granule slab, const size_class& kind) noexcept = 0;
+    virtual void slab_released(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
 };
 
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
@@ -55,20 +61,27 @@ public:
     [[nodiscard]] base::result<void> reset();
     /// From now on slabs come and go through the log.
     void set_log(slab_log* log) noexcept { log_ = log; }
-    /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined.
-    void record(base::granule found) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined. May throw
+    /// std::bad_alloc.
+    void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
     [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
     [[nodiscard]] const slab_table& table() const noexcept { return table_; }
     [[nodiscard]] slab_table& table() noexcept { return table_; }
 
-    /// Takes at least one and at most out.size() blocks: of the arena's own slabs, of unloaded ones, of a new one.
-    /// Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
-    [[nodiscard]] base::result<std::size_t> take(unsigned arena, unsigned class_index, std::span<std::uint64_t> out);
-    /// The same when space has run out: from any slab of any arena. 0 where there is no free block of the class at all.
-    [[nodiscard]] std::size_t take_anywhere(unsigned class_index, std::span<std::uint64_t> out) noexcept;
-    /// Puts blocks that were taken, and are not live, back. The order of the span is changed.
+    /// Takes at least one and at most out.size() blocks: of the arena's own slabs, of unloaded ones, of a new one. With
+    /// a type: of the slabs with that type, and the arena does not matter. Fails as extent_allocator::allocate() does.
+    /// May throw std::bad_alloc.
+    [[nodiscard]] base::result<std::size_t> take(unsigned arena, unsigned class_index, std::uint32_t type,
+                                                 std::span<std::uint64_t> out);
+    /// The same when space has run out: from any slab of any arena. 0 where there is no free block of the class (and
+    /// type) at all.
+    [[nodiscard]] std::size_t take_anywhere(unsigned class_index, std::uint32_t type,
+                                            std::span<std::uint64_t> out) noexcept;
+    /// Puts blocks without a type that were taken, and are not live, back. The order of the span is changed.
     void give(unsigned class_index, std::span<std::uint64_t> offsets) noexcept;
+    /// The same for one with a type.
+    void give_typed(unsigned class_index, std::uint32_t type, std::uint64_t offset) noexcept;
 
     /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
     void load(base::granule unloaded, unsigned arena) noexcept;
@@ -86,10 +99,16 @@ private:
         base::mutex mutex;
         unsigned class_index = 0;
         unsigned arena = 0;
+        std::uint32_t type = 0;
         std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks
         std::uint32_t spare HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the one slab in the list that is empty
     };
-    /// The slabs of one class that are not loaded yet, found by their state bytes from the cursor on.
+    /// Of all slabs with one type and class. Lives until reset().
+    struct typed_bin : bin {
+        std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; those loaded since stay
+        typed_bin* next = nullptr;                                ///< in the list of all
+    };
+    /// The slabs of one class without a type that are not loaded yet, found by their state bytes from the cursor on.
     struct unclaimed {
         base::mutex mutex;
         std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
@@ -99,6 +118,12 @@ private:
     [[nodiscard]] bin& bin_of(unsigned arena, unsigned class_index) const noexcept {
         return bins_[arena * class_count + class_index];
     }
+    /// Null where no such slab was ever there.
+    [[nodiscard]] typed_bin* find_typed_bin(unsigned class_index, std::uint32_t type) noexcept
+        HF_EXCLUDES(typed_mutex_);
+    [[nodiscard]] typed_bin& typed_bin_of(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
+    [[nodiscard]] std::size_t take_all_of(bin& from, std::span<std::uint64_t> out) noexcept;
+    void release_empty_of(bin& owner) noexcept;
     void link(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] std::size_t take_listed(bin& from, std::span<std::uint64_t> out) noexcept HF_REQUIRES(from.mutex);
@@ -109,8 +134,10 @@ private:
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
     [[nodiscard]] bool admitted(base::granule slab) const noexcept;
-    void write_header(base::granule slab, const size_class& kind) const noexcept;
+    void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
     [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] bool load_next_typed(typed_bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    void load_typed(base::granule unloaded, unsigned class_index) noexcept;
     void load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
 
     segment::space_view space_;
@@ -122,6 +149,9 @@ private:
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
     std::unique_ptr<bin[]> bins_;
     std::unique_ptr<unclaimed[]> unclaimed_;
+    base::mutex typed_mutex_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<typed_bin>> typed_bins_ HF_GUARDED_BY(typed_mutex_);
+    std::atomic<typed_bin*> first_typed_{nullptr};  ///< a list that only grows: walked without the lock
 };
 
 }  // namespace holdfast::slab

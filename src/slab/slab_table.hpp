@@ -1,7 +1,7 @@
-// What DRAM knows of each slab: a state byte a granule, and a volatile twin beside the slab's header and bitmap on
-// media.
+// What DRAM knows of each slab: a state byte a granule, the type number where it has one, and a volatile twin beside
+// the slab's header and bitmap on media.
 //
-// All three tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. The
+// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. The
 // state byte is what the path of every free reads and hardly anyone writes, so it has a table of its own.
 #pragma once
 
@@ -23,27 +23,43 @@ namespace slab_state {
 inline constexpr std::uint8_t none = 0;             ///< no slab
 inline constexpr std::uint8_t first_loaded = 1;     ///< + class: a slab whose twin is valid
 inline constexpr std::uint8_t first_unloaded = 64;  ///< + class: a slab found at open whose bitmap nobody has read yet
+/// The same for slabs with a type number, which stands in slab_table::type(). They have states of their own, so that
+/// the path of all other blocks need not ask.
+inline constexpr std::uint8_t first_typed_loaded = 128;
+inline constexpr std::uint8_t first_typed_unloaded = 192;
 inline constexpr std::uint8_t quarantined = 255;  ///< a slab that breaks an invariant: left alone, never allocated from
 
-[[nodiscard]] constexpr std::uint8_t loaded(unsigned class_index) noexcept {
-    return static_cast<std::uint8_t>(first_loaded + class_index);
+[[nodiscard]] constexpr std::uint8_t loaded(unsigned class_index, bool typed = false) noexcept {
+    return static_cast<std::uint8_t>((typed ? first_typed_loaded : first_loaded) + class_index);
 }
-[[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index) noexcept {
-    return static_cast<std::uint8_t>(first_unloaded + class_index);
+[[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index, bool typed = false) noexcept {
+    return static_cast<std::uint8_t>((typed ? first_typed_unloaded : first_unloaded) + class_index);
 }
-/// The class of a loaded slab; no_class or above for anything else.
+/// The class of a loaded slab without a type; no_class or above for anything else.
 [[nodiscard]] constexpr unsigned class_if_loaded(std::uint8_t state) noexcept { return state - unsigned{first_loaded}; }
-/// The class of an unloaded slab; no_class or above for anything else.
-[[nodiscard]] constexpr unsigned class_if_unloaded(std::uint8_t state) noexcept {
-    return state - unsigned{first_unloaded};
+[[nodiscard]] constexpr bool is_typed(std::uint8_t state) noexcept {
+    return state >= first_typed_loaded && state != quarantined;
+}
+[[nodiscard]] constexpr bool is_loaded(std::uint8_t state) noexcept {
+    return class_if_loaded(state) < class_count || state - unsigned{first_typed_loaded} < class_count;
+}
+[[nodiscard]] constexpr bool is_unloaded(std::uint8_t state) noexcept {
+    return state - unsigned{first_unloaded} < class_count || state - unsigned{first_typed_unloaded} < class_count;
 }
 /// The class of a slab that is not quarantined; no_class where there is none.
 [[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
-    const unsigned found = class_if_loaded(state) < class_count ? class_if_loaded(state) : class_if_unloaded(state);
-    return found < class_count ? found : no_class;
+    for (const unsigned first : {first_loaded, first_unloaded, first_typed_loaded, first_typed_unloaded}) {
+        if (state - first < class_count) {
+            return state - first;
+        }
+    }
+    return no_class;
 }
 }  // namespace slab_state
-static_assert(slab_state::first_loaded + class_count <= slab_state::first_unloaded);
+static_assert(slab_state::first_loaded + class_count <= slab_state::first_unloaded &&
+              slab_state::first_unloaded + class_count <= slab_state::first_typed_loaded &&
+              slab_state::first_typed_loaded + class_count <= slab_state::first_typed_unloaded &&
+              slab_state::first_typed_unloaded + class_count <= slab_state::quarantined);
 
 /// Bitmaps of up to so many words (blocks of 48 bytes and more) fit in the twin itself.
 inline constexpr std::size_t twin_words = 22;
@@ -87,6 +103,7 @@ public:
     [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
         granules_ = space.reservation() / base::granule_size;
         HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
+        HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
         HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
         HF_TRY_ASSIGN(large_, base::sparse_table<large_bitmap>::create(granules_, "bitmaps of slabs"));
         live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
@@ -126,9 +143,8 @@ public:
     }
     /// One word of what the user holds of a slab: its marks, where it has them, or its bitmap.
     [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
-        return has_marks_ && slab_state::class_if_loaded(state(of)) < class_count
-                   ? pack_marks(marks(of) + word * 64)
-                   : live_word(of, word).load(std::memory_order_acquire);
+        return has_marks_ && slab_state::is_loaded(state(of)) ? pack_marks(marks(of) + word * 64)
+                                                              : live_word(of, word).load(std::memory_order_acquire);
     }
 
     /// Granules of the reservation.
@@ -139,6 +155,18 @@ public:
     }
     void set_state(base::granule of, std::uint8_t state) const noexcept {
         std::atomic_ref<std::uint8_t>(states_[of.value]).store(state, std::memory_order_release);
+    }
+    /// The type number of a slab whose state says that it has one. It is fixed while a block is out.
+    [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
+        return std::atomic_ref<std::uint32_t>(types_[of.value]).load(std::memory_order_relaxed);
+    }
+    /// Comes before the state.
+    void set_type(base::granule of, std::uint32_t type) const noexcept {
+        std::atomic_ref<std::uint32_t>(types_[of.value]).store(type, std::memory_order_relaxed);
+    }
+    /// The same, and 0 for a slab without one.
+    [[nodiscard]] std::uint32_t type_in_state(base::granule of, std::uint8_t state) const noexcept {
+        return slab_state::is_typed(state) ? type(of) : 0;
     }
     [[nodiscard]] slab_twin& twin(base::granule of) const noexcept { return twins_[of.value]; }
     [[nodiscard]] std::span<std::uint64_t> taken(base::granule of, const size_class& kind) const noexcept {
@@ -164,6 +192,7 @@ private:
     std::uint64_t granules_ = 0;
     unsigned segment_shift_ = 0;
     base::sparse_table<std::uint8_t> states_;
+    base::sparse_table<std::uint32_t> types_;
     base::sparse_table<slab_twin> twins_;
     base::sparse_table<large_bitmap> large_;
     base::sparse_table<mark_array> marks_;

@@ -187,14 +187,14 @@ TEST_F(slab_test, a_walk_sees_every_block_and_may_free_it) {
     }
     std::set<std::uint64_t> seen;
     std::uint64_t bytes = 0;
-    heap_.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size) {
+    heap_.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t) {
         EXPECT_TRUE(seen.insert(offset.value).second);
         bytes += size;
     });
     EXPECT_EQ(seen, expected);
     EXPECT_EQ(heap_.blocks().statistics().allocated_bytes, bytes);
     heap_.blocks().for_each_block(
-        [&](base::heap_offset offset, std::uint64_t) { free(heap_.space().view().address(offset)); });
+        [&](base::heap_offset offset, std::uint64_t, std::uint32_t) { free(heap_.space().view().address(offset)); });
     EXPECT_TRUE(heap_.blocks().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }

@@ -129,6 +129,47 @@ static void test_destinations(hf_heap* heap) {
     EXPECT(blocks_of(heap) == 0);
 }
 
+static int add_type(const hf_block_info* block, void* context) {
+    *(uint32_t*)context += block->type;
+    return 0;
+}
+
+static void test_types(hf_heap* heap) {
+    hf_ptr* const root = hf_root(heap, 0);
+    hf_ptr* const roots[] = {hf_root(heap, 1), hf_root(heap, 2)};
+    hf_traits traits = HF_TRAITS_INIT;
+    uint32_t type = 7;
+    uint32_t sum = 0;
+    void* block = hf_allocate_to(heap, root, 64, NULL);
+    EXPECT(hf_type_of(heap, block, &type) == HF_OK && type == 0);
+    EXPECT(hf_free_from(heap, root, NULL) == HF_OK);
+    EXPECT(hf_type_of(heap, block, &type) == HF_BAD_ADDRESS && type == 0);
+    traits.type = 5;
+    block = hf_allocate_to(heap, root, 64, &traits);
+    EXPECT(hf_type_of(heap, block, &type) == HF_OK && type == 5);
+    EXPECT(hf_type_of(heap, block, NULL) == HF_INVALID_ARGUMENT);
+    block = hf_realloc_to(heap, root, 50000, NULL);
+    EXPECT(hf_type_of(heap, block, &type) == HF_OK && type == 5);
+    traits.type = (1u << 20) - 1;
+    block = hf_realloc_to(heap, root, 100, &traits);
+    EXPECT(hf_type_of(heap, block, &type) == HF_OK && type == traits.type);
+    traits.type = 1000;
+    EXPECT(hf_allocate_batch(heap, roots, 2, 64, &traits) == HF_OK);
+    EXPECT(hf_for_each_block(heap, add_type, &sum) == HF_OK && sum == (1u << 20) - 1 + 2000);
+    EXPECT(hf_free_batch(heap, roots, 2) == HF_OK);
+    /* A caller whose struct ends before the type: none. */
+    traits.size = offsetof(hf_traits, type);
+    EXPECT(hf_allocate_to(heap, roots[0], 64, &traits) != NULL);
+    EXPECT(hf_type_of(heap, hf_ptr_get(roots[0]), &type) == HF_OK && type == 0);
+    EXPECT(hf_free_from(heap, roots[0], NULL) == HF_OK);
+    traits.size = sizeof traits;
+    traits.type = 1u << 20;
+    EXPECT(hf_allocate_to(heap, roots[0], 64, &traits) == NULL && hf_errorcode() == HF_INVALID_ARGUMENT);
+    EXPECT(hf_reserve(heap, 50000, &traits) == NULL && hf_errorcode() == HF_INVALID_ARGUMENT);
+    EXPECT(hf_free_from(heap, root, NULL) == HF_OK);
+    EXPECT(blocks_of(heap) == 0);
+}
+
 static void test_reserve(hf_heap* heap) {
     char* const reserved = hf_reserve(heap, 500, NULL);
     char* const other = hf_reserve(heap, 3u << 20, NULL);
@@ -326,6 +367,7 @@ int main(int count, char** arguments) {
         EXPECT(hf_durability(heap) == HF_DURABILITY_ATOMIC);
         EXPECT(strcmp(hf_domain(heap), names[i]) == 0);
         test_destinations(heap);
+        test_types(heap);
         test_reserve(heap);
         test_batches(heap);
         test_errors_change_nothing(heap);

@@ -99,6 +99,12 @@ std::uint64_t actor::random_size() {
     return below(10) == 0 ? 1 + below(3072 * kibibyte) : 1 + below(400 * kibibyte);
 }
 
+/// None for half of all; few, for each has slabs of its own.
+std::uint32_t actor::random_type() {
+    constexpr std::uint32_t types[] = {0, 0, 1, (1U << 20U) - 1};
+    return types[below(std::size(types))];
+}
+
 bool actor::choose_empty(std::size_t most, call_record& into) {
     std::vector<destination>& all = set_->all();
     const std::size_t first = below(all.size());
@@ -146,8 +152,10 @@ void actor::allocate() {
     intended.node = below(8) == 0 && set_->all().size() < most_destinations;
     intended.zeroed = intended.node || below(4) == 0;
     intended.size = intended.node ? node_header + below(300) : random_size();
+    intended.type = random_type();
     allocation_traits traits;
     traits.zeroed = intended.zeroed;
+    traits.type = intended.type;
     traits.alignment = below(16) == 0 ? std::size_t{8} << below(11) : 0;
     call_record& made = report(intended);
     void* const memory = heap_.allocate_to(word(made.words[0]), made.size, traits);
@@ -163,13 +171,15 @@ void actor::allocate_batch() {
         return;
     }
     intended.size = 1 + below(600);
+    intended.type = random_type();
     intended.zeroed = below(4) == 0;
     call_record& made = report(intended);
     std::array<ptr<void>*, largest_batch> words{};
     for (std::size_t i = 0; i < made.count; ++i) {
         words.at(i) = &word(made.words.at(i));
     }
-    heap_.allocate_batch<void>(std::span(words.data(), made.count), made.size, {.zeroed = made.zeroed});
+    heap_.allocate_batch<void>(std::span(words.data(), made.count), made.size,
+                               {.zeroed = made.zeroed, .type = made.type});
     for (std::size_t i = 0; i < made.count; ++i) {
         made.targets.at(i) = offset_of(words.at(i)->get());
     }
@@ -213,17 +223,18 @@ void actor::reallocate() {
         return;
     }
     intended.size = random_size();
+    intended.type = random_type();
     call_record& made = report(intended);
-    made.targets[0] = offset_of(heap_.realloc_to(word(made.words[0]), made.size));
+    made.targets[0] = offset_of(heap_.realloc_to(word(made.words[0]), made.size, {.type = made.type}));
     returned(made);
 }
 
 void actor::reserve() {
     if (reserved_.size() < 4) {
-        block wanted{0, random_size(), source_() | 1U, 0, below(4) == 0};
+        block wanted{0, random_size(), source_() | 1U, 0, below(4) == 0, random_type()};
         wanted.size += wanted.node ? node_header : 0;
         wanted.valid = wanted.size;
-        void* const memory = heap_.reserve(wanted.size, {.zeroed = wanted.node});
+        void* const memory = heap_.reserve(wanted.size, {.zeroed = wanted.node, .type = wanted.type});
         wanted.at = offset_of(memory);
         fill(static_cast<std::byte*>(memory), wanted);
         heap_.persist(memory, wanted.size);
@@ -255,6 +266,7 @@ void actor::publish() {
     intended.size = chosen.is.size;
     intended.seed = chosen.is.seed;
     intended.node = chosen.is.node;
+    intended.type = chosen.is.type;
     intended.targets[0] = chosen.is.at;
     call_record& made = report(intended);
     heap_.publish(word(made.words[0]), chosen.memory);

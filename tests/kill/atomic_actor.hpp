@@ -39,6 +39,7 @@ private:
         return static_cast<std::uint64_t>(static_cast<const std::byte*>(block) - base_);
     }
     std::uint64_t random_size();
+    std::uint32_t random_type();
     void act();
     bool choose_empty(std::size_t most, call_record& into);
     bool choose_taken(std::size_t most, bool leaves_only, call_record& into);

@@ -115,7 +115,8 @@ void holdings::begin(const call_record& made) {
 
 void holdings::apply(const call_record& made, std::size_t i) {
     const std::uint64_t word = made.words.at(i);
-    const block fresh{made.targets.at(i), made.size, made.seed == 0 ? 0 : made.seed + i, made.size, made.node};
+    const block fresh{made.targets.at(i), made.size, made.seed == 0 ? 0 : made.seed + i,
+                      made.size,          made.node, made.type};
     switch (made.what) {
         case call::publish: put(word, fresh); break;
         case call::free: clear(word); break;
@@ -127,7 +128,9 @@ void holdings::apply(const call_record& made, std::size_t i) {
         }
         case call::reallocate: {
             block& target = target_of(word);
-            target = {fresh.at, fresh.size, target.seed, std::min(target.valid, fresh.size), false};
+            target = {fresh.at,    fresh.size,
+                      target.seed, std::min(target.valid, fresh.size),
+                      false,       fresh.type != 0 ? fresh.type : target.type};
             break;
         }
         case call::write: {

@@ -35,6 +35,7 @@ struct block {
     std::uint64_t seed = 0;   ///< of its content; 0: zeros
     std::uint64_t valid = 0;  ///< bytes from the start whose content is known
     bool node = false;        ///< the content begins behind the destinations
+    std::uint32_t type = 0;
     bool operator==(const block&) const = default;
 };
 
@@ -65,6 +66,7 @@ struct call_record {
     std::uint64_t seed = 0;  ///< of the first block; the next has one more. 0: zeros
     bool zeroed = false;
     bool node = false;
+    std::uint32_t type = 0;                              ///< reallocate: 0: that of the old block
     std::array<std::uint64_t, largest_batch> words{};    ///< offsets of the destinations
     std::array<std::uint64_t, largest_batch> targets{};  ///< of the blocks; known when the call has returned
 };

@@ -367,10 +367,10 @@ std::string oracle::compare(const manager& heap) {
     if (const std::vector<std::string> problems = heap.check(false); !problems.empty()) {
         return problems.front() + " (" + std::to_string(problems.size()) + " problems)";
     }
-    std::unordered_map<std::uint64_t, std::uint64_t> allocated;
+    std::unordered_map<std::uint64_t, block_info> allocated;
     const auto* const base = static_cast<const std::byte*>(heap.get_address());
     heap.for_each_block([&](const block_info& each) {
-        allocated.emplace(static_cast<std::uint64_t>(static_cast<const std::byte*>(each.address) - base), each.size);
+        allocated.emplace(static_cast<std::uint64_t>(static_cast<const std::byte*>(each.address) - base), each);
     });
     tally_.blocks += allocated.size();
     if (heap.statistics().allocated_blocks != allocated.size()) {
@@ -392,8 +392,12 @@ std::string oracle::compare(const manager& heap) {
             if (found == allocated.end()) {
                 return describe(each) + " points to a block that is free, or another's";
             }
-            if (found->second < each.target.size) {
-                return describe(each) + " has " + std::to_string(found->second) + " bytes";
+            if (found->second.size < each.target.size) {
+                return describe(each) + " has " + std::to_string(found->second.size) + " bytes";
+            }
+            if (found->second.type != each.target.type) {
+                return describe(each) + " has the type " + std::to_string(found->second.type) + " and not " +
+                       std::to_string(each.target.type);
             }
             if (!has_content(base + each.target.at, each.target)) {
                 return describe(each) + " has other content";
@@ -403,7 +407,8 @@ std::string oracle::compare(const manager& heap) {
     }
     if (!allocated.empty()) {
         return "a leak: " + std::to_string(allocated.size()) + " blocks, one at " +
-               std::to_string(allocated.begin()->first) + " of " + std::to_string(allocated.begin()->second) + " bytes";
+               std::to_string(allocated.begin()->first) + " of " + std::to_string(allocated.begin()->second.size) +
+               " bytes";
     }
     return {};
 }

@@ -283,8 +283,8 @@ std::string atomic_laboratory::look_closely(trial& on) {
         return "check: " + problems.front();
     }
     std::vector<block_extent> found;
-    blocks.for_each_block([&found](base::heap_offset offset, std::uint64_t bytes) {
-        found.push_back({offset.value, bytes});
+    blocks.for_each_block([&found](base::heap_offset offset, std::uint64_t bytes, std::uint32_t type) {
+        found.push_back({offset.value, bytes, type});
     });
     return found == blocks_in(on.memory, on.space.facts().frontier_pages)
                ? std::string{}
@@ -298,8 +298,9 @@ std::string atomic_laboratory::use_and_empty(trial& on) {
         return session.fault();
     }
     std::vector<void*> all;
-    session.blocks().for_each_block(
-        [&](base::heap_offset offset, std::uint64_t) { all.push_back(on.space.view().address(offset)); });
+    session.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
+        all.push_back(on.space.view().address(offset));
+    });
     const auto free_all = [&] {
         for (void* const block : all) {
             if (!session.heap().deallocate(block)) {

@@ -8,6 +8,7 @@ namespace {
 constexpr step holder{verb::allocate, 1};
 constexpr step point{verb::checkpoint};
 constexpr step slot{verb::keep, 0, 0, request::slot};
+constexpr step typed_slot{verb::keep, 0, 0, request::typed_slot};
 constexpr step discard{verb::discard};
 constexpr step allocate{verb::allocate, 0};
 constexpr step free{verb::free, 0};
@@ -51,6 +52,19 @@ const std::vector<named_program>& named_programs() {
                   free,
                   {verb::allocate, 0, 0, request::other},
                   {verb::allocate, 3, 0, request::big}})},
+        {"a slab with a type is released, and made again with none, and with another type",
+         program(
+             {holder, typed_slot, typed_slot, typed_slot, typed_slot, typed_slot, discard, discard, discard, discard},
+             {discard, {verb::allocate, 0, 0, request::slot}, {verb::allocate, 3, 0, request::other}, free})},
+        {"a slab without a type is released, and made again with one",
+         program({holder, slot, slot, slot, slot, slot, discard, discard, discard, discard, discard},
+                 {{verb::give_back}, {verb::allocate, 0, 0, request::typed_slot}, free, {verb::publish, 3}})},
+        {"blocks of one size with two types and with none, one keeps its type in another class",
+         program({holder, typed_slot}, {{verb::allocate, 0, 0, request::slot},
+                                        {verb::allocate, 3, 0, request::typed_slot},
+                                        {verb::reallocate, 3, 0, request::small},
+                                        {verb::reallocate, 0, 0, request::other},
+                                        {verb::free, 3}})},
         {"the heap grows, and the new space is used at once",
          program({holder,
                   {verb::keep, 0, 0, request::big},
@@ -90,14 +104,17 @@ atomic_report explore_lap_of_stamps() {
 atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort) {
     // Who dies holds no lock that others need, and they need no more records than a ring has room for.
     const std::vector<step> other{{verb::allocate, 4}, {verb::free, 4}, {verb::publish, 4}, point, {verb::free, 4}};
-    const auto dying = [&other](std::string name, std::vector<step> part) {
-        return concurrent_program{std::move(name), {holder}, {std::move(part), other}, true, 0, true};
+    const auto dying = [&other](std::string name, std::vector<step> part, std::vector<step> setup = {holder}) {
+        return concurrent_program{std::move(name), std::move(setup), {std::move(part), other}, true, 0, true};
     };
     const std::vector<concurrent_program> programs{
         dying("single calls", {allocate, free, {verb::publish, 0}}),
         dying("batches", {{verb::allocate_both}, {verb::free_both}}),
         dying("blocks of pages",
-              {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::small}, free}),
+              {{verb::allocate, 2, 0, request::big}, {verb::reallocate, 2, 0, request::small}, {verb::free, 2}}),
+        dying("blocks with types",
+              {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::slot}, free},
+              {holder, typed_slot}),
         dying("blocks without destinations",
               {{verb::keep}, {verb::discard}, {verb::keep, 0, 0, request::big}, discard}),
         dying("a slab in the making", {{verb::allocate, 0, 0, request::other}}),

@@ -25,7 +25,9 @@ std::uint64_t page_entry_at(std::uint64_t page) noexcept {
     return heap_metadata_at + heap_shape.page_entries_at() + page * 8;
 }
 
-std::string describe(const block_extent& block) { return fmt::format("{:#x}+{}", block.offset, block.bytes); }
+std::string describe(const block_extent& block) {
+    return fmt::format("{:#x}+{} of type {}", block.offset, block.bytes, block.type);
+}
 
 std::string describe(const std::vector<block_extent>& blocks) {
     std::string text;
@@ -43,15 +45,16 @@ std::vector<block_extent> blocks_in(const tracked_memory& memory, std::uint64_t 
         const std::uint64_t entry = memory.at(page_entry_at(page));
         const auto kind = static_cast<unsigned>(entry >> 40U & 0xf);
         if (kind == kind_used) {
-            found.push_back({page * page_bytes, (entry & ((std::uint64_t{1} << 40U) - 1)) * page_bytes});
+            found.push_back({page * page_bytes, (entry & ((std::uint64_t{1} << 40U) - 1)) * page_bytes, entry >> 44U});
         }
         if (kind != kind_slab) {
             continue;
         }
         const std::uint64_t granule = page / pages_of_granule;
         const std::uint64_t block_size = memory.at(heap_metadata_at + granule * 64) & 0xffffffff;
+        const std::uint64_t type = memory.at(heap_metadata_at + granule * 64 + 16);
         if (block_size == 0) {
-            found.push_back({page * page_bytes, 0});  // matches no model
+            found.push_back({page * page_bytes, 0, type});  // matches no model
             continue;
         }
         const std::uint64_t blocks = pages_of_granule * page_bytes / block_size;
@@ -59,7 +62,7 @@ std::vector<block_extent> blocks_in(const tracked_memory& memory, std::uint64_t 
             std::uint64_t bits = memory.at(heap_metadata_at + heap_shape.bitmaps_at() + granule * 1024 + word * 8);
             for (; bits != 0; bits &= bits - 1) {
                 const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
-                found.push_back({page * page_bytes + index * block_size, block_size});
+                found.push_back({page * page_bytes + index * block_size, block_size, type});
             }
         }
     }
@@ -110,6 +113,12 @@ std::uint64_t heap_model::bytes_of(std::uint64_t block) const {
     return 0;
 }
 
+std::uint64_t heap_model::type_of(std::uint64_t block) const {
+    const auto found =
+        std::find_if(blocks_.begin(), blocks_.end(), [block](const block_extent& one) { return one.offset == block; });
+    return found == blocks_.end() ? 0 : found->type;
+}
+
 std::vector<data_word> heap_model::content_of(std::uint64_t block) const {
     std::vector<data_word> content;
     for (const data_word& one : data_) {
@@ -140,7 +149,7 @@ void heap_model::apply(const pending_change& change, std::uint64_t allocated) {
         std::erase_if(blocks_, [&change](const block_extent& one) { return one.offset == change.freed; });
     }
     if (change.allocated_bytes != 0) {
-        const block_extent made{allocated, change.allocated_bytes};
+        const block_extent made{allocated, change.allocated_bytes, change.type};
         blocks_.insert(std::lower_bound(blocks_.begin(), blocks_.end(), made), made);
         for (const data_word& word : change.content) {
             data_.push_back({allocated + word.offset, word.value});
@@ -201,6 +210,7 @@ std::uint64_t heap_model::hash() const {
     for (const block_extent& one : blocks_) {
         add(one.offset);
         add(one.bytes);
+        add(one.type);
     }
     for (const known_destination& one : destinations_) {
         add(one.offset);
@@ -217,6 +227,7 @@ std::uint64_t heap_model::hash() const {
             add(one.destination);
             add(one.freed);
             add(one.allocated_bytes + (one.done ? 1 : 0));
+            add(one.type);
         }
     }
     return sum;
@@ -321,7 +332,8 @@ private:
     void allow_unnamed() {
         for (const pending_change* const change : unnamed_) {
             for (const block_extent& one : found_) {
-                if (!decided_.has_block(one.offset) && one.bytes == change->allocated_bytes) {
+                if (!decided_.has_block(one.offset) && one.bytes == change->allocated_bytes &&
+                    one.type == change->type) {
                     decided_.apply(*change, one.offset);
                     break;
                 }

@@ -3,7 +3,7 @@
 //
 // The program says when a call begins (and what it would change) and when it has returned. An image is right if every
 // call in flight is there or not there as a whole, and everything else is exactly as the returned calls left it:
-//   - the allocated blocks are those of the model, no more (leak), no less (dangling), with their sizes;
+//   - the allocated blocks are those of the model, no more (leak), no less (dangling), with their sizes and types;
 //   - every destination in a root or in an allocated block points where it may;
 //   - words of data that were made durable are what they were.
 #pragma once
@@ -24,6 +24,7 @@ inline constexpr unsigned model_threads = 3;
 struct block_extent {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t type = 0;
     auto operator<=>(const block_extent&) const = default;
 };
 
@@ -36,6 +37,7 @@ struct data_word {
 struct pending_change {
     std::uint64_t destination = no_offset;
     std::uint64_t allocated_bytes = 0;  ///< 0: it allocates nothing
+    std::uint64_t type = 0;             ///< of the block it allocates
     std::uint64_t target = no_offset;   ///< the block it allocates, if that is known before
     std::uint64_t freed = no_offset;    ///< the block it frees
     std::vector<data_word> content{};   ///< of the new block; offsets are relative to it
@@ -58,6 +60,7 @@ public:
     [[nodiscard]] std::vector<std::uint64_t> places_of(std::uint64_t block) const;
     [[nodiscard]] bool has_block(std::uint64_t offset) const;
     [[nodiscard]] std::uint64_t bytes_of(std::uint64_t block) const;
+    [[nodiscard]] std::uint64_t type_of(std::uint64_t block) const;
     /// Data of the block that is durable, as offsets from its begin.
     [[nodiscard]] std::vector<data_word> content_of(std::uint64_t block) const;
     /// No destination and no data is kept track of in that range any more.

@@ -14,9 +14,25 @@ std::uint64_t bytes_asked(request size) noexcept {
     switch (size) {
         case request::small: return 64;
         case request::other: return 2048;
-        case request::slot: return 14336;
+        case request::slot:
+        case request::typed_slot: return 14336;
         default: return 5 * base::page_size;
     }
+}
+
+/// Of whole pages, blocks at the first place alone have a type.
+std::uint32_t type_asked(const step& one) noexcept {
+    constexpr std::uint32_t last = segment::type_limit - 1;
+    switch (one.size) {
+        case request::other: return 3;
+        case request::typed_slot: return last;
+        case request::big: return one.to == 0 ? last : 0;
+        default: return 0;
+    }
+}
+
+heap::block_request asked(const step& one, bool zeroed = false) noexcept {
+    return {bytes_asked(one.size), 16, zeroed, type_asked(one)};
 }
 
 /// What a block is filled with: words that look like destinations with the stamps that are used most.
@@ -62,7 +78,7 @@ std::string to_string(const step& one) {
                                             "allocate_carelessly",
                                             "give_back",
                                             "await"};
-    static constexpr const char* sizes[] = {"small", "other", "slot", "big"};
+    static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
                        sizes[static_cast<int>(one.size)]);
 }
@@ -158,12 +174,12 @@ bool program_runner::allocate(const step& one, unsigned thread) {
         return false;
     }
     const std::uint64_t bytes = bytes_asked(one.size);
-    pending_change change{.destination = destination, .allocated_bytes = bytes};
+    pending_change change{.destination = destination, .allocated_bytes = bytes, .type = type_asked(one)};
     if (zeroed) {
         change.content = zero_content();
     }
     model_.begin(thread, {change});
-    if (session_.heap().allocate_to(word(destination), {bytes, 16, zeroed}) == nullptr) {
+    if (session_.heap().allocate_to(word(destination), asked(one, zeroed)) == nullptr) {
         model_.failed(thread);
         return true;
     }
@@ -195,11 +211,13 @@ bool program_runner::reallocate(const step& one, unsigned thread) {
         return false;  // a block with destinations in it is not moved: its pointers would be copied byte by byte
     }
     const std::uint64_t old = model_.target_of(destination);
-    const std::uint64_t bytes = bytes_asked(one.size);
-    model_.begin(
-        thread,
-        {{.destination = destination, .allocated_bytes = bytes, .freed = old, .content = model_.content_of(old)}});
-    if (session_.heap().reallocate_to(word(destination), {bytes, 16, false}) == nullptr) {
+    const std::uint64_t type = type_asked(one) != 0 ? type_asked(one) : model_.type_of(old);
+    model_.begin(thread, {{.destination = destination,
+                           .allocated_bytes = bytes_asked(one.size),
+                           .type = type,
+                           .freed = old,
+                           .content = model_.content_of(old)}});
+    if (session_.heap().reallocate_to(word(destination), asked(one)) == nullptr) {
         model_.failed(thread);
         return true;
     }
@@ -225,17 +243,18 @@ bool program_runner::publish(const step& one, unsigned thread) {
     if (destination == no_offset || model_.target_of(destination) != 0 || one.to == holder_place) {
         return false;
     }
-    const std::uint64_t bytes = bytes_asked(one.size);
-    void* const block = session_.heap().reserve({bytes, 16, false});
+    void* const block = session_.heap().reserve(asked(one));
     if (block == nullptr) {
         return true;
     }
     fill(block);
     persist(block, filled_words * 8);
     const std::uint64_t offset = space_.view().offset(block).value;
-    model_.begin(
-        thread,
-        {{.destination = destination, .allocated_bytes = bytes, .target = offset, .content = filled_content()}});
+    model_.begin(thread, {{.destination = destination,
+                           .allocated_bytes = bytes_asked(one.size),
+                           .type = type_asked(one),
+                           .target = offset,
+                           .content = filled_content()}});
     if (!session_.heap().publish(word(destination), block)) {
         model_.failed(thread);
         return true;
@@ -245,7 +264,7 @@ bool program_runner::publish(const step& one, unsigned thread) {
 }
 
 bool program_runner::cancel(const step& one) {
-    void* const block = session_.heap().reserve({bytes_asked(one.size), 16, false});
+    void* const block = session_.heap().reserve(asked(one));
     if (block != nullptr) {
         fill(block);
         space_.memory().cut("reserved");
@@ -256,9 +275,8 @@ bool program_runner::cancel(const step& one) {
 }
 
 bool program_runner::keep(const step& one, unsigned thread) {
-    const std::uint64_t bytes = bytes_asked(one.size);
-    model_.begin(thread, {{.allocated_bytes = bytes}});
-    void* const block = session_.heap().allocate({bytes, 16, false});
+    model_.begin(thread, {{.allocated_bytes = bytes_asked(one.size), .type = type_asked(one)}});
+    void* const block = session_.heap().allocate(asked(one));
     if (block == nullptr) {
         model_.failed(thread);
         return true;
@@ -345,9 +363,8 @@ bool program_runner::allocate_carelessly(const step& one, unsigned thread) {
     const std::uint64_t careless = block + index * 8;
     model_.forget(careless, careless + 8);
     tracked_domain{space_.memory()}.store(word(careless), segment::null_pointer(2), "program.careless");
-    const std::uint64_t bytes = bytes_asked(one.size);
-    model_.begin(thread, {{.allocated_bytes = bytes}});
-    if (session_.heap().allocate_to(word(careless), {bytes, 16, false}) == nullptr) {
+    model_.begin(thread, {{.allocated_bytes = bytes_asked(one.size), .type = type_asked(one)}});
+    if (session_.heap().allocate_to(word(careless), asked(one)) == nullptr) {
         model_.failed(thread);
         return true;
     }

@@ -37,10 +37,11 @@ inline constexpr unsigned holder_place = 1;
 inline constexpr unsigned first_inner_place = 3;
 
 enum class request : std::uint8_t {
-    small,  ///< 64 bytes
-    other,  ///< 2048 bytes: another class
-    slot,   ///< 14336 bytes: four fill a slab
-    big,    ///< 5 pages
+    small,       ///< 64 bytes
+    other,       ///< 2048 bytes: another class, and with a type
+    slot,        ///< 14336 bytes: four fill a slab
+    big,         ///< 5 pages; with a type, if place 0 or none points to it
+    typed_slot,  ///< a slot with the type of a big block
 };
 
 struct step {

@@ -209,15 +209,15 @@ hf_ptr* hf_root(hf_heap* heap, size_t index);
  * frees through another one.
  *
  * Errors: HF_NO_SPACE; HF_BAD_ADDRESS for a destination outside the heap, or one that points to no allocated block;
- * HF_INVALID_ARGUMENT for 0 bytes or NULL; HF_READ_ONLY; HF_WRONG_PROCESS in a child of fork. Then nothing is changed.
- * Thread safety: any number of threads at once. */
+ * HF_INVALID_ARGUMENT for 0 bytes, NULL, or a type of 2^20 and more; HF_READ_ONLY; HF_WRONG_PROCESS in a child of fork.
+ * Then nothing is changed. Thread safety: any number of threads at once. */
 
 /* What to allocate, besides its size. NULL wherever one is asked for: the defaults. */
 typedef struct hf_traits {
     size_t size;      /* sizeof(hf_traits), by HF_TRAITS_INIT */
     size_t alignment; /* a power of two up to 2 MiB; 0: 16, below 16 bytes 8 */
     uint32_t zeroed;  /* not 0: all bytes are 0, durably, before anything points to the block */
-    uint32_t reserved;
+    uint32_t type;    /* what the program calls the block: below 2^20, 0 for none; see holdfast::allocation_traits */
 } hf_traits;
 #define HF_TRAITS_INIT \
     { sizeof(hf_traits), 0, 0, 0 }
@@ -228,8 +228,8 @@ void* hf_allocate_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_
 /* Frees what `destination` points to, and it is NULL. `freed` (may be NULL) is 1, or 0 where it was NULL before. */
 hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
 /* A block of `bytes` with the content of the old one as far as both reach, durably, in its place; the old one is free.
- * It holds no destinations: these do not survive being copied. Of a destination that is NULL: as hf_allocate_to. NULL
- * on failure. */
+ * It has the old one's type where traits->type is 0. It holds no destinations: these do not survive being copied. Of a
+ * destination that is NULL: as hf_allocate_to. NULL on failure. */
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
 
 /* A block that is not allocated yet: fill it, hf_persist() it, hf_publish() it. After a crash, and after hf_close, it
@@ -258,12 +258,16 @@ hf_code hf_persist(const hf_heap* heap, const void* begin, size_t bytes);
 typedef struct hf_block_info {
     void* address;
     size_t bytes; /* usable */
+    uint32_t type;
 } hf_block_info;
 /* Called with each block; `block` is valid during the call. Another value than 0 ends the iteration. */
 typedef int (*hf_block_visitor)(const hf_block_info* block, void* context);
 /* Visits the allocated blocks in order of address; the visitor may free the block it is given. Blocks that others
  * allocate or free meanwhile may be missed or seen. */
 hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* context);
+/* `*type` is the type number that the block at `address` was allocated with, 0 for none. HF_BAD_ADDRESS where no block
+ * starts there. */
+hf_code hf_type_of(const hf_heap* heap, const void* address, uint32_t* type);
 
 /* How the space is divided: runs of pages that together are the user space; later versions may append fields. */
 typedef enum hf_extent_kind {

@@ -104,12 +104,17 @@ struct open_options {
 struct allocation_traits {
     std::size_t alignment = 0;  ///< a power of two up to 2 MiB; 0: 16, below 16 bytes 8
     bool zeroed = false;        ///< durably, before anything points to it
+    /// What the program calls the block: a number below 2^20, 0 for none (else error(invalid_argument)). The heap keeps
+    /// it as long as the block, for type_of() and for_each_block(). Small blocks of a type have slabs (64 KiB) of their
+    /// own, for each size class: types are for kinds of objects, of which there are many.
+    std::uint32_t type = 0;
 };
 
 /// An allocated block.
 struct block_info {
     void* address = nullptr;
-    std::size_t size = 0;  ///< usable bytes
+    std::size_t size = 0;    ///< usable bytes
+    std::uint32_t type = 0;  ///< allocation_traits::type
 };
 
 /// One object of the directory.
@@ -343,6 +348,8 @@ public:
     void deallocate(void* address);
     /// Usable bytes of the block; throws error(bad_address).
     [[nodiscard]] size_type usable_size(const void* address) const;
+    /// The type number that the block was allocated with, 0 for none; throws error(bad_address).
+    [[nodiscard]] std::uint32_t type_of(const void* address) const;
     [[nodiscard]] bool all_memory_deallocated() const;
     template <class T = std::byte>
     [[nodiscard]] allocator_type<T> get_allocator() const noexcept {
@@ -376,8 +383,8 @@ public:
     bool free_from(ptr<T>& destination) {
         return free_from_word(&destination);
     }
-    /// A block of another size, with the same content as far as both reach, in the place of the old one. Null: as
-    /// allocate_to().
+    /// A block of another size, with the same content as far as both reach, in the place of the old one, whose type it
+    /// keeps where traits.type is 0. Null: as allocate_to().
     template <class T>
     T* realloc_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
         return static_cast<T*>(reallocate_to_word(&destination, bytes, traits));

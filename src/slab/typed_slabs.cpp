@@ -1,0 +1,153 @@
+// Slabs with a type number: their bins, and the blocks that are taken from them and put back.
+//
+// One class and one type a slab, so the type costs the blocks nothing: it stands in the slab's header on media and,
+// beside the state byte, in DRAM.
+#include <fmt/format.h>
+
+#include "slab/slab.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+
+namespace {
+
+constexpr std::uint64_t key_of(unsigned class_index, std::uint32_t type) noexcept {
+    return std::uint64_t{type} * 64 + class_index;
+}
+static_assert(class_count <= 64);
+
+}  // namespace
+
+// --- the bins -------------------------------------------------------------------------------------------------------
+
+slab_pool::typed_bin* slab_pool::find_typed_bin(unsigned class_index, std::uint32_t type) noexcept {
+    const base::scoped_lock lock(typed_mutex_);
+    const auto found = typed_bins_.find(key_of(class_index, type));
+    return found == typed_bins_.end() ? nullptr : found->second.get();
+}
+
+slab_pool::typed_bin& slab_pool::typed_bin_of(unsigned class_index, std::uint32_t type) {
+    const base::scoped_lock lock(typed_mutex_);
+    std::unique_ptr<typed_bin>& place = typed_bins_[key_of(class_index, type)];
+    if (place == nullptr) {
+        try {
+            place = std::make_unique<typed_bin>();
+        } catch (...) {
+            typed_bins_.erase(key_of(class_index, type));  // so that none is ever found empty
+            throw;
+        }
+        place->class_index = class_index;
+        place->type = type;
+        place->next = first_typed_.load(std::memory_order_relaxed);
+        first_typed_.store(place.get(), std::memory_order_release);
+    }
+    return *place;
+}
+
+void slab_pool::give_typed(unsigned class_index, std::uint32_t type, std::uint64_t offset) noexcept {
+    typed_bin* const owner = find_typed_bin(class_index, type);
+    HF_ASSERT(owner != nullptr);  // the block was taken from it
+    const base::scoped_lock lock(owner->mutex);
+    give_one(*owner, offset);
+}
+
+bool slab_pool::load_next_typed(typed_bin& owner) noexcept {
+    while (!owner.waiting.empty()) {
+        const granule slab{owner.waiting.back()};
+        owner.waiting.pop_back();
+        // What a free has loaded meanwhile, or who has the granule since, is never unloaded again.
+        if (table_.state(slab) == slab_state::unloaded(owner.class_index, true)) {
+            load_into(owner, slab);
+            return true;
+        }
+    }
+    return false;
+}
+
+void slab_pool::load_typed(granule unloaded, unsigned class_index) noexcept {
+    typed_bin* const owner = find_typed_bin(class_index, table_.type(unloaded));
+    if (owner == nullptr) {
+        return;  // another thread has loaded it, emptied it, and made another slab there
+    }
+    const base::scoped_lock lock(owner->mutex);
+    if (table_.state(unloaded) == slab_state::unloaded(class_index, true)) {  // nobody else was faster
+        load_into(*owner, unloaded);
+    }
+}
+
+// --- the blocks -----------------------------------------------------------------------------------------------------
+
+/// Leaves invalid_argument where it is none.
+bool block_allocator::is_type(std::uint32_t type) noexcept {
+    if (type < segment::type_limit) {
+        return true;
+    }
+    base::failure what;
+    what.code = base::failure_code::invalid_argument;
+    try {
+        what.field = "type";
+        what.found = fmt::format("{}", type);
+        what.expected = fmt::format("a type number below {}", segment::type_limit);
+    } catch (const std::bad_alloc&) {  // the code says enough
+    }
+    leave(std::move(what));
+    return false;
+}
+
+void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
+    if (!is_type(type)) {
+        return nullptr;
+    }
+    const unsigned class_index = class_for(bytes, alignment);
+    if (class_index == no_class) {
+        const base::pages taken = take_pages(bytes, alignment, segment::extent_kind::used, type);
+        return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
+    }
+    std::uint64_t offset = 0;
+    return take_typed(class_index, type, offset) ? hand_out(offset, class_index) : nullptr;
+}
+
+bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
+                                 held_block& held) noexcept {
+    if (!is_type(type)) {
+        return false;
+    }
+    const unsigned class_index = class_for(bytes, alignment);
+    if (class_index == no_class) {
+        return hold_pages(bytes, alignment, type, held);
+    }
+    std::uint64_t offset = 0;
+    if (!take_typed(class_index, type, offset)) {
+        return false;
+    }
+    held = typed_block(small_block(offset, class_index), type);
+    return true;
+}
+
+bool block_allocator::take_typed(unsigned class_index, std::uint32_t type, std::uint64_t& offset) noexcept {
+    return caches_.pool != nullptr && take(0, class_index, type, std::span(&offset, 1)) != 0;
+}
+
+held_block block_allocator::typed_block(held_block small, std::uint32_t type) noexcept {
+    small.class_index += first_typed_class;
+    small.block.type = type;
+    return small;
+}
+
+bool block_allocator::find_typed(const void* block, unsigned class_index, held_block& found) noexcept {
+    const base::heap_offset offset = space_.offset(block);
+    if (!find_in_slab(offset.value, class_index, found)) {
+        leave_refusal(block);
+        return false;
+    }
+    found = typed_block(found, pool_.table().type(base::granule_of(offset)));
+    return true;
+}
+
+base::result<std::uint32_t> block_allocator::type_of(const void* block) const {
+    HF_TRY_ASSIGN(const lane::block_word found, look_up(block));
+    return found.type;
+}
+
+}  // namespace holdfast::slab
