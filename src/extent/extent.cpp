@@ -302,6 +302,11 @@ void extent_allocator::unite(const free_index::run& one) noexcept {
     add_free(freed);
 }
 
+void extent_allocator::store_kind(pages start, extent_kind kind) const noexcept {
+    const page_entry entry = segment::decode_page_entry(load(start));
+    store(start, {kind, entry.length, 0});
+}
+
 void extent_allocator::changed_kind(extent_kind from, extent_kind to) noexcept {
     const base::scoped_lock lock(mutex_);
     --counts_[static_cast<std::size_t>(from)];

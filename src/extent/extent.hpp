@@ -82,6 +82,8 @@ public:
     /// Durability `atomic`: the caller has written, after a durable record, that an extent which was `from` is reserved
     /// (withdrawn from use, to be freed), or that one which was reserved is `to`; the index follows.
     void changed_kind(segment::extent_kind from, segment::extent_kind to) noexcept;
+    /// Writes the kind of the caller's extent into its page entry; changed_kind() comes with it.
+    void store_kind(base::pages start, segment::extent_kind kind) const noexcept;
 
     /// What recover() does to the page entries.
     [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;

@@ -44,7 +44,8 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
         }
     };
     end_of_heap end(extents_, keep);
-    const std::vector<extent::extent> going = extents_.to_give_back(give_all_back);
+    const bool all = give_all_back || files_->is_space_short(extents_.backed_free_pages());
+    const std::vector<extent::extent> going = extents_.to_give_back(all);
     segment::space_going space{runs_of(going), std::nullopt};
     if (end.moved) {
         space.frontier = extents_.frontier();

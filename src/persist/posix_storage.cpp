@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -234,6 +235,14 @@ public:
             return os_failure(errno, "getdents64", path);
         }
         return {};
+    }
+
+    result<std::uint64_t> available(const std::string& directory) override {
+        struct statvfs numbers {};
+        if (::statvfs(directory.c_str(), &numbers) != 0) {
+            return os_failure(errno, "statvfs", directory);
+        }
+        return std::uint64_t{numbers.f_bavail} * numbers.f_frsize;
     }
 
     result<void> copy_content(file& source, file& target, site /*where*/) override {

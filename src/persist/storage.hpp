@@ -86,6 +86,8 @@ public:
     virtual base::result<void> remove(const std::string& path, site where) = 0;
     /// Waits until the names in the directory are durable.
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
+    /// Bytes that the file system has left for files in this directory; without end where nobody knows.
+    virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
     /// Copies content from `source` into the new or empty `target`: shares blocks where the file system can (FICLONE,
     /// then copy_file_range), and stays sparse where it cannot.
     virtual base::result<void> copy_content(file& source, file& target, site where) = 0;

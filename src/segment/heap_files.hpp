@@ -115,6 +115,7 @@ public:
 
     // bitmap_guard
     base::result<void> admit(base::granule position) override;
+    base::result<void> back(base::granule position) override;
     /// Verifies all live bitmaps that nobody has used yet.
     base::result<void> admit_all();
 
@@ -158,6 +159,8 @@ public:
     /// The same, and what was changed since the last commit() is forgotten. Where a commit() failed, the heap is left
     /// as after a crash: the next open clears away what that one wrote.
     base::result<void> close_unchanged();
+    /// Whether the file system has little left beside so many free pages.
+    [[nodiscard]] bool is_space_short(base::pages free) const;
     /// Removes all files of a heap whose creation did not succeed.
     void abandon() noexcept;
 
@@ -193,6 +196,7 @@ private:
     void remove_beyond(base::pages to, base::pages from) noexcept;
     template <class Each>
     base::result<void> for_each_file(base::pages start, base::pages length, Each each);
+    base::result<void> reserve_journal(base::pages frontier);
     base::result<void> check_mappings(base::pages from, base::pages to) const;
     base::result<void> check_mappings_in_use(base::pages from, base::pages to) const;
     base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
@@ -239,6 +243,8 @@ private:
     base::mutex admitted_mutex_;
     std::vector<bool> admitted_
         HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments that were committed at open
+    base::mutex backed_bitmaps_mutex_;
+    std::vector<bool> backed_bitmaps_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< by bitmap page of all segments
     /// Read-only: the commit that lies over the files, in memory and for verify().
     std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;

@@ -35,8 +35,9 @@ struct table_range {
     std::uint64_t length;
 };
 
-/// Where the metadata of user pages [first, last) lies in the segment file, page aligned.
-std::array<table_range, 4> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
+/// Where the metadata of user pages [first, last) lies in the segment file, page aligned; but for the live bitmaps, which
+/// have no space before they are in use.
+std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
     const auto table = [&](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
         const std::uint64_t begin = base::align_down(shape.segment_size + at + from, page_size);
         return table_range{begin, base::align_up(shape.segment_size + at + to, page_size) - begin};
@@ -50,7 +51,6 @@ std::array<table_range, 4> metadata_ranges(const geometry& shape, std::uint64_t 
         whole ? shape.checksum_pages() * page_size : (place_of_sum(last - 1).checksum_page + 1) * page_size;
     return {table(shape.slab_headers_at(), first_granule * slab_header_size, last_granule * slab_header_size),
             table(shape.page_entries_at(), first * page_entry_size, last * page_entry_size),
-            table(shape.bitmaps_at(), first_granule * bitmap_size, last_granule * bitmap_size),
             table(shape.checksums_at(), sums_from, sums_to)};
 }
 
@@ -80,6 +80,9 @@ base::result<pages> heap_files::grow(pages wanted) {
         const pages to{frontier_.value + step};
         HF_TRY(check_mappings(frontier_, to));
         auto reserved = reserve_on_disk(frontier_, to);
+        if (reserved && born_ && !shared()) {
+            reserved = reserve_journal(to);
+        }
         if (reserved) {
             auto mapped = shared() ? grow_shared(to) : map_fresh(frontier_, to);
             if (!mapped) {
@@ -204,6 +207,9 @@ base::result<void> heap_files::mark_running() {
     const base::scoped_lock lock(superblock_mutex_);
     if (!born_ || superblock_.state == heap_state::running) {
         return {};
+    }
+    if (!shared()) {
+        static_cast<void>(reserve_journal(committed_frontier_).ok());  // on a full disk, go on without
     }
     return write_state(storage_, paths_, superblock_, heap_state::running);
 }

@@ -72,6 +72,49 @@ base::result<void> heap_files::take_back(pages start, pages length) {
         });
 }
 
+/// Most granules never are slabs, and bitmaps are the largest of the tables: they get their space when they need it.
+base::result<void> heap_files::back(base::granule position) {
+    const geometry& shape = view_.shape();
+    const std::uint64_t segment = position.value / shape.granules();
+    const std::uint64_t page = position.value % shape.granules() * bitmap_size / page_size;
+    const std::uint64_t pages_of_segment = (shape.checksums_at() - shape.bitmaps_at()) / page_size;
+    const std::uint64_t index = segment * pages_of_segment + page;
+    const base::scoped_lock lock(backed_bitmaps_mutex_);
+    if (index < backed_bitmaps_.size() && backed_bitmaps_[index]) {
+        return {};
+    }
+    HF_TRY(check_process());
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segment), access_mode::read_write));
+    HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size,
+                          "space.back_bitmap"));
+    if (sharing_ == page_sharing::shared_sync) {
+        HF_TRY(file->sync("space.back_bitmap.sync"));
+    }
+    if (index >= backed_bitmaps_.size()) {
+        backed_bitmaps_.resize((segment + 1) * pages_of_segment, false);
+    }
+    backed_bitmaps_[index] = true;
+    return {};
+}
+
+/// Space for a commit that does nothing but free: page entries, slab headers and checksums, all of them. So that on a
+/// full disk something can be freed.
+base::result<void> heap_files::reserve_journal(pages frontier) {
+    constexpr std::uint64_t least = 64 * base::kibibyte;
+    constexpr std::uint64_t bytes_a_page =
+        page_entry_size + slab_header_size / base::pages_per_granule + checksum_entry_size;
+    const std::uint64_t wanted = base::align_up(least + frontier.value * bytes_a_page, page_size);
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.journal(), access_mode::read_write));
+    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+    return size >= wanted ? base::result<void>() : file->allocate(size, wanted - size, "journal.reserve");
+}
+
+bool heap_files::is_space_short(pages free) const {
+    constexpr std::uint64_t enough = 64 * base::mebibyte;
+    const auto left = storage_.available(paths_.directory());
+    return left && *left < base::to_bytes(free) + enough;
+}
+
 base::result<void> heap_files::shrink(pages to) {
     HF_TRY(check_process());
     HF_ASSERT(shared() && to.value % (region_size / page_size) == 0 && to.value != 0);
@@ -92,6 +135,13 @@ void heap_files::remove_beyond(pages to, pages from) noexcept {
     const std::uint64_t per_segment = view_.shape().pages();
     try {
         static_cast<void>(unmap(view_.base() + base::to_bytes(to), base::to_bytes(from - to)).ok());
+        {
+            const geometry& shape = view_.shape();
+            const base::scoped_lock lock(backed_bitmaps_mutex_);
+            backed_bitmaps_.resize(std::min<std::size_t>(
+                backed_bitmaps_.size(),
+                segment_count(to) * ((shape.checksums_at() - shape.bitmaps_at()) / page_size)));
+        }
         for (std::uint64_t index = segment_count(to); index < segment_count(from); ++index) {
             static_cast<void>(unmap(view_.metadata_of(index), view_.shape().metadata_size()).ok());
             static_cast<void>(storage_.remove(paths_.segment(index), "space.remove_segment").ok());

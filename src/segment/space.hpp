@@ -132,6 +132,8 @@ public:
 
     /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it is not what was committed.
     virtual base::result<void> admit(base::granule position) = 0;
+    /// Comes before a granule becomes a slab: its live bitmap has space on disk from then on. no_space.
+    virtual base::result<void> back(base::granule position) = 0;
 };
 
 }  // namespace holdfast::segment

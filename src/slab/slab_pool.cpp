@@ -256,17 +256,25 @@ void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t
 base::result<void> slab_pool::create(bin& owner) {
     const size_class& kind = size_classes[owner.class_index];
     constexpr base::pages size{base::pages_per_granule};
-    bool sound = true;
-    HF_TRY_ASSIGN(const base::pages page,
-                  extents_.allocate(size, size, segment::extent_kind::slab, [&](base::pages at) {
-                      sound = admitted(base::granule_of(at));
-                      if (sound && log_ != nullptr) {
-                          log_->slab_created(base::granule_of(at), kind, owner.type);
-                      } else if (sound) {
-                          write_header(base::granule_of(at), kind, owner.type);
-                      }
-                  }));
+    // Nobody's until all is there that a slab needs: a crash leaves a free extent.
+    HF_TRY_ASSIGN(const base::pages page, extents_.allocate(size, size, segment::extent_kind::reserved));
     const granule slab = base::granule_of(page);
+    if (guard_ != nullptr) {
+        if (auto backed = guard_->back(slab); !backed) {
+            HF_TRY(extents_.free(page, segment::extent_kind::reserved));
+            return backed;
+        }
+    }
+    const bool sound = admitted(slab);
+    if (sound && log_ != nullptr) {
+        log_->slab_created(slab, kind, owner.type);
+    } else {
+        if (sound) {
+            write_header(slab, kind, owner.type);
+        }
+        extents_.store_kind(page, segment::extent_kind::slab);
+    }
+    extents_.changed_kind(segment::extent_kind::reserved, segment::extent_kind::slab);
     if (!sound) {
         table_.set_state(slab, slab_state::quarantined);
         return base::failure{base::failure_code::corrupt,
