@@ -42,7 +42,7 @@ base::result<lane_information> look(const segment::superblock_on_media& superblo
     if (found.pending) {
         std::array<std::byte, lane::lanes_at> page{};
         HF_TRY(file->read_at(0, page));
-        auto time = lane::read_checkpoint_time(page, superblock.heap_key, superblock.checkpoint_clock);
+        auto time = lane::read_checkpoint_time(page, superblock.heap_key);
         if (!time) {
             base::failure what = std::move(time).error();
             what.path = paths.lanes();

@@ -1,6 +1,6 @@
 // The file `lanes` on media (docs/format.md, section "lanes"). Little endian.
 //
-//     [ page 0: time of the last checkpoint | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
+//     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
 //
 // How many slots a lane has, in which order its records count and which incarnation wrote them stands in the
 // superblock.
@@ -72,13 +72,21 @@ static_assert(offsetof(record_on_media, freed) == 48);
     return static_cast<std::uint16_t>(destination >> 48U);
 }
 
-/// One of two places for the time of the last checkpoint, written in turn; the larger time whose seal fits is in force.
-struct checkpoint_time_on_media {
-    std::uint64_t time;
-    std::uint64_t seal;  ///< XXH3-64 of the time, seeded by the heap's key
+/// One of two copies of a number that only grows. They are written in turn; the larger one whose seal fits is in force.
+struct sealed_number_on_media {
+    std::uint64_t number;
+    std::uint64_t seal;  ///< XXH3-64 of the number, seeded by what it is and the heap's key (head.hpp)
 };
-static_assert(sizeof(checkpoint_time_on_media) == 16);
-inline constexpr std::size_t checkpoint_time_copies = 2;
+static_assert(sizeof(sealed_number_on_media) == 16);
+inline constexpr std::size_t sealed_copies = 2;
+
+/// What page 0 begins with.
+struct lanes_head_on_media {
+    sealed_number_on_media checkpoint_times[sealed_copies];  ///< of the last checkpoint
+    sealed_number_on_media lane_counts[sealed_copies];       ///< lanes that may have been used
+};
+static_assert(sizeof(lanes_head_on_media) == 64);
+static_assert(offsetof(lanes_head_on_media, lane_counts) == 32);
 
 /// The first line of a lane.
 struct lane_header_on_media {

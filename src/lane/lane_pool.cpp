@@ -17,6 +17,10 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
 base::result<void> lane_pool::open() {
     HF_TRY(area_.grow_lanes(lanes_file_size(1, options_.slots)));
     const base::scoped_lock lock(lanes_mutex_);
+    sealed_lanes_ = std::max<std::uint64_t>(options_.lane_count, 1);
+    if (options_.lane_count == 0) {
+        write_head(new_head(options_.checkpoint_time, sealed_lanes_, options_.heap_key));
+    }
     if (make_lane() == nullptr) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;
@@ -65,15 +69,33 @@ lane* lane_pool::acquire() noexcept {
         first_free_ = found->next_free;
         return found;
     }
-    const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
+    return extend() ? make_lane() : nullptr;
+}
+
+/// A place on media for one lane more, and that there is one. LANE-25: first the file, then the number, then records.
+bool lane_pool::extend() noexcept {
+    const std::uint64_t wanted = lane_count_.load(std::memory_order_relaxed) + 1;
+    const auto seal = [this, wanted]() HF_REQUIRES(lanes_mutex_) {
+        if (wanted > sealed_lanes_) {
+            seal_lane_count(wanted);
+            sealed_lanes_ = wanted;
+        }
+    };
+    if (wanted > maximum_lanes) {
+        return false;
+    }
+    if (HF_MUTANT("lane.count.before_growth")) {
+        seal();
+    }
     try {
-        if (index == maximum_lanes || !area_.grow_lanes(lanes_file_size(index + 1, options_.slots))) {
-            return nullptr;
+        if (!area_.grow_lanes(lanes_file_size(wanted, options_.slots))) {
+            return false;
         }
     } catch (const std::bad_alloc&) {
-        return nullptr;
+        return false;
     }
-    return make_lane();
+    seal();
+    return true;
 }
 
 void lane_pool::put_back(lane& given) noexcept {
@@ -114,7 +136,7 @@ lane_statistics lane_pool::statistics() const noexcept {
     sum.longest_checkpoint_ns = read(checkpointed_.longest_checkpoint_ns);
     sum.waits = read(checkpointed_.waits);
     sum.media_bytes =
-        (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(checkpoint_time_on_media);
+        (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(sealed_number_on_media);
     return sum;
 }
 

@@ -255,42 +255,13 @@ private:
 
 }  // namespace
 
-std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept {
-    checkpoint_time_on_media copies[checkpoint_time_copies];
-    std::memcpy(copies, lanes.data(), sizeof copies);
-    std::size_t found = checkpoint_time_copies;
-    for (std::size_t i = 0; i < checkpoint_time_copies; ++i) {
-        // LANE-19.
-        if (is_sealed(copies[i], heap_key) &&
-            (found == checkpoint_time_copies || copies[i].time > copies[found].time)) {
-            found = i;
-        }
-    }
-    return found;
-}
-
-base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes, std::uint64_t heap_key,
-                                                 std::uint64_t fallback) {
-    if (lanes.size() < lanes_at) {
-        return corrupt("size of the lanes", fmt::format("{}", lanes.size()), fmt::format("at least {}", lanes_at));
-    }
-    checkpoint_time_on_media copies[checkpoint_time_copies];
-    std::memcpy(copies, lanes.data(), sizeof copies);
-    const std::size_t in_force = copy_in_force(lanes, heap_key);
-    if (in_force != checkpoint_time_copies) {
-        return copies[in_force].time;
-    }
-    // The first checkpoint of a new file writes copy 0; a crash in it leaves the other one blank.
-    if (copies[1].time == 0 && copies[1].seal == 0) {
-        return fallback;
-    }
-    return corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
-}
-
 base::result<replay_plan> make_replay(const replay_source& source) {
     replay_plan plan;
-    HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key, source.checkpoint_time));
+    HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key));
+    HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.heap_key));
     plan.newest_time = plan.checkpoint_time;
+    // All that there are, not only those that must be: were the copy of the count in force damaged, the other one would
+    // leave out the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
     HF_TRY_ASSIGN(std::vector<pending_record> pending, gather(source, plan.checkpoint_time, plan.report));
     plan.report.pending = pending.size();
