@@ -70,7 +70,13 @@ std::size_t copy_in_force(std::span<const sealed_number_on_media, sealed_copies>
 
 base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes, std::uint64_t heap_key) {
     HF_TRY_ASSIGN(const lanes_head_on_media head, read_head(lanes));
-    return in_force(head.checkpoint_times, sealed_kind::checkpoint_time, heap_key);
+    HF_TRY_ASSIGN(const std::uint64_t time, in_force(head.checkpoint_times, sealed_kind::checkpoint_time, heap_key));
+    // LANE-27.
+    if (time > largest_number) {
+        return corrupt("time of the last checkpoint", fmt::format("{:#x}", time),
+                       fmt::format("at most {:#x}", largest_number));
+    }
+    return time;
 }
 
 base::result<std::uint64_t> read_lane_count(std::span<const std::byte> lanes, std::uint64_t file_size,

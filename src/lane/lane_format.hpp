@@ -114,6 +114,8 @@ inline constexpr std::uint64_t in_flight_slots = 64;
 /// Which records count after a crash.
 enum class record_order : std::uint32_t {
     clock = 1,      ///< those newer than the last checkpoint, in the order of their times
+/// Of times and sequences: both go on above what media say, and must not come round.
+inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
     in_flight = 2,  ///< those beyond their lane's `completed`: stores of the others are not lost (page cache)
 };
 

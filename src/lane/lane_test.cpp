@@ -383,6 +383,42 @@ TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes
 TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
     std::mt19937_64 random(20'261'121);
     ASSERT_TRUE(grow_lanes(lanes_file_size(3, slots)).ok());
+TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_it_would_come_round) {
+    const std::uint64_t limit = std::uint64_t{1} << 63U;
+    ASSERT_TRUE(grow_lanes(lanes_file_size(1, slots)).ok());
+    auto& record = *reinterpret_cast<record_on_media*>(lanes() + lanes_at + lane_header_size);
+    auto& completed = reinterpret_cast<lane_header_on_media*>(lanes() + lanes_at)->completed;
+    const auto put = [&](std::uint64_t time, std::uint64_t sequence) {
+        head() = new_head(0, 1, key);
+        record = allocation(8, 1, base::granule_size);
+        record.time = time;
+        record.sequence = sequence;
+        record.checksum = checksum_of(record, seed_of(key, 1, 0));
+    };
+    put(limit, limit);
+    EXPECT_EQ(make_replay(source()).value().report.pending, 1U);
+    put(limit + 1, slots);
+    expect_corrupt("lane 0, record in slot 0", "time 0x8000000000000001, sequence 0x40", "at most 0x8000000000000000");
+    put(1, limit + slots);
+    expect_corrupt("lane 0, record in slot 0", "time 0x1, sequence 0x8000000000000040", "at most 0x8000000000000000");
+    head() = new_head(limit + 1, 1, key);
+    expect_corrupt("time of the last checkpoint", "0x8000000000000001", "at most 0x8000000000000000");
+    put(1, slots);
+    completed = limit + 1;
+    replay_source in_flight = source();
+    in_flight.order = record_order::in_flight;
+    const auto plan = make_replay(in_flight);
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.error().field, "lane 0, completed records");
+    // A clean heap's file means nothing: it is no error, and no number of it is gone on from.
+    lane_options fresh = options();
+    fresh.order = record_order::in_flight;
+    lane_set<persist::page_cache_domain> set({}, space_, *this, fresh);
+    ASSERT_TRUE(set.open().ok());
+    EXPECT_EQ(completed, 0U);
+    EXPECT_EQ(set.shared().sequence.load(), 0U);
+}
+
     const auto some_offset = [&random] {
         return random() % 4 == 0 ? nowhere : (random() % (user_bytes / 8 + 2)) * (random() % 2 == 0 ? 8 : 64);
     };

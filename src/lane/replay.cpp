@@ -90,6 +90,12 @@ base::result<void> validate(const record_on_media& record, std::uint64_t lane, s
                        fmt::format("offset {:#x}, block {:#x}", offset, block),
                        fmt::format("a block or destination below {:#x}", frontier));
     };
+    // LANE-27.
+    if (record.time > largest_number || record.sequence > largest_number) {
+        return corrupt(fmt::format("lane {}, record in slot {}", lane, slot),
+                       fmt::format("time {:#x}, sequence {:#x}", record.time, record.sequence),
+                       fmt::format("at most {:#x}", largest_number));
+    }
     // LANE-23.
     if (record.destination != nowhere && !is_possible_destination(destination_offset(record.destination), frontier)) {
         return wrong("destination", destination_offset(record.destination), 0);
@@ -121,6 +127,11 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
         const auto* const header = reinterpret_cast<const lane_header_on_media*>(source.lanes.data() + lanes_at +
                                                                                  lane * lane_size(source.slots));
         const std::uint64_t seed = seed_of(source.heap_key, source.incarnation, lane);
+        // LANE-27.
+        if (!by_clock && header->completed > largest_number) {
+            return corrupt(fmt::format("lane {}, completed records", lane), fmt::format("{:#x}", header->completed),
+                           fmt::format("at most {:#x}", largest_number));
+        }
         std::uint64_t newest = 0;
         for (std::uint64_t slot = 0; slot < used; ++slot) {
             const record_on_media& record = slots[slot];
