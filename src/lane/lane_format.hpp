@@ -88,6 +88,19 @@ struct lanes_head_on_media {
 static_assert(sizeof(lanes_head_on_media) == 64);
 static_assert(offsetof(lanes_head_on_media, lane_counts) == 32);
 
+/// In page 0: what the protocol has cost the writer that has the heap open. It informs, and nothing depends on it:
+/// plain stores, never flushed.
+struct writer_counters_on_media {
+    std::uint64_t generation;  ///< grows by 2; odd while the rest is written
+    std::uint64_t incarnation;
+    std::uint64_t process;
+    std::uint64_t counters[10];  ///< in the order of lane_statistics
+    std::uint64_t seal;          ///< XXH3-64 of the words before it, seeded by heap and incarnation; never 0
+};
+static_assert(sizeof(writer_counters_on_media) == 112);
+static_assert(offsetof(writer_counters_on_media, counters) == 24);
+inline constexpr std::uint64_t writer_counters_at = 1024;
+
 /// The first line of a lane.
 struct lane_header_on_media {
     std::uint64_t completed;  ///< order `in_flight`: records up to this sequence are complete
@@ -101,6 +114,8 @@ inline constexpr std::uint64_t minimum_slots = 64;
 inline constexpr std::uint64_t maximum_slots = 65536;
 inline constexpr std::uint64_t default_slots = 8192;
 inline constexpr std::uint64_t maximum_lanes = 1024;
+/// Of times and sequences: both go on above what media say, and must not come round.
+inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
 /// Slots that are used where only the call in flight counts: few, so that they stay in the cache.
 inline constexpr std::uint64_t in_flight_slots = 64;
 
@@ -114,8 +129,6 @@ inline constexpr std::uint64_t in_flight_slots = 64;
 /// Which records count after a crash.
 enum class record_order : std::uint32_t {
     clock = 1,      ///< those newer than the last checkpoint, in the order of their times
-/// Of times and sequences: both go on above what media say, and must not come round.
-inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
     in_flight = 2,  ///< those beyond their lane's `completed`: stores of the others are not lost (page cache)
 };
 

@@ -26,6 +26,8 @@ base::result<void> lane_pool::open() {
         what.code = base::failure_code::out_of_memory;
         return what;
     }
+    const base::scoped_lock alone(checkpoint_mutex_);
+    publish_counters();
     return {};
 }
 
@@ -52,12 +54,12 @@ lane* lane_pool::make_lane() noexcept {
     // Times of this opening are above all that were recorded. Where only the call in flight counts, sequences go on
     // where the lane's last user stopped, so that `completed` is never ahead of them.
     made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
-    made->first_sequence =
-        options_.order == record_order::in_flight && !HF_MUTANT("lane.first_sequence") ? made->header->completed : 0;
     if (options_.order == record_order::in_flight && made->header->completed > largest_number) {
         // Of a file that meant nothing when the heap was opened, or replay would have refused it (LANE-27).
         std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
     }
+    made->first_sequence =
+        options_.order == record_order::in_flight && !HF_MUTANT("lane.first_sequence") ? made->header->completed : 0;
     made->sequence.store(made->first_sequence, std::memory_order_relaxed);
     made->completed.store(made->first_sequence, std::memory_order_relaxed);
     made->voided.store(made->first_sequence, std::memory_order_relaxed);

@@ -35,6 +35,7 @@
 #include "lane/lane.hpp"
 #include "lane/line_set.hpp"
 #include "lane/record.hpp"
+#include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
 #include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
@@ -93,6 +94,11 @@ protected:
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
     bool extend() noexcept HF_REQUIRES(lanes_mutex_);
+    /// For other processes to see.
+    void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
+        auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
+        store_writer_counters(to, options_.heap_key, options_.incarnation, statistics());
+    }
     /// Durable when they return.
     virtual void write_head(const lanes_head_on_media& made) noexcept = 0;
     virtual void seal_lane_count(std::uint64_t count) noexcept = 0;
@@ -196,7 +202,9 @@ public:
 
     bool checkpoint() noexcept override {
         const base::scoped_lock lock(checkpoint_mutex_);
-        return checkpoint_locked();
+        const bool done = checkpoint_locked();
+        publish_counters();
+        return done;
     }
 
     void release(lane& given) noexcept override {
@@ -280,6 +288,7 @@ private:
         const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
         if (!by_clock()) {
             own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
+            publish_now_and_then(own);
             return;
         }
         if (HF_MUTANT("lane.ring.full")) {
@@ -318,6 +327,17 @@ private:
             checkpoint();
         } else if (checkpoint_mutex_.try_lock()) {
             checkpoint_locked();
+            publish_counters();
+            checkpoint_mutex_.unlock();
+        }
+    }
+    /// Where there are no checkpoints: with every turn of the ring at first, then with one of many.
+    void publish_now_and_then(const lane& own) noexcept {
+        constexpr std::uint64_t first_turns = 64;
+        constexpr std::uint64_t turns = 1024;
+        const std::uint64_t turn = (own.sequence.load(std::memory_order_relaxed) - own.first_sequence) / ring_slots_;
+        if ((turn < first_turns || turn % turns == 0) && checkpoint_mutex_.try_lock()) {
+            publish_counters();
             checkpoint_mutex_.unlock();
         }
     }

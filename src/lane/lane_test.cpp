@@ -1,6 +1,9 @@
 // Lanes by themselves: rings, checkpoints, threads that end within a call, and replay of whatever lies on media. What a
 // crash leaves is the business of the simulator (tests/simulator/atomic_*).
+#include <unistd.h>
+
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -380,9 +383,6 @@ TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes
     }
 }
 
-TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
-    std::mt19937_64 random(20'261'121);
-    ASSERT_TRUE(grow_lanes(lanes_file_size(3, slots)).ok());
 TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_it_would_come_round) {
     const std::uint64_t limit = std::uint64_t{1} << 63U;
     ASSERT_TRUE(grow_lanes(lanes_file_size(1, slots)).ok());
@@ -419,6 +419,9 @@ TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_
     EXPECT_EQ(set.shared().sequence.load(), 0U);
 }
 
+TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
+    std::mt19937_64 random(20'261'121);
+    ASSERT_TRUE(grow_lanes(lanes_file_size(3, slots)).ok());
     const auto some_offset = [&random] {
         return random() % 4 == 0 ? nowhere : (random() % (user_bytes / 8 + 2)) * (random() % 2 == 0 ? 8 : 64);
     };
@@ -502,6 +505,64 @@ TEST(lane_layout, is_what_the_format_says) {
                                                   count, XXH3_64bits_withSeed(&count, sizeof count, ~std::uint64_t{9}),
                                                   0,     0};
     EXPECT_EQ(std::memcmp(&head, head_words.data(), sizeof head), 0);
+}
+
+TEST(lane_layout, has_the_counters_of_the_writer_where_the_format_says) {
+    std::array<std::byte, lanes_at> page{};
+    auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
+    EXPECT_FALSE(read_writer_counters(page, 5, 0)) << "never written";
+    block.generation = 7;  // by a writer that was killed within
+    store_writer_counters(block, 5, 6, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
+    std::array<std::uint64_t, 14> words{
+        8, 6, static_cast<std::uint64_t>(::getpid()), 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 0};
+    const std::array<std::uint64_t, 3> seed_parts{5, 6, ~std::uint64_t{0}};
+    words[13] = XXH3_64bits_withSeed(words.data(), 104, XXH3_64bits(seed_parts.data(), sizeof seed_parts));
+    EXPECT_EQ(std::memcmp(page.data() + 1024, words.data(), sizeof words), 0);
+    const auto found = read_writer_counters(page, 5, 6);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->process, words[2]);
+    EXPECT_EQ(found->counters.records, 11U);
+    EXPECT_EQ(found->counters.lanes, 20U);
+    EXPECT_FALSE(read_writer_counters(page, 5, 7)) << "of another incarnation";
+    EXPECT_FALSE(read_writer_counters(page, 4, 6)) << "of another heap";
+    EXPECT_FALSE(read_writer_counters(std::span(page).first(1100), 5, 6));
+    for (std::size_t at = 1024; at < 1024 + sizeof words; ++at) {
+        page[at] ^= std::byte{1};
+        EXPECT_FALSE(read_writer_counters(page, 5, 6)) << at;
+        page[at] ^= std::byte{1};
+    }
+    store_writer_counters(block, 5, 6, {});
+    EXPECT_EQ(block.generation, 10U);
+}
+
+TEST(lane_layout, shows_a_torn_block_of_counters_as_absent) {
+    std::array<std::byte, lanes_at> page{};
+    auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+        for (std::uint64_t i = 1; i < 200'000; ++i) {
+            store_writer_counters(block, 5, 6, {i, i, i, i, i, i, i, i, i, i});
+        }
+        done.store(true);
+    });
+    std::uint64_t seen = 0;
+    do {
+        std::array<std::byte, lanes_at> copy{};
+        for (std::size_t at = writer_counters_at; at < writer_counters_at + sizeof block; at += 8) {
+            const std::uint64_t word =
+                std::atomic_ref(*reinterpret_cast<std::uint64_t*>(page.data() + at)).load(std::memory_order_relaxed);
+            std::memcpy(copy.data() + at, &word, sizeof word);
+        }
+        if (const auto found = read_writer_counters(copy, 5, 6)) {
+            const lane_statistics& all = found->counters;
+            for (const std::uint64_t each : {all.fences, all.media_bytes, all.checkpoint_ns, all.waits, all.lanes}) {
+                ASSERT_EQ(each, all.records);
+            }
+            ++seen;
+        }
+    } while (!done.load());
+    writer.join();
+    EXPECT_GT(seen, 0U);
 }
 
 TEST(record_clock, goes_on_above_what_was_recorded) {
