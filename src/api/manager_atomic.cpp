@@ -257,9 +257,7 @@ protocol_counters manager::counters() const {
     if (engine.atomic() == nullptr) {
         return {};
     }
-    const lane::lane_statistics all = engine.atomic()->lanes().statistics();
-    return {all.records,     all.fences,        all.flushed_lines,         all.reflushes, all.media_bytes,
-            all.checkpoints, all.checkpoint_ns, all.longest_checkpoint_ns, all.waits,     all.lanes};
+    return protocol_counters_of(engine.atomic()->lanes().statistics());
 }
 
 recovery_report manager::last_recovery() const {

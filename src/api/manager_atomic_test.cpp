@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <holdfast/containers.hpp>
 
@@ -392,8 +393,42 @@ TEST_F(manager_test, refuses_damaged_lanes_of_a_crashed_heap_by_name) {
         }
     }
     refused(errc::corrupt, "time of the last checkpoint");
+    std::filesystem::copy_file(lanes + ".kept", lanes, std::filesystem::copy_options::overwrite_existing);
+    const std::uint64_t size = std::filesystem::file_size(lanes);
+    std::filesystem::resize_file(lanes, 4096 + 4096 + 64 * 8192);  // lane 0 alone
+    refused(errc::corrupt, fmt::format("found {}, expected at least {}, for 2 lanes", 4096 + 4096 + 64 * 8192, size));
+    std::filesystem::resize_file(lanes, 0);
+    std::filesystem::resize_file(lanes, size);  // zeros
+    refused(errc::corrupt, "time of the last checkpoint");
     std::filesystem::rename(lanes + ".kept", lanes);
     EXPECT_TRUE(manager(open_only, path(), wanted).root(0));
+}
+
+TEST_F(manager_test, opens_a_clean_heap_whatever_its_lanes_hold_and_a_crash_of_that_opening_is_recovered) {
+    open_options wanted = small_options();
+    wanted.durability = durability::atomic;
+    wanted.domain = open_options::domain_choice::emulated;
+    manager(create_only, path(), wanted).close();
+    const std::string lanes = path() + "/lanes";
+    for (const std::uint64_t size : std::initializer_list<std::uint64_t>{0, 100, 4096, 12288}) {
+        std::filesystem::resize_file(lanes, size);
+        std::fstream(lanes, std::ios::in | std::ios::out | std::ios::binary) << std::string(size, '\x5a');
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            manager heap(open_only, path(), wanted);
+            heap.free_from(heap.root(0));
+            heap.allocate_to(heap.root(0), 64);
+            ::raise(SIGKILL);
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status)) << size;
+        manager heap(open_only, path(), wanted);
+        EXPECT_TRUE(heap.root(0)) << size;
+        EXPECT_EQ(heap.statistics().allocated_blocks, 1U) << size;
+        heap.close();
+    }
 }
 
 TEST_F(manager_test, asks_the_caller_to_accept_what_the_page_cache_does_not_cover) {

@@ -19,6 +19,11 @@ namespace holdfast {
 /// `path` is filled in where the failure has none.
 void report_failure(const base::failure& what, const std::string& path = {}) noexcept;
 
+[[nodiscard]] inline protocol_counters protocol_counters_of(const lane::lane_statistics& all) noexcept {
+    return {all.records,     all.fences,        all.flushed_lines,         all.reflushes, all.media_bytes,
+            all.checkpoints, all.checkpoint_ns, all.longest_checkpoint_ns, all.waits,     all.lanes};
+}
+
 /// The value, or the failure as an exception.
 template <class T>
 T value_or_throw(base::result<T> outcome) {

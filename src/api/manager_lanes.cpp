@@ -1,5 +1,8 @@
 // What media say about the lanes: for programs that look into a heap.
+#include <signal.h>
+
 #include <array>
+#include <cerrno>
 #include <cstddef>
 
 #include <holdfast/manager.hpp>
@@ -7,6 +10,7 @@
 #include "api/manager_core.hpp"
 #include "heap/heap.hpp"
 #include "lane/replay.hpp"
+#include "lane/writer_counters.hpp"
 
 namespace holdfast {
 
@@ -18,6 +22,18 @@ std::string_view name_of(std::uint32_t order) noexcept {
         case lane::record_order::in_flight: return "in flight";
     }
     return "";
+}
+
+std::optional<writer_information> writer_of(std::span<const std::byte> page,
+                                            const segment::superblock_on_media& superblock) {
+    const auto found = lane::read_writer_counters(page, superblock.heap_key, superblock.incarnation);
+    if (!found) {
+        return std::nullopt;
+    }
+    const auto process = static_cast<pid_t>(found->process);
+    const bool possible = process > 0 && static_cast<std::uint64_t>(process) == found->process;
+    return writer_information{found->process, possible && (::kill(process, 0) == 0 || errno == EPERM),
+                              protocol_counters_of(found->counters)};
 }
 
 /// From the files, not from mappings: a read-only open has replayed the lanes in those.
@@ -42,13 +58,14 @@ base::result<lane_information> look(const segment::superblock_on_media& superblo
     if (found.pending) {
         std::array<std::byte, lane::lanes_at> page{};
         HF_TRY(file->read_at(0, page));
-        auto time = lane::read_checkpoint_time(page, superblock.heap_key, superblock.checkpoint_clock);
+        auto time = lane::read_checkpoint_time(page, superblock.heap_key);
         if (!time) {
             base::failure what = std::move(time).error();
             what.path = paths.lanes();
             return what;
         }
         found.checkpoint_clock = *time;
+        found.writer = writer_of(page, superblock);
     }
     return found;
 }

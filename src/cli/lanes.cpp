@@ -1,5 +1,8 @@
 #include "lanes.hpp"
 
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 namespace holdfast_cli {
@@ -23,6 +26,46 @@ void print_lanes(const holdfast::lane_information& lanes) {
     print_line("last checkpoint", lanes.checkpoint_clock == 0
                                       ? std::string("none")
                                       : fmt::format("at {} of the heap's clock", lanes.checkpoint_clock));
+}
+
+namespace {
+
+std::vector<std::pair<std::string_view, std::uint64_t>> numbers_of(const holdfast::protocol_counters& counters) {
+    return {{"durable_records", counters.durable_records},
+            {"fences", counters.fences},
+            {"lines_flushed", counters.lines_flushed},
+            {"reflushes", counters.reflushes},
+            {"media_bytes", counters.media_bytes},
+            {"checkpoints", counters.checkpoints},
+            {"checkpoint_ns", counters.checkpoint_ns},
+            {"longest_checkpoint_ns", counters.longest_checkpoint_ns},
+            {"waits", counters.waits},
+            {"lanes", counters.lanes}};
+}
+
+}  // namespace
+
+json counters_of(const holdfast::lane_information& lanes) {
+    if (!lanes.writer) {
+        return nullptr;
+    }
+    json object{{"process", lanes.writer->process}, {"alive", lanes.writer->alive}};
+    for (const auto& [name, value] : numbers_of(lanes.writer->counters)) {
+        object[std::string(name)] = value;
+    }
+    return object;
+}
+
+void print_counters(const holdfast::lane_information& lanes) {
+    if (!lanes.writer) {
+        print_line("counters", "in that process: manager::counters(), hf_get_counters()");
+        return;
+    }
+    print_line("counters", fmt::format("of process {}, which {}; as of its last checkpoint", lanes.writer->process,
+                                       lanes.writer->alive ? "is alive" : "is not to be seen"));
+    for (const auto& [name, value] : numbers_of(lanes.writer->counters)) {
+        print_line(name, fmt::format("{}", value));
+    }
 }
 
 json recovery_of(const holdfast::manager& heap) {

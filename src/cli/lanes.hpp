@@ -16,6 +16,10 @@ namespace holdfast_cli {
 /// Nothing for a heap that never was opened in durability `atomic`.
 void print_lanes(const holdfast::lane_information& lanes);
 
+/// The writer that has the heap open, and what its calls have cost; null where it says nothing.
+[[nodiscard]] json counters_of(const holdfast::lane_information& lanes);
+void print_counters(const holdfast::lane_information& lanes);
+
 /// What the recovery of this heap, opened read-only, did in memory and the next writer will do on media; null where
 /// there is nothing to recover.
 [[nodiscard]] json recovery_of(const holdfast::manager& heap);

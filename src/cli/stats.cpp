@@ -81,7 +81,7 @@ json as_json(const holdfast::manager& heap) {
     return object;
 }
 
-/// Its numbers, and the counters of the protocol, are in the memory of the process that has it open.
+/// Its numbers are in the memory of the process that has it open; it leaves the counters of the protocol in the lanes.
 int describe_open_heap(const arguments& given, const holdfast::error& locked) {
     const holdfast::lane_information lanes = holdfast::manager::lanes(given.heap);
     if (given.json) {
@@ -91,14 +91,14 @@ int describe_open_heap(const arguments& given, const holdfast::error& locked) {
         object["holder"] = locked.found();
         object["durability"] = last_durability(lanes);
         object["lanes"] = as_json_object(lanes);
-        object["counters"] = nullptr;
+        object["counters"] = counters_of(lanes);
         print(object);
     } else {
         print_line("heap", printable(given.heap));
         print_line("state", fmt::format("open: {}", locked.found()));
         print_line("durability", last_durability(lanes));
         print_lanes(lanes);
-        print_line("counters", "in that process: manager::counters(), hf_get_counters()");
+        print_counters(lanes);
     }
     return exit_sound;
 }

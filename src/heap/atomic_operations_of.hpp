@@ -295,14 +295,14 @@ private:
         lanes_.domain().fence("heap.zero.fence");
     }
 
-    /// The stamp that a destination will bear; where it wraps round half of its range, what media holds must not be
-    /// older than that (LANE-10).
+    /// The stamp that a destination will bear. Where it enters a half of its range, the line is written back: by the
+    /// fence of this call's record, and so before stamps of the half after that are given (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
         const auto stamp =
             static_cast<std::uint16_t>(segment::stamp_of(load(destination)) + (HF_MUTANT("heap.stamp.same") ? 0U : 1U));
         if (stamp % half == 0) [[unlikely]] {
-            lanes_.persist_line(own, &destination, "heap.stamp.flush", "heap.stamp.fence");
+            lanes_.start_write_back(own, &destination, "heap.stamp.flush");
         }
         return stamp;
     }

@@ -54,17 +54,12 @@ base::result<void> engine::replay_lanes() {
     source.heap_key = superblock.heap_key;
     source.incarnation = superblock.incarnation;
     source.frontier = superblock.frontier;
-    source.checkpoint_time = superblock.checkpoint_clock;
-    const auto with_path = [this](failure what) {
-        if (what.path.empty()) {
-            what.path = files_->paths().lanes();
-        }
-        return what;
-    };
     try {
         auto plan = lane::make_replay(source);
         if (!plan) {
-            return with_path(std::move(plan).error());
+            failure what = std::move(plan).error();
+            what.path = files_->paths().lanes();
+            return what;
         }
         switch (files_->shared() ? files_->domain() : persist::domain_kind::page_cache) {
             case persist::domain_kind::page_cache: {
@@ -102,22 +97,20 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     lanes.slots = slots;
     lanes.order = files_->domain() == persist::domain_kind::page_cache ? lane::record_order::in_flight
                                                                        : lane::record_order::clock;
-    if (files_->lanes_size() != 0) {
-        HF_TRY_ASSIGN(lanes.checkpoint_time,
-                      lane::read_checkpoint_time({files_->lanes(), files_->lanes_size()}, superblock.heap_key,
-                                                 superblock.checkpoint_clock));
+    lanes.checkpoint_time = superblock.checkpoint_clock;
+    if (files_->has_pending_lanes()) {  // replayed; of a clean heap no lane counts, whatever the file holds
+        const std::span<const std::byte> file(files_->lanes(), files_->lanes_size());
+        HF_TRY_ASSIGN(lanes.checkpoint_time, lane::read_checkpoint_time(file, superblock.heap_key));
+        HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
     }
-    lanes.checkpoint_time = std::max(lanes.checkpoint_time, superblock.checkpoint_clock);
-    // From the next step on a crash looks for records: the place for them is there before.
-    HF_TRY(files_->grow_lanes(lane::lanes_file_size(1, slots)));
-    HF_TRY(files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order)));
-    lanes.incarnation = superblock.incarnation;
+    lanes.incarnation = superblock.incarnation + 1;
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) {
         atomic_->flush(begin, bytes);
         atomic_->drain();
     });
+    // This makes the place for records and seals it. From the next step on a crash looks for records (LANE-26).
     HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
-    return {};
+    return files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order));
 }
 
 /// The directory after a crash: an object is there iff its block is.

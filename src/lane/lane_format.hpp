@@ -1,6 +1,6 @@
 // The file `lanes` on media (docs/format.md, section "lanes"). Little endian.
 //
-//     [ page 0: time of the last checkpoint | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
+//     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
 //
 // How many slots a lane has, in which order its records count and which incarnation wrote them stands in the
 // superblock.
@@ -72,13 +72,34 @@ static_assert(offsetof(record_on_media, freed) == 48);
     return static_cast<std::uint16_t>(destination >> 48U);
 }
 
-/// One of two places for the time of the last checkpoint, written in turn; the larger time whose seal fits is in force.
-struct checkpoint_time_on_media {
-    std::uint64_t time;
-    std::uint64_t seal;  ///< XXH3-64 of the time, seeded by the heap's key
+/// One of two copies of a number that only grows. They are written in turn; the larger one whose seal fits is in force.
+struct sealed_number_on_media {
+    std::uint64_t number;
+    std::uint64_t seal;  ///< XXH3-64 of the number, seeded by what it is and the heap's key (head.hpp)
 };
-static_assert(sizeof(checkpoint_time_on_media) == 16);
-inline constexpr std::size_t checkpoint_time_copies = 2;
+static_assert(sizeof(sealed_number_on_media) == 16);
+inline constexpr std::size_t sealed_copies = 2;
+
+/// What page 0 begins with.
+struct lanes_head_on_media {
+    sealed_number_on_media checkpoint_times[sealed_copies];  ///< of the last checkpoint
+    sealed_number_on_media lane_counts[sealed_copies];       ///< lanes that may have been used
+};
+static_assert(sizeof(lanes_head_on_media) == 64);
+static_assert(offsetof(lanes_head_on_media, lane_counts) == 32);
+
+/// In page 0: what the protocol has cost the writer that has the heap open. It informs, and nothing depends on it:
+/// plain stores, never flushed.
+struct writer_counters_on_media {
+    std::uint64_t generation;  ///< grows by 2; odd while the rest is written
+    std::uint64_t incarnation;
+    std::uint64_t process;
+    std::uint64_t counters[10];  ///< in the order of lane_statistics
+    std::uint64_t seal;          ///< XXH3-64 of the words before it, seeded by heap and incarnation; never 0
+};
+static_assert(sizeof(writer_counters_on_media) == 112);
+static_assert(offsetof(writer_counters_on_media, counters) == 24);
+inline constexpr std::uint64_t writer_counters_at = 1024;
 
 /// The first line of a lane.
 struct lane_header_on_media {
@@ -93,6 +114,8 @@ inline constexpr std::uint64_t minimum_slots = 64;
 inline constexpr std::uint64_t maximum_slots = 65536;
 inline constexpr std::uint64_t default_slots = 8192;
 inline constexpr std::uint64_t maximum_lanes = 1024;
+/// Of times and sequences: both go on above what media say, and must not come round.
+inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
 /// Slots that are used where only the call in flight counts: few, so that they stay in the cache.
 inline constexpr std::uint64_t in_flight_slots = 64;
 

@@ -18,11 +18,17 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
 base::result<void> lane_pool::open() {
     HF_TRY(area_.grow_lanes(lanes_file_size(1, options_.slots)));
     const base::scoped_lock lock(lanes_mutex_);
+    sealed_lanes_ = std::max<std::uint64_t>(options_.lane_count, 1);
+    if (options_.lane_count == 0) {
+        write_head(new_head(options_.checkpoint_time, sealed_lanes_, options_.heap_key));
+    }
     if (make_lane() == nullptr) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;
         return what;
     }
+    const base::scoped_lock alone(checkpoint_mutex_);
+    publish_counters();
     return {};
 }
 
@@ -49,6 +55,10 @@ lane* lane_pool::make_lane() noexcept {
     // Times of this opening are above all that were recorded. Where only the call in flight counts, sequences go on
     // where the lane's last user stopped, so that `completed` is never ahead of them.
     made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
+    if (options_.order == record_order::in_flight && made->header->completed > largest_number) {
+        // Of a file that meant nothing when the heap was opened, or replay would have refused it (LANE-27).
+        std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
+    }
     made->first_sequence =
         options_.order == record_order::in_flight && !HF_MUTANT("lane.first_sequence") ? made->header->completed : 0;
     made->sequence.store(made->first_sequence, std::memory_order_relaxed);
@@ -66,15 +76,33 @@ lane* lane_pool::acquire() noexcept {
         first_free_ = found->next_free;
         return found;
     }
-    const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
+    return extend() ? make_lane() : nullptr;
+}
+
+/// A place on media for one lane more, and that there is one. LANE-25: first the file, then the number, then records.
+bool lane_pool::extend() noexcept {
+    const std::uint64_t wanted = lane_count_.load(std::memory_order_relaxed) + 1;
+    const auto seal = [this, wanted]() HF_REQUIRES(lanes_mutex_) {
+        if (wanted > sealed_lanes_) {
+            seal_lane_count(wanted);
+            sealed_lanes_ = wanted;
+        }
+    };
+    if (wanted > maximum_lanes) {
+        return false;
+    }
+    if (HF_MUTANT("lane.count.before_growth")) {
+        seal();
+    }
     try {
-        if (index == maximum_lanes || !area_.grow_lanes(lanes_file_size(index + 1, options_.slots))) {
-            return nullptr;
+        if (!area_.grow_lanes(lanes_file_size(wanted, options_.slots))) {
+            return false;
         }
     } catch (const std::bad_alloc&) {
-        return nullptr;
+        return false;
     }
-    return make_lane();
+    seal();
+    return true;
 }
 
 bool lane_pool::settle() noexcept {
@@ -146,7 +174,7 @@ lane_statistics lane_pool::statistics() const noexcept {
     sum.longest_checkpoint_ns = read(checkpointed_.longest_checkpoint_ns);
     sum.waits = read(checkpointed_.waits);
     sum.media_bytes =
-        (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(checkpoint_time_on_media);
+        (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(sealed_number_on_media);
     return sum;
 }
 

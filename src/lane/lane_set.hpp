@@ -31,9 +31,11 @@
 #include "lane/announcement_barrier.hpp"
 #include "lane/clock.hpp"
 #include "lane/effects.hpp"
+#include "lane/head.hpp"
 #include "lane/lane.hpp"
 #include "lane/line_set.hpp"
 #include "lane/record.hpp"
+#include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
 #include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
@@ -47,6 +49,7 @@ struct lane_options {
     std::uint64_t slots = default_slots;
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
+    std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes the head anew
     block_marks* marks = nullptr;       ///< null: calls change the bitmaps themselves
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
@@ -60,7 +63,8 @@ public:
     lane_pool& operator=(const lane_pool&) = delete;
     virtual ~lane_pool() = default;
 
-    /// Lane 0 exists from here on. Fails as lane_area::grow_lanes() does.
+    /// Lane 0 exists from here on, and the head of the file is sealed, durably (LANE-26): comes before anything says
+    /// that records may count. Fails as lane_area::grow_lanes() does.
     base::result<void> open();
 
     /// A lane for this thread alone; null where there are no more, or no memory: then shared() serves.
@@ -91,9 +95,18 @@ protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
     void note_checkpoint(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
-    [[nodiscard]] checkpoint_time_on_media* times() const noexcept {
-        return reinterpret_cast<checkpoint_time_on_media*>(area_.lanes());
+    [[nodiscard]] lanes_head_on_media& head() const noexcept {
+        return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
+    bool extend() noexcept HF_REQUIRES(lanes_mutex_);
+    /// For other processes to see.
+    void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
+        auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
+        store_writer_counters(to, options_.heap_key, options_.incarnation, statistics());
+    }
+    /// Durable when they return.
+    virtual void write_head(const lanes_head_on_media& made) noexcept = 0;
+    virtual void seal_lane_count(std::uint64_t count) noexcept = 0;
 
     segment::space_view space_;
     segment::lane_area& area_;
@@ -106,6 +119,7 @@ protected:
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
     std::atomic<std::uint64_t> lane_count_{0};
+    std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;  ///< in force on media
     lane* first_free_ HF_GUARDED_BY(lanes_mutex_) = nullptr;
     base::mutex shared_mutex_;
 
@@ -185,17 +199,17 @@ public:
         own.announced.store(0, std::memory_order_release);
     }
 
-    /// Makes a range durable outside of any record, before one that depends on it.
-    void persist_line(lane& own, const void* address, persist::site flush_site, persist::site fence_site) noexcept {
-        domain_.flush(address, sizeof(std::uint64_t), flush_site);
-        domain_.fence(fence_site);
-        count(own.fences);
+    /// Starts to write back a line outside of any checkpoint; the fence of this call's record waits for it.
+    void start_write_back(lane& own, const void* address, persist::site where) noexcept {
+        domain_.flush(address, sizeof(std::uint64_t), where);
         count(own.flushed_lines);
     }
 
     bool checkpoint() noexcept override {
         const base::scoped_lock lock(checkpoint_mutex_);
-        return checkpoint_locked();
+        const bool done = checkpoint_locked();
+        publish_counters();
+        return done;
     }
 
     void release(lane& given) noexcept override {
@@ -275,6 +289,7 @@ private:
         const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
         if (!by_clock()) {
             own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
+            publish_now_and_then(own);
             return;
         }
         if (HF_MUTANT("lane.ring.full")) {
@@ -313,6 +328,17 @@ private:
             checkpoint();
         } else if (checkpoint_mutex_.try_lock()) {
             checkpoint_locked();
+            publish_counters();
+            checkpoint_mutex_.unlock();
+        }
+    }
+    /// Where there are no checkpoints: with every turn of the ring at first, then with one of many.
+    void publish_now_and_then(const lane& own) noexcept {
+        constexpr std::uint64_t first_turns = 64;
+        constexpr std::uint64_t turns = 1024;
+        const std::uint64_t turn = (own.sequence.load(std::memory_order_relaxed) - own.first_sequence) / ring_slots_;
+        if ((turn < first_turns || turn % turns == 0) && checkpoint_mutex_.try_lock()) {
+            publish_counters();
             checkpoint_mutex_.unlock();
         }
     }
@@ -323,6 +349,14 @@ private:
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void follow_marks(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void write_head(const lanes_head_on_media& made) noexcept override {
+        domain_.copy_nontemporal(&head(), &made, sizeof made, "lane.head.write");
+        domain_.fence("lane.head.fence");
+    }
+    void seal_lane_count(std::uint64_t count) noexcept override {
+        write_in_turn(head().lane_counts, sealed_kind::lane_count, count, options_.heap_key, domain_,
+                      "lane.count.write", "lane.count.fence");
+    }
 
     Domain domain_;
 };

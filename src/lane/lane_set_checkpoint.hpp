@@ -144,14 +144,8 @@ void lane_set<Domain>::flush_line(const void* address) noexcept {
 /// Comes after all lines that records up to this time touched are durable (LANE-6).
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
-    const checkpoint_time_on_media sealed = sealed_time(time, options_.heap_key);
-    // The copy that is not in force.
-    auto* const copies = times();
-    const bool first_in_force =
-        is_sealed(copies[0], options_.heap_key) && copies[0].time == time_.load(std::memory_order_relaxed);
-    const bool second = HF_MUTANT("lane.checkpoint.copy_in_force") ? !first_in_force : first_in_force;
-    domain_.copy_nontemporal(&copies[second ? 1 : 0], &sealed, sizeof sealed, "lane.checkpoint.time.write");
-    domain_.fence("lane.checkpoint.time.fence");
+    write_in_turn(head().checkpoint_times, sealed_kind::checkpoint_time, time, options_.heap_key, domain_,
+                  "lane.checkpoint.time.write", "lane.checkpoint.time.fence");
     time_.store(time, std::memory_order_release);
 }
 

@@ -1,11 +1,15 @@
 // Lanes by themselves: rings, checkpoints, threads that end within a call, and replay of whatever lies on media. What a
 // crash leaves is the business of the simulator (tests/simulator/atomic_*).
+#include <unistd.h>
+
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/sparse_table.hpp"
@@ -52,7 +56,18 @@ protected:
         return wanted;
     }
     [[nodiscard]] replay_source source(std::uint64_t incarnation = 1) {
-        return {space_, {lanes(), size_}, slots, record_order::clock, key, incarnation, user_bytes, 0};
+        return {space_, {lanes(), size_}, slots, record_order::clock, key, incarnation, user_bytes};
+    }
+    [[nodiscard]] lanes_head_on_media& head() const noexcept {
+        return *reinterpret_cast<lanes_head_on_media*>(lanes());
+    }
+    void expect_corrupt(const std::string& field, const std::string& found, const std::string& expected) {
+        const auto plan = make_replay(source());
+        ASSERT_FALSE(plan.ok()) << field;
+        EXPECT_EQ(plan.error().code, base::failure_code::corrupt);
+        EXPECT_EQ(plan.error().field, field);
+        EXPECT_EQ(plan.error().found, found);
+        EXPECT_EQ(plan.error().expected, expected);
     }
     [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const {
         return *reinterpret_cast<std::uint64_t*>(space_.address({offset}));
@@ -206,6 +221,7 @@ TEST_F(lane_test, records_of_another_incarnation_lane_or_heap_are_void) {
     EXPECT_EQ(make_replay(source()).value().report.pending, 1U) << "another lane";
     replay_source other = source();
     other.heap_key = key + 1;
+    head() = new_head(0, 2, key + 1);
     EXPECT_EQ(make_replay(other).value().report.pending, 0U) << "another heap";
 }
 
@@ -233,10 +249,10 @@ TEST_F(lane_test, a_damaged_time_leaves_the_other_copy_and_two_are_an_error) {
             set.checkpoint();
         }
     }
-    auto* const copies = reinterpret_cast<checkpoint_time_on_media*>(lanes());
+    auto& copies = head().checkpoint_times;
     const std::uint64_t newest = make_replay(source()).value().checkpoint_time;
-    const std::size_t in_force = copy_in_force({lanes(), size_}, key);
-    copies[in_force].time ^= 1U;
+    const std::size_t in_force = copy_in_force(copies, sealed_kind::checkpoint_time, key);
+    copies[in_force].number ^= 1U;
     const auto older = make_replay(source());
     EXPECT_LT(older.value().checkpoint_time, newest);
     EXPECT_EQ(older.value().report.pending, 1U);
@@ -245,6 +261,96 @@ TEST_F(lane_test, a_damaged_time_leaves_the_other_copy_and_two_are_an_error) {
     ASSERT_FALSE(neither.ok());
     EXPECT_EQ(neither.error().code, base::failure_code::corrupt);
     EXPECT_THAT(neither.error().message(), HasSubstr("time of the last checkpoint"));
+}
+
+TEST_F(lane_test, the_number_of_lanes_is_sealed_before_one_is_used_and_a_file_that_lacks_one_is_refused) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    for (std::uint64_t count = 1; count <= 8; ++count) {
+        EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), count);
+        EXPECT_EQ(make_replay(source()).value().report.lanes, count);
+        ASSERT_EQ(size_, lanes_file_size(count, slots));
+        for (const std::uint64_t missing : {lane_size(slots), base::page_size}) {
+            size_ -= missing;
+            expect_corrupt("size of the lanes", fmt::format("{}", size_),
+                           fmt::format("at least {}, for {} lanes", size_ + missing, count));
+            size_ += missing;
+        }
+        ASSERT_EQ(set.acquire() != nullptr, count < 8);
+    }
+    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 8U) << "no place for a ninth";
+    size_ = 0;
+    expect_corrupt("size of the lanes", "0", "at least 4096");
+}
+
+TEST_F(lane_test, a_zeroed_file_is_refused_and_so_is_a_head_of_another_heap) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        call(set, *set.acquire(), allocation(8, 1, base::granule_size));
+    }
+    const lanes_head_on_media whole = head();
+    ASSERT_TRUE(make_replay(source()).ok());
+    head() = {};
+    expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
+    head() = new_head(0, 2, key + 1);
+    expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
+    head() = whole;
+    std::swap(head().checkpoint_times, head().lane_counts);
+    expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
+    std::memset(lanes(), 0, size_);
+    expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
+}
+
+TEST_F(lane_test, a_damaged_number_of_lanes_leaves_the_other_copy_and_no_lane_is_left_out) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        for (std::uint16_t i = 1; i <= 3; ++i) {
+            append_only(set, *set.acquire(), allocation(8U * i, 1, base::granule_size + 64U * i));
+        }
+    }
+    auto& copies = head().lane_counts;
+    const std::size_t in_force = copy_in_force(copies, sealed_kind::lane_count, key);
+    EXPECT_EQ(copies[in_force].number, 4U);
+    EXPECT_EQ(copies[1 - in_force].number, 3U);
+    copies[in_force].seal ^= 1U;
+    EXPECT_EQ(make_replay(source()).value().report.pending, 3U) << "the file has the lane, so it counts";
+    copies[1 - in_force].seal ^= 1U;
+    expect_corrupt("number of lanes", "no copy whose seal fits", "at least one");
+    for (const std::uint64_t wrong : {std::uint64_t{0}, maximum_lanes + 1, ~std::uint64_t{0}}) {
+        head().lane_counts[0] = sealed(wrong, sealed_kind::lane_count, key);
+        expect_corrupt("number of lanes", fmt::format("{}", wrong), "1 to 1024");
+    }
+}
+
+TEST_F(lane_test, the_next_opening_keeps_what_is_sealed_and_one_of_a_clean_heap_begins_anew) {
+    {
+        lane_set<domain> set({}, space_, *this, options());
+        ASSERT_TRUE(set.open().ok());
+        lane& own = *set.acquire();
+        call(set, own, allocation(8, 1, base::granule_size));
+        set.checkpoint();
+    }
+    lane_options again = options();
+    again.incarnation = 2;
+    again.checkpoint_time = read_checkpoint_time({lanes(), size_}, key).value();
+    again.lane_count = 2;
+    const lanes_head_on_media before = head();
+    {
+        lane_set<domain> set({}, space_, *this, again);
+        ASSERT_TRUE(set.open().ok());
+        ASSERT_NE(set.acquire(), nullptr);
+        EXPECT_EQ(std::memcmp(&before, &head(), sizeof before), 0) << "lane 1 has its number already";
+        ASSERT_NE(set.acquire(), nullptr);
+    }
+    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 3U);
+    std::memset(lanes(), 0xa5, lanes_at);  // of a clean heap it means nothing
+    again.lane_count = 0;
+    lane_set<domain> set({}, space_, *this, again);
+    ASSERT_TRUE(set.open().ok());
+    EXPECT_EQ(read_checkpoint_time({lanes(), size_}, key).value(), again.checkpoint_time);
+    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 1U);
 }
 
 TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes_nothing) {
@@ -275,6 +381,42 @@ TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes
         EXPECT_EQ(plan.error().code, base::failure_code::corrupt);
         EXPECT_THAT(plan.error().message(), HasSubstr("lane 1, record in slot 1"));
     }
+}
+
+TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_it_would_come_round) {
+    const std::uint64_t limit = std::uint64_t{1} << 63U;
+    ASSERT_TRUE(grow_lanes(lanes_file_size(1, slots)).ok());
+    auto& record = *reinterpret_cast<record_on_media*>(lanes() + lanes_at + lane_header_size);
+    auto& completed = reinterpret_cast<lane_header_on_media*>(lanes() + lanes_at)->completed;
+    const auto put = [&](std::uint64_t time, std::uint64_t sequence) {
+        head() = new_head(0, 1, key);
+        record = allocation(8, 1, base::granule_size);
+        record.time = time;
+        record.sequence = sequence;
+        record.checksum = checksum_of(record, seed_of(key, 1, 0));
+    };
+    put(limit, limit);
+    EXPECT_EQ(make_replay(source()).value().report.pending, 1U);
+    put(limit + 1, slots);
+    expect_corrupt("lane 0, record in slot 0", "time 0x8000000000000001, sequence 0x40", "at most 0x8000000000000000");
+    put(1, limit + slots);
+    expect_corrupt("lane 0, record in slot 0", "time 0x1, sequence 0x8000000000000040", "at most 0x8000000000000000");
+    head() = new_head(limit + 1, 1, key);
+    expect_corrupt("time of the last checkpoint", "0x8000000000000001", "at most 0x8000000000000000");
+    put(1, slots);
+    completed = limit + 1;
+    replay_source in_flight = source();
+    in_flight.order = record_order::in_flight;
+    const auto plan = make_replay(in_flight);
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.error().field, "lane 0, completed records");
+    // A clean heap's file means nothing: it is no error, and no number of it is gone on from.
+    lane_options fresh = options();
+    fresh.order = record_order::in_flight;
+    lane_set<persist::page_cache_domain> set({}, space_, *this, fresh);
+    ASSERT_TRUE(set.open().ok());
+    EXPECT_EQ(completed, 0U);
+    EXPECT_EQ(set.shared().sequence.load(), 0U);
 }
 
 TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
@@ -316,7 +458,7 @@ TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
                 }
             }
         }
-        std::memset(lanes(), 0, lanes_at);
+        head() = new_head(0, 3, key);
         const replay_source from = source();
         const auto plan = make_replay(from);
         if (plan) {
@@ -349,14 +491,78 @@ TEST(lane_layout, is_what_the_format_says) {
     EXPECT_EQ(lanes_at, 4096U);
     EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
     EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));
-    EXPECT_EQ(sizeof(checkpoint_time_on_media), 16U);
     // XXH3-64 by the one-shot interface, of what the format names.
     const std::array<std::uint64_t, 3> seed_parts{1, 2, 3};
     const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
     EXPECT_EQ(seed_of(1, 2, 3), seed);
     EXPECT_EQ(checksum_of(record, seed), XXH3_64bits_withSeed(words.data() + 1, 56, seed));
+    // The head: T twice, then the number of lanes twice, each with its seal.
     const std::uint64_t time = 77;
-    EXPECT_EQ(sealed_time(time, 9).seal, XXH3_64bits_withSeed(&time, sizeof time, 9));
+    const std::uint64_t count = 3;
+    const lanes_head_on_media head = new_head(time, count, 9);
+    const std::array<std::uint64_t, 8> head_words{time,  XXH3_64bits_withSeed(&time, sizeof time, 9),
+                                                  0,     0,
+                                                  count, XXH3_64bits_withSeed(&count, sizeof count, ~std::uint64_t{9}),
+                                                  0,     0};
+    EXPECT_EQ(std::memcmp(&head, head_words.data(), sizeof head), 0);
+}
+
+TEST(lane_layout, has_the_counters_of_the_writer_where_the_format_says) {
+    std::array<std::byte, lanes_at> page{};
+    auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
+    EXPECT_FALSE(read_writer_counters(page, 5, 0)) << "never written";
+    block.generation = 7;  // by a writer that was killed within
+    store_writer_counters(block, 5, 6, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
+    std::array<std::uint64_t, 14> words{
+        8, 6, static_cast<std::uint64_t>(::getpid()), 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 0};
+    const std::array<std::uint64_t, 3> seed_parts{5, 6, ~std::uint64_t{0}};
+    words[13] = XXH3_64bits_withSeed(words.data(), 104, XXH3_64bits(seed_parts.data(), sizeof seed_parts));
+    EXPECT_EQ(std::memcmp(page.data() + 1024, words.data(), sizeof words), 0);
+    const auto found = read_writer_counters(page, 5, 6);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->process, words[2]);
+    EXPECT_EQ(found->counters.records, 11U);
+    EXPECT_EQ(found->counters.lanes, 20U);
+    EXPECT_FALSE(read_writer_counters(page, 5, 7)) << "of another incarnation";
+    EXPECT_FALSE(read_writer_counters(page, 4, 6)) << "of another heap";
+    EXPECT_FALSE(read_writer_counters(std::span(page).first(1100), 5, 6));
+    for (std::size_t at = 1024; at < 1024 + sizeof words; ++at) {
+        page[at] ^= std::byte{1};
+        EXPECT_FALSE(read_writer_counters(page, 5, 6)) << at;
+        page[at] ^= std::byte{1};
+    }
+    store_writer_counters(block, 5, 6, {});
+    EXPECT_EQ(block.generation, 10U);
+}
+
+TEST(lane_layout, shows_a_torn_block_of_counters_as_absent) {
+    std::array<std::byte, lanes_at> page{};
+    auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+        for (std::uint64_t i = 1; i < 200'000; ++i) {
+            store_writer_counters(block, 5, 6, {i, i, i, i, i, i, i, i, i, i});
+        }
+        done.store(true);
+    });
+    std::uint64_t seen = 0;
+    do {
+        std::array<std::byte, lanes_at> copy{};
+        for (std::size_t at = writer_counters_at; at < writer_counters_at + sizeof block; at += 8) {
+            const std::uint64_t word =
+                std::atomic_ref(*reinterpret_cast<std::uint64_t*>(page.data() + at)).load(std::memory_order_relaxed);
+            std::memcpy(copy.data() + at, &word, sizeof word);
+        }
+        if (const auto found = read_writer_counters(copy, 5, 6)) {
+            const lane_statistics& all = found->counters;
+            for (const std::uint64_t each : {all.fences, all.media_bytes, all.checkpoint_ns, all.waits, all.lanes}) {
+                ASSERT_EQ(each, all.records);
+            }
+            ++seen;
+        }
+    } while (!done.load());
+    writer.join();
+    EXPECT_GT(seen, 0U);
 }
 
 TEST(record_clock, goes_on_above_what_was_recorded) {

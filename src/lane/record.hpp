@@ -1,8 +1,7 @@
-// Sealing and judging records and checkpoint times.
+// Sealing and judging records.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include <xxhash.h>
 
@@ -26,9 +25,5 @@ namespace holdfast::lane {
     return record.checksum != 0 && record.sequence != 0 && (record.sequence & (slots - 1)) == slot &&
            record.checksum == checksum_of(record, seed);
 }
-
-[[nodiscard]] checkpoint_time_on_media sealed_time(std::uint64_t time, std::uint64_t heap_key) noexcept;
-// LANE-19: a checkpoint time counts only if its seal fits.
-[[nodiscard]] bool is_sealed(const checkpoint_time_on_media& time, std::uint64_t heap_key) noexcept;
 
 }  // namespace holdfast::lane

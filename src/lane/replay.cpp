@@ -90,6 +90,12 @@ base::result<void> validate(const record_on_media& record, std::uint64_t lane, s
                        fmt::format("offset {:#x}, block {:#x}", offset, block),
                        fmt::format("a block or destination below {:#x}", frontier));
     };
+    // LANE-27.
+    if (record.time > largest_number || record.sequence > largest_number) {
+        return corrupt(fmt::format("lane {}, record in slot {}", lane, slot),
+                       fmt::format("time {:#x}, sequence {:#x}", record.time, record.sequence),
+                       fmt::format("at most {:#x}", largest_number));
+    }
     // LANE-23.
     if (record.destination != nowhere && !is_possible_destination(destination_offset(record.destination), frontier)) {
         return wrong("destination", destination_offset(record.destination), 0);
@@ -121,6 +127,11 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
         const auto* const header = reinterpret_cast<const lane_header_on_media*>(source.lanes.data() + lanes_at +
                                                                                  lane * lane_size(source.slots));
         const std::uint64_t seed = seed_of(source.heap_key, source.incarnation, lane);
+        // LANE-27.
+        if (!by_clock && header->completed > largest_number) {
+            return corrupt(fmt::format("lane {}, completed records", lane), fmt::format("{:#x}", header->completed),
+                           fmt::format("at most {:#x}", largest_number));
+        }
         std::uint64_t newest = 0;
         for (std::uint64_t slot = 0; slot < used; ++slot) {
             const record_on_media& record = slots[slot];
@@ -250,42 +261,13 @@ private:
 
 }  // namespace
 
-std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept {
-    checkpoint_time_on_media copies[checkpoint_time_copies];
-    std::memcpy(copies, lanes.data(), sizeof copies);
-    std::size_t found = checkpoint_time_copies;
-    for (std::size_t i = 0; i < checkpoint_time_copies; ++i) {
-        // LANE-19.
-        if (is_sealed(copies[i], heap_key) &&
-            (found == checkpoint_time_copies || copies[i].time > copies[found].time)) {
-            found = i;
-        }
-    }
-    return found;
-}
-
-base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes, std::uint64_t heap_key,
-                                                 std::uint64_t fallback) {
-    if (lanes.size() < lanes_at) {
-        return corrupt("size of the lanes", fmt::format("{}", lanes.size()), fmt::format("at least {}", lanes_at));
-    }
-    checkpoint_time_on_media copies[checkpoint_time_copies];
-    std::memcpy(copies, lanes.data(), sizeof copies);
-    const std::size_t in_force = copy_in_force(lanes, heap_key);
-    if (in_force != checkpoint_time_copies) {
-        return copies[in_force].time;
-    }
-    // The first checkpoint of a new file writes copy 0; a crash in it leaves the other one blank.
-    if (copies[1].time == 0 && copies[1].seal == 0) {
-        return fallback;
-    }
-    return corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
-}
-
 base::result<replay_plan> make_replay(const replay_source& source) {
     replay_plan plan;
-    HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key, source.checkpoint_time));
+    HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key));
+    HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.heap_key));
     plan.newest_time = plan.checkpoint_time;
+    // All that there are, not only those that must be: were the copy of the count in force damaged, the other one would
+    // leave out the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
     HF_TRY_ASSIGN(std::vector<pending_record> pending, gather(source, plan.checkpoint_time, plan.report));
     plan.report.pending = pending.size();

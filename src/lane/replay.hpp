@@ -17,6 +17,7 @@
 
 #include "base/result.hpp"
 #include "lane/effects.hpp"
+#include "lane/head.hpp"
 #include "lane/lane_format.hpp"
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
@@ -32,8 +33,7 @@ struct replay_source {
     record_order order = record_order::clock;
     std::uint64_t heap_key = 0;
     std::uint64_t incarnation = 0;
-    std::uint64_t frontier = 0;         ///< bytes of user space
-    std::uint64_t checkpoint_time = 0;  ///< where the file knows none
+    std::uint64_t frontier = 0;  ///< bytes of user space
 };
 
 /// What a recovery found and did.
@@ -57,34 +57,13 @@ struct replay_plan {
     replay_report report;
 };
 
-/// The time of the last checkpoint; `fallback` where the file is new. Fails with corrupt.
-[[nodiscard]] base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes, std::uint64_t heap_key,
-                                                               std::uint64_t fallback);
-
-/// Writes nothing. Fails with corrupt where a whole record says what cannot be. May throw std::bad_alloc.
+/// Writes nothing. Fails with corrupt where lanes are missing, where the head of the file says nothing that counts, or
+/// where a whole record says what cannot be. May throw std::bad_alloc.
 [[nodiscard]] base::result<replay_plan> make_replay(const replay_source& source);
 
 /// Durable when it returns. Nobody else uses the heap.
 template <persist::persistence_domain Domain>
 void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept;
-
-/// Makes `time` the time of the last checkpoint, durably, in the copy that is not in force.
-template <persist::persistence_domain Domain>
-void write_checkpoint_time(std::span<std::byte> lanes, std::uint64_t heap_key, std::uint64_t time,
-                           Domain& domain) noexcept;
-
-/// The index of the copy that is in force; checkpoint_time_copies where none is.
-[[nodiscard]] std::size_t copy_in_force(std::span<const std::byte> lanes, std::uint64_t heap_key) noexcept;
-
-template <persist::persistence_domain Domain>
-void write_checkpoint_time(std::span<std::byte> lanes, std::uint64_t heap_key, std::uint64_t time,
-                           Domain& domain) noexcept {
-    auto* const copies = reinterpret_cast<checkpoint_time_on_media*>(lanes.data());
-    const checkpoint_time_on_media sealed = sealed_time(time, heap_key);
-    domain.copy_nontemporal(&copies[copy_in_force(lanes, heap_key) == 0 ? 1 : 0], &sealed, sizeof sealed,
-                            "replay.time.write");
-    domain.fence("replay.time.fence");
-}
 
 template <persist::persistence_domain Domain>
 void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept {
@@ -94,7 +73,9 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
     }
     domain.fence("replay.fence");
     if (plan.newest_time > plan.checkpoint_time) {
-        write_checkpoint_time(source.lanes, source.heap_key, plan.newest_time, domain);
+        auto& head = *reinterpret_cast<lanes_head_on_media*>(source.lanes.data());
+        write_in_turn(head.checkpoint_times, sealed_kind::checkpoint_time, plan.newest_time, source.heap_key, domain,
+                      "replay.time.write", "replay.time.fence");
     }
 }
 

@@ -132,7 +132,7 @@ public:
     [[nodiscard]] bool has_pending_lanes() const noexcept {
         return (superblock_.flags & flag_lanes) != 0 && superblock_.state != heap_state::clean;
     }
-    /// Recovery is over: a new incarnation begins, durably. From here a crash is a crash of this one.
+    /// Recovery is over, and the lanes are made: a new incarnation begins, durably. From here a crash is one of this.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
     /// Gives the pages' contents to the media, by the system's own means. Not atomic.
     base::result<void> sync_shared();

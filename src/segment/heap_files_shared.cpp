@@ -138,6 +138,11 @@ base::result<void> heap_files::begin_incarnation(std::uint32_t lane_slots, std::
     next.lane_slots = lane_slots;
     next.record_order = record_order;
     next.recoveries += recovered_ ? 1 : 0;
+    // On the page cache, too, the head of the lanes is there before the superblock says that it counts.
+    if (lanes_size_ != 0) {
+        HF_TRY_ASSIGN(auto lanes, storage_.open(paths_.lanes(), access_mode::read_write));
+        HF_TRY(lanes->sync("begin.lanes.sync"));
+    }
     HF_TRY(write_state(storage_, paths_, next, heap_state::running));
     superblock_ = next;
     recovery_counted_ = true;

@@ -26,6 +26,9 @@ inline constexpr std::uint32_t flag_lanes = 1U << 1U;
 inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
 inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums;
 
+/// The heap's clock goes on above what media say, for as long again: no reading comes near in a lifetime.
+inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;
+
 struct superblock_on_media {
     char magic[8];
     std::uint32_t version;

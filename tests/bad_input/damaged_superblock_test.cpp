@@ -143,6 +143,8 @@ TEST_F(damaged_superblock, sealed_nonsense_in_any_field_is_refused_by_its_name) 
         {"flags", [](superblock_on_media& block) { block.flags = 0x80; }},
         {"heap key", [](superblock_on_media& block) { block.heap_key = 0; }},
         {"sequence", [](superblock_on_media& block) { block.sequence = 0; }},
+        {"checkpoint clock",
+         [](superblock_on_media& block) { block.checkpoint_clock = (std::uint64_t{1} << 63U) + 1; }},
         {"base address", [](superblock_on_media& block) { block.base_address = 4096; }},
     };
     const std::vector<char> good = read_bytes(file_);

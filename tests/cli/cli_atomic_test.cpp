@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -163,10 +165,123 @@ TEST_F(cli_atomic, stats_and_info_of_a_heap_that_a_writer_has_open_say_who_and_w
         EXPECT_EQ(said["lanes"]["order"], "in flight");
         EXPECT_THAT(run({command}).out, AllOf(HasSubstr("open: " + holder), HasSubstr("durability          atomic\n")));
     }
-    EXPECT_TRUE(run({"stats", "--json"}).json()["counters"].is_null());
-    EXPECT_THAT(run({"stats"}).out, HasSubstr("counters            in that process"));
     EXPECT_FALSE(writer.lanes().pending) << "of the heap that is open";
     EXPECT_TRUE(manager::lanes(heap()).pending);
+}
+
+/// A writer process that works, says so, and waits to be killed.
+class live_writer {
+public:
+    live_writer(const std::string& path, const open_options& wanted, std::size_t calls) {
+        int ends[2] = {};
+        if (::pipe(ends) != 0) {
+            throw std::runtime_error("pipe");
+        }
+        process_ = ::fork();
+        if (process_ == 0) {
+            manager heap(create_only, path, wanted);
+            for (std::size_t i = 0; i < calls; ++i) {
+                heap.allocate_to(heap.root(i % 100), 64);
+                heap.free_from(heap.root(i % 100));
+            }
+            heap.checkpoint();
+            static_cast<void>(::write(ends[1], "x", 1) == 1);
+            for (;;) {
+                ::pause();
+            }
+        }
+        char ready = 0;
+        ready_ = process_ > 0 && ::read(ends[0], &ready, 1) == 1;
+        ::close(ends[0]);
+        ::close(ends[1]);
+    }
+    live_writer(const live_writer&) = delete;
+    live_writer& operator=(const live_writer&) = delete;
+    ~live_writer() { kill(); }
+    [[nodiscard]] bool ready() const { return ready_; }
+    [[nodiscard]] pid_t process() const { return process_; }
+    void kill() {
+        if (process_ > 0) {
+            ::kill(process_, SIGKILL);
+            ::waitpid(process_, nullptr, 0);
+            process_ = -1;
+        }
+    }
+
+private:
+    pid_t process_ = -1;
+    bool ready_ = false;
+};
+
+class cli_counters : public cli_atomic, public ::testing::WithParamInterface<domain_choice> {};
+
+TEST_P(cli_counters, stats_of_a_heap_that_another_process_works_on_show_its_counters) {
+    constexpr std::size_t calls = 10'000;
+    live_writer writer(heap(), options(GetParam()), calls);
+    ASSERT_TRUE(writer.ready());
+    const bool flushes = GetParam() == domain_choice::emulated;
+    const nlohmann::json counters = run({"stats", "--json"}).json()["counters"];
+    ASSERT_TRUE(counters.is_object());
+    EXPECT_EQ(counters["process"], writer.process());
+    EXPECT_EQ(counters["alive"], true);
+    EXPECT_GE(counters["durable_records"], 2 * calls);
+    EXPECT_LE(counters["durable_records"], 2 * calls + 10);
+    EXPECT_GE(counters["fences"], 2 * calls);
+    EXPECT_EQ(counters["checkpoints"] > 0, flushes);
+    EXPECT_EQ(counters["lines_flushed"] > 0, flushes);
+    EXPECT_GE(counters["media_bytes"], 2 * calls * 64);
+    EXPECT_EQ(counters["lanes"], 2);
+    EXPECT_THAT(run({"stats"}).out,
+                AllOf(HasSubstr(fmt::format("counters            of process {}, which is alive", writer.process())),
+                      HasSubstr("durable_records     2")));
+
+    // A torn block, and one of another incarnation, are no numbers.
+    const std::string lanes = heap() + "/lanes";
+    for (const int at : {1024, 1032, 1048, 1128}) {
+        std::fstream file(lanes, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(at);
+        const int kept = file.get();
+        file.seekp(at);
+        file.put(static_cast<char>(kept ^ 1));
+        file.close();
+        EXPECT_TRUE(run({"stats", "--json"}).json()["counters"].is_null()) << at;
+        EXPECT_THAT(run({"stats"}).out, HasSubstr("counters            in that process"));
+        file.open(lanes, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(at);
+        file.put(static_cast<char>(kept));
+    }
+    ASSERT_TRUE(manager::lanes(heap()).writer);
+    EXPECT_TRUE(manager::lanes(heap()).writer->alive);
+    writer.kill();
+    ASSERT_TRUE(manager::lanes(heap()).writer);
+    EXPECT_FALSE(manager::lanes(heap()).writer->alive);
+    EXPECT_TRUE(run({"stats", "--json"}).json()["counters"].is_null()) << "nobody has the heap open";
+    manager(open_only, heap(), options(GetParam())).close();
+    EXPECT_FALSE(manager::lanes(heap()).writer) << "of a heap that is closed";
+}
+
+INSTANTIATE_TEST_SUITE_P(domains, cli_counters, ::testing::Values(domain_choice::emulated, domain_choice::page_cache));
+
+TEST_F(cli_atomic, counters_on_page_cache_follow_while_the_writer_works) {
+    manager writer(create_only, heap(), options(domain_choice::page_cache));
+    const auto told = [this] {
+        const auto lanes = manager::lanes(heap());
+        return lanes.writer ? lanes.writer->counters.durable_records : ~std::uint64_t{0};
+    };
+    EXPECT_EQ(told(), 0U);
+    for (std::uint64_t i = 1; i <= 1000; ++i) {
+        writer.allocate_to(writer.root(0), 64);
+        writer.free_from(writer.root(0));
+        ASSERT_LE(told(), writer.counters().durable_records);
+        ASSERT_GE(told() + 64, writer.counters().durable_records) << "with every turn of the ring";
+    }
+    for (std::uint64_t i = 0; i < 100'000; ++i) {
+        writer.allocate_to(writer.root(0), 64);
+        writer.free_from(writer.root(0));
+    }
+    EXPECT_GE(told() + 65'536, writer.counters().durable_records) << "with one turn of many";
+    writer.checkpoint();
+    EXPECT_EQ(told(), writer.counters().durable_records);
 }
 
 }  // namespace

@@ -90,6 +90,16 @@ TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
     EXPECT_GT(report.images, 2U);
 }
 
+TEST(atomic_crash_test, OpeningsAndNewLanes) {
+    for (const named_setting& one : settings()) {
+        atomic_laboratory laboratory(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        laboratory.run_openings_and_new_lanes();
+        print(one.name + ", openings and new lanes", laboratory.report());
+        ASSERT_FALSE(laboratory.failed()) << laboratory.report().violations.front();
+        EXPECT_GT(laboratory.report().images, 50U);
+    }
+}
+
 TEST(atomic_crash_test, AThreadThatDiesInACall) {
     for (const named_setting& one : settings()) {
         const auto report = explore_deaths(one.setting, {{256, 16, 16, 32}, 64, {64, 8, 8, 8}, 8});

@@ -37,7 +37,10 @@ base::result<void> atomic_space::grow_lanes(std::uint64_t bytes) {
         what.code = base::failure_code::no_space;
         return what;
     }
-    facts_.lanes_size = std::max(facts_.lanes_size, bytes);
+    if (bytes > facts_.lanes_size) {
+        facts_.lanes_size = bytes;
+        memory_.cut("the lanes have grown");
+    }
     return {};
 }
 
@@ -54,6 +57,9 @@ lane::replay_source atomic_space::replay_source() const noexcept {
 }
 
 std::string atomic_space::recover() {
+    if (facts_.clean) {
+        return {};
+    }
     try {
         const lane::replay_source source = replay_source();
         auto plan = lane::make_replay(source);
@@ -73,6 +79,9 @@ std::string atomic_space::recover() {
 }
 
 std::string atomic_space::recover_again(bool hints) {
+    if (facts_.clean) {
+        return {};
+    }
     auto plan = lane::make_replay(replay_source());
     if (!plan) {
         return "second replay: " + plan.error().message();
@@ -104,10 +113,37 @@ std::string atomic_space::recover_again(bool hints) {
     return memory_.notice() == 0 ? std::string{} : "a second rebuild changes page entries";
 }
 
+std::string atomic_space::miss_a_lost_lane() const {
+    lane::replay_source source = replay_source();
+    if (facts_.clean || source.lanes.size() < lane::lanes_at) {
+        return {};
+    }
+    const std::uint64_t used =
+        setting_.order == lane::record_order::clock ? setting_.slots : std::min(setting_.slots, lane::in_flight_slots);
+    const std::uint64_t size = lane::lane_size(setting_.slots);
+    for (std::uint64_t index = (source.lanes.size() - lane::lanes_at) / size; index-- > 0;) {
+        const auto* const records = reinterpret_cast<const lane::record_on_media*>(
+            source.lanes.data() + lane::lanes_at + index * size + lane::lane_header_size);
+        const std::uint64_t seed = lane::seed_of(heap_key, facts_.incarnation, index);
+        for (std::uint64_t slot = 0; slot < used; ++slot) {
+            if (lane::is_whole(records[slot], seed, slot, used)) {
+                source.lanes = source.lanes.first(lane::lanes_file_size(index, setting_.slots));
+                return lane::make_replay(source)
+                           ? fmt::format("LANE-25: lane {} holds a record, and its loss would go unnoticed", index)
+                           : std::string{};
+            }
+        }
+    }
+    return {};
+}
+
 atomic_session::atomic_session(atomic_space& space, bool format)
     : extents_(space.view(), space), blocks_(space.view(), extents_) {
     if (auto opened = format ? blocks_.format() : blocks_.open(space.frontier()); !opened) {
         fault_ = "open: " + opened.error().message();
+        return;
+    }
+    if (format) {
         return;
     }
     lane::lane_options options;
@@ -115,19 +151,28 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     options.slots = space.setting().slots;
     options.order = space.setting().order;
     options.clock = lane::record_clock::source::memory;
-    if (space.lanes_size() != 0) {
-        auto time = lane::read_checkpoint_time({space.lanes(), space.lanes_size()}, heap_key, 0);
-        if (!time) {
-            fault_ = "time of the last checkpoint: " + time.error().message();
+    options.checkpoint_time = space.facts().checkpoint_clock;
+    if (!space.facts().clean) {
+        const std::span<const std::byte> file{space.lanes(), space.lanes_size()};
+        auto time = lane::read_checkpoint_time(file, heap_key);
+        auto count = lane::read_lane_count(file, file.size(), options.slots, heap_key);
+        if (!time || !count) {
+            fault_ = "head of the lanes: " + (time ? count.error() : time.error()).message();
             return;
         }
         options.checkpoint_time = *time;
+        options.lane_count = *count;
     }
-    options.incarnation = ++space.facts().incarnation;
+    options.incarnation = space.facts().incarnation + 1;
     operations_ = std::make_unique<operations>(tracked_domain{space.memory()}, space.view(), space, blocks_, options);
     if (auto opened = operations_->open(); !opened) {
         fault_ = "lanes: " + opened.error().message();
+        return;
     }
+    // As heap_files::begin_incarnation().
+    ++space.facts().incarnation;
+    space.facts().clean = false;
+    space.memory().cut("an incarnation has begun");
 }
 
 atomic_session::~atomic_session() {

@@ -13,6 +13,7 @@
 #include "heap/atomic_operations_of.hpp"
 #include "lane/replay.hpp"
 #include "simulator/atomic_memory.hpp"
+#include "simulator/sparse_content.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::simulator {
@@ -28,7 +29,12 @@ struct atomic_setting {
 struct heap_facts {
     std::uint64_t frontier_pages = 0;
     std::uint64_t lanes_size = 0;
-    std::uint64_t incarnation = 1;
+    std::uint64_t incarnation = 0;
+    bool clean = true;  ///< no record counts
+    std::uint64_t checkpoint_clock = 0;
+    [[nodiscard]] std::uint64_t hash() const noexcept {
+        return mix(mix(mix(frontier_pages, lanes_size), incarnation * 2 + (clean ? 1 : 0)), checkpoint_clock);
+    }
 };
 
 inline constexpr std::uint64_t heap_user_bytes = 512 * base::kibibyte;
@@ -66,6 +72,8 @@ public:
     /// What a second recovery would change; nothing is the right answer. Page entries that are hints count where
     /// `hints`.
     [[nodiscard]] std::string recover_again(bool hints);
+    /// Whether the loss of the last lane that holds a record would go unnoticed: what that would mean, or nothing.
+    [[nodiscard]] std::string miss_a_lost_lane() const;
 
 private:
     tracked_memory& memory_;
@@ -80,7 +88,7 @@ class atomic_session {
 public:
     using operations = heap::atomic_operations_of<tracked_domain>;
 
-    /// Of a heap that is recovered; `format`: of a new one.
+    /// Of a heap that is recovered; `format`: of a new one, which gets no lanes yet and is clean afterwards.
     explicit atomic_session(atomic_space& space, bool format = false);
     atomic_session(const atomic_session&) = delete;
     atomic_session& operator=(const atomic_session&) = delete;

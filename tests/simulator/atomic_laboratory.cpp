@@ -1,6 +1,7 @@
 #include "simulator/atomic_laboratory.hpp"
 
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ void atomic_laboratory::fail(const std::string& wrong) {
     }
 }
 
-void atomic_laboratory::begin(const std::string& name, bool keep_seen) {
+void atomic_laboratory::begin(const std::string& name, bool keep_seen, bool cut_opening) {
     name_ = name;
     path_.clear();
     cutting_ = false;
@@ -61,7 +62,6 @@ void atomic_laboratory::begin(const std::string& name, bool keep_seen) {
     });
     space_.facts() = formatted_;
     model_ = {};
-    open_session();
     const auto cut_here = [this](persist::site where) {
         if (cutting_) {
             cut(where);
@@ -76,6 +76,9 @@ void atomic_laboratory::begin(const std::string& name, bool keep_seen) {
             cut_here(where);
         }
     });
+    cutting_ = cut_opening;
+    open_session();
+    cutting_ = false;
     ++report_.programs;
 }
 
@@ -84,7 +87,59 @@ void atomic_laboratory::open_session() {
     if (!session_->fault().empty()) {
         fail(session_->fault());
     }
+    // A cache gets its lane under a lock that the heaps of images, which are used, need, too: in peace.
+    const bool cutting = std::exchange(cutting_, false);
+    static_cast<void>(session_->blocks().this_cache());
+    cutting_ = cutting;
     runner_ = std::make_unique<program_runner>(space_, *session_, model_);
+}
+
+void atomic_laboratory::run_openings_and_new_lanes() {
+    begin("openings and new lanes", false, true);
+    runner_->start(0);
+    const auto use = [this](const std::vector<step>& steps) {
+        for (const step& one : steps) {
+            path_ = to_string(one);
+            static_cast<void>(runner_->run(one, 0));
+        }
+    };
+    use({{verb::allocate, 1}, {verb::allocate, 0}, {verb::publish, 3}});
+    for (const bool closed : {true, false}) {
+        // As a clean close; or as a crash after which everything is there.
+        session_->heap().checkpoint();
+        const std::uint64_t checkpoint_clock = session_->heap().lanes().checkpoint_time();
+        runner_.reset();
+        session_.reset();
+        memory_.settle_all();
+        cutting_ = true;
+        path_ = closed ? "opening" : "opening after a crash";
+        if (closed) {
+            space_.facts().clean = true;
+            space_.facts().checkpoint_clock = checkpoint_clock;
+        } else if (std::string wrong = space_.recover(); !wrong.empty()) {
+            fail(wrong);
+        }
+        open_session();
+        if (failed()) {
+            break;
+        }
+        runner_->start_again();
+        slab::thread_cache& cache = *session_->blocks().this_cache();
+        auto& lanes = session_->heap().lane_set();
+        for (;;) {
+            path_ = "a new lane";
+            lane::lane* const made = lanes.acquire();
+            if (made == nullptr) {
+                break;
+            }
+            // Who comes next may be another than he whose lane it was to be.
+            lanes.release(*made);
+            cache.own_lane = lanes.acquire();
+            use({{verb::free, 0}, {verb::allocate, 0}, {verb::free, 3}, {verb::publish, 3}});
+        }
+        cutting_ = false;
+    }
+    end();
 }
 
 void atomic_laboratory::end() {
@@ -167,7 +222,7 @@ void atomic_laboratory::cut(persist::site where) {
     });
     const std::string path = path_;
     path_ += fmt::format(", {}", where);
-    const std::uint64_t states = model_.hash();
+    const std::uint64_t states = mix(model_.hash(), space_.facts().hash());
     for_each_choice(memory_.choices(), effort_.cuts, mix(report_.cuts, states), [&](std::span<const outcome> chosen) {
         const std::uint64_t hash = mix(memory_.build(chosen, scratch_), states);
         if (!seen_.insert(hash)) {
@@ -206,17 +261,25 @@ void atomic_laboratory::visit(unsigned depth, const memory_image& image, std::ui
             on.memory.set_on_step(cut_here);
         }
     }
-    std::string wrong = on.space.recover();
+    std::string wrong = on.space.miss_a_lost_lane();
+    if (wrong.empty()) {
+        wrong = on.space.recover();
+    }
     on.memory.set_on_cut({});
     on.memory.set_on_step({});
+    bool use = false;
     if (wrong.empty()) {
         on.memory.notice();
-        wrong = judge(on, model);
+        wrong = judge(on, model, use);
     }
     if (wrong.empty() && deeper) {
         // Whatever recovery has shown must still be there after the next crash.
         const heap_model shown = model.decided_by(on.memory, on.space.facts().frontier_pages);
         cut_recovery(depth, shown, "after recovery");
+    }
+    if (wrong.empty() && use) {
+        ++report_.used;
+        wrong = use_and_empty(on);
     }
     if (!wrong.empty()) {
         std::string words;
@@ -250,7 +313,8 @@ void atomic_laboratory::cut_recovery(unsigned depth, const heap_model& model, pe
     path_ = path;
 }
 
-std::string atomic_laboratory::judge(trial& on, const heap_model& model) {
+/// `use`: the heap ought to be used, too, when nothing else is to be learned from it.
+std::string atomic_laboratory::judge(trial& on, const heap_model& model, bool& use) {
     std::string wrong = model.fault_in(on.memory, on.space.facts().frontier_pages);
     if (wrong.empty()) {
         wrong = on.space.recover_again(false);
@@ -259,10 +323,7 @@ std::string atomic_laboratory::judge(trial& on, const heap_model& model) {
         mix(on.memory.hash_of(tracked_memory::part::metadata), on.space.facts().frontier_pages);
     if (wrong.empty() && looked_at_.insert(metadata)) {
         wrong = look_closely(on);
-        if (wrong.empty() && mix(metadata) % effort_.used_of == 0) {
-            ++report_.used;
-            wrong = use_and_empty(on);
-        }
+        use = mix(metadata) % effort_.used_of == 0;
     }
     return wrong;
 }

@@ -67,6 +67,9 @@ public:
     /// A long program of random steps, of those given, in which the power goes now and then for good.
     void run_random(std::uint64_t seed, const std::vector<step>& alphabet, std::size_t steps);
 
+    /// A heap is opened after a close and after a crash, and gets lane after lane; the power is cut in all of it.
+    void run_openings_and_new_lanes();
+
     /// Runs both parts in that order. How many of its switches came about.
     std::size_t run_together(const concurrent_program& program, const schedule& order, bool crash_after = false);
     /// Runs both parts in every order with up to so many preemptions, of those whose first switch comes after
@@ -81,7 +84,7 @@ public:
                       const std::vector<step>& last);
 
     /// For other ways to run: a heap, formatted and opened; nothing is cut off before cutting(true).
-    void begin(const std::string& name, bool keep_seen = false);
+    void begin(const std::string& name, bool keep_seen = false, bool cut_opening = false);
     void end();
     void cutting(bool on) noexcept { cutting_ = on; }
     [[nodiscard]] atomic_space& space() noexcept { return space_; }
@@ -111,7 +114,7 @@ private:
     void survive_crash();
     void visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model);
     void cut_recovery(unsigned depth, const heap_model& model, persist::site where);
-    [[nodiscard]] std::string judge(trial& on, const heap_model& model);
+    [[nodiscard]] std::string judge(trial& on, const heap_model& model, bool& use);
     [[nodiscard]] std::string look_closely(trial& on);
     [[nodiscard]] static std::string use_and_empty(trial& on);
 

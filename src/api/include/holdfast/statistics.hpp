@@ -6,20 +6,6 @@
 
 namespace holdfast {
 
-/// What durability `atomic` has cost since the heap was opened.
-struct protocol_counters {
-    std::uint64_t durable_records = 0;
-    std::uint64_t fences = 0;
-    std::uint64_t lines_flushed = 0;
-    std::uint64_t reflushes = 0;    ///< lines flushed again after fewer than 4 others
-    std::uint64_t media_bytes = 0;  ///< written: records, lines, times of checkpoints
-    std::uint64_t checkpoints = 0;
-    std::uint64_t checkpoint_ns = 0;  ///< of all of them
-    std::uint64_t longest_checkpoint_ns = 0;
-    std::uint64_t waits = 0;  ///< times that a call waited for a full ring
-    std::uint64_t lanes = 0;
-};
-
 /// What the recovery of this open did with the records of durability `atomic`.
 struct recovery_report {
     std::uint64_t lanes = 0;        ///< read
