@@ -167,6 +167,7 @@ int run(options chosen) {
     const pattern whole = pattern_of(writes, 0, writes.size());
     const auto panels = panels_of(writes);
     std::vector<bench::row> rows;
+    rows.reserve(panels.size() + 1);
     for (const plot_panel& panel : panels) {
         rows.push_back(row_of(panel.title, pattern_of(writes, panel.first, panel.last)));
     }

@@ -18,7 +18,7 @@ struct extent_info {
     std::uint64_t offset = 0;  ///< from the heap's base
     std::uint64_t bytes = 0;
     extent_kind kind = extent_kind::free;
-    std::uint32_t block_size = 0;   ///< of a slab: bytes of each of its blocks; 0: its header or bitmap is damaged
+    std::uint32_t block_size = 0;   ///< of a slab: bytes of each block; 0: it is damaged, or was freed during the walk
     std::uint32_t blocks = 0;       ///< of a slab: that fit
     std::uint32_t live_blocks = 0;  ///< of a slab: that are allocated
     /// Bytes of it that the file system has space for, written or reserved; the rest are holes of the segment files.
