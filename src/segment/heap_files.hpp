@@ -24,6 +24,7 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
+#include "persist/backing.hpp"
 #include "persist/domain.hpp"
 #include "segment/address_range.hpp"
 #include "segment/dirty_pages.hpp"
@@ -116,6 +117,7 @@ public:
     // bitmap_guard
     base::result<void> admit(base::granule position) override;
     base::result<void> back(base::granule position) override;
+    [[nodiscard]] bool has_bitmap(base::granule position) override;
     /// Verifies all live bitmaps that nobody has used yet.
     base::result<void> admit_all();
 
@@ -244,6 +246,8 @@ private:
     std::vector<bool> admitted_
         HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments that were committed at open
     base::mutex backed_bitmaps_mutex_;
+    std::uint64_t examined_segment_ HF_GUARDED_BY(backed_bitmaps_mutex_) = ~std::uint64_t{0};
+    persist::file_backing examined_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< of that segment's file, for has_bitmap()
     std::vector<bool> backed_bitmaps_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< by bitmap page of all segments
     /// Read-only: the commit that lies over the files, in memory and for verify().
     std::optional<journal_content> overlay_;

@@ -84,6 +84,9 @@ base::result<void> heap_files::back(base::granule position) {
         return {};
     }
     HF_TRY(check_process());
+    if (mode_ == access_mode::read_only) {
+        return {};
+    }
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segment), access_mode::read_write));
     HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size,
                           "space.back_bitmap"));
@@ -95,6 +98,24 @@ base::result<void> heap_files::back(base::granule position) {
     }
     backed_bitmaps_[index] = true;
     return {};
+}
+
+bool heap_files::has_bitmap(base::granule position) {
+    const geometry& shape = view_.shape();
+    const std::uint64_t segment = position.value / shape.granules();
+    const std::uint64_t at = shape.segment_size + shape.bitmaps_at() + position.value % shape.granules() * bitmap_size;
+    const base::scoped_lock lock(backed_bitmaps_mutex_);
+    if (segment != examined_segment_ || position.value % shape.granules() == 0) {  // a walk begins each anew
+        auto file = storage_.open(paths_.segment(segment), access_mode::read_only);
+        auto found = file ? persist::backing_of(**file) : base::result<persist::file_backing>(std::move(file).error());
+        if (!found) {
+            return true;  // nobody knows
+        }
+        examined_ = std::move(*found);
+        examined_segment_ = segment;
+    }
+    const auto next = std::ranges::upper_bound(examined_.ranges, at, {}, &persist::file_range::begin);
+    return next != examined_.ranges.begin() && at < std::prev(next)->end;
 }
 
 /// Space for a commit that does nothing but free: page entries, slab headers and checksums, all of them. So that on a

@@ -134,6 +134,9 @@ public:
     virtual base::result<void> admit(base::granule position) = 0;
     /// Comes before a granule becomes a slab: its live bitmap has space on disk from then on. no_space.
     virtual base::result<void> back(base::granule position) = 0;
+    /// Whether the file has anything there. To read a hole through the mapping is to ask for space on some file systems
+    /// (tmpfs): on a full one, a SIGBUS. For checks: may look at the file.
+    [[nodiscard]] virtual bool has_bitmap(base::granule position) = 0;
 };
 
 }  // namespace holdfast::segment

@@ -128,7 +128,7 @@ private:
         if (table_.state(here) != slab_state::none) {
             problem("SLAB-7", here, fmt::format("state {}, and no slab there", table_.state(here)));
         }
-        if (!has_clean_bitmap(table_, here, nullptr)) {
+        if (of_.pool_.has_bitmap(here) && !has_clean_bitmap(table_, here, nullptr)) {
             problem("SLAB-4", here, "live bits, and no slab there");
         }
     }

@@ -344,7 +344,9 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
 
 void slab_pool::load_into(bin& owner, granule slab) noexcept {
     const size_class& kind = size_classes[owner.class_index];
-    if (!admitted(slab) || !has_clean_bitmap(table_, slab, &kind)) {
+    // A copy of a heap may have lost the space that was reserved and not written.
+    const bool backed = guard_ == nullptr || guard_->back(slab).ok();
+    if (!backed || !admitted(slab) || !has_clean_bitmap(table_, slab, &kind)) {
         table_.set_state(slab, slab_state::quarantined);
         return;
     }

@@ -89,6 +89,8 @@ public:
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
         return guard_ == nullptr ? base::result<void>() : guard_->admit(slab);
     }
+    /// For checks: bitmap_guard::has_bitmap().
+    [[nodiscard]] bool has_bitmap(base::granule of) const { return guard_ == nullptr || guard_->has_bitmap(of); }
     /// Gives all slabs without a block out back to the extents, unloaded ones too.
     void release_empty() noexcept;
 
