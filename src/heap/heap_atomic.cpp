@@ -113,6 +113,10 @@ base::result<void> engine::start_atomic(const engine_options& options) {
         atomic_->drain();
     });
     HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
+    if (lanes.order == lane::record_order::clock) {
+        settle_.of = atomic_.get();
+        extents_.set_settling(settle_);
+    }
     return {};
 }
 
@@ -135,6 +139,7 @@ base::result<void> engine::close_atomic() {
     HF_TRY(files_->close_shared(clock));
     blocks_.close();
     objects_.persist_with({});
+    settle_.of = nullptr;
     atomic_.reset();
     return {};
 }
