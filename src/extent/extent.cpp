@@ -160,18 +160,21 @@ result<void> extent_allocator::grow_for(pages length, pages alignment) {
     if (*end > growth_.frontier().value) {
         HF_TRY_ASSIGN([[maybe_unused]] const pages added, growth_.grow({*end - growth_.frontier().value}));
     }
-    adopt(growth_.frontier());
+    adopt(growth_.frontier(), true);
     return {};
 }
 
 /// Makes the pages between our frontier and the new one a free extent, or part of the free extent before them.
-void extent_allocator::adopt(pages new_frontier) noexcept {
+/// `backed`: they were reserved just now; else nobody knows.
+void extent_allocator::adopt(pages new_frontier, bool backed) noexcept {
     const pages old_frontier{frontier_.load(std::memory_order_relaxed)};
     if (new_frontier <= old_frontier) {
         return;
     }
     free_index::run grown{old_frontier, new_frontier - old_frontier, new_frontier - old_frontier};
-    note_backed(grown.start, grown.length);
+    if (backed) {
+        note_backed(grown.start, grown.length);
+    }
     if (growth_.gives_back_at_once()) {
         for (pages page = old_frontier; page < new_frontier; ++page.value) {
             if (load(page) != 0) {  // what a power loss left of a heap that was longer once

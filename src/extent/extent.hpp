@@ -90,6 +90,11 @@ public:
 
     // --- space that goes back ---------------------------------------------------------------------------------------
 
+    /// Asked before space goes: whether nothing that was recorded up to now will be written back any more (durability
+    /// `atomic`, where a checkpoint flushes lines; a flush of a line in a hole takes disk space, and where there is
+    /// none that is a SIGBUS). No space goes while the answer is no. Before the first free; `settled` outlives this
+    /// object.
+    void set_settling(base::function_ref<bool()> settled) noexcept { settled_ = settled; }
     /// How free memory fades; `clock`: nanoseconds, monotonic. Before the first free; may throw std::bad_alloc.
     using clock_function = std::uint64_t (*)() noexcept;
     void set_decay(std::uint64_t total_ns, clock_function clock);
@@ -156,7 +161,7 @@ private:
     [[nodiscard]] bool starts_at(base::pages page) const noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> reset() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> grow_for(base::pages length, base::pages alignment) HF_REQUIRES(mutex_);
-    void adopt(base::pages new_frontier) noexcept HF_REQUIRES(mutex_);
+    void adopt(base::pages new_frontier, bool backed) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment)
         HF_REQUIRES(mutex_);
     [[nodiscard]] base::pages carve(const free_index::placement& place, segment::page_entry wanted, preparation prepare)
@@ -171,6 +176,7 @@ private:
     void unite(const free_index::run& one) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<free_index::run> free_locked(base::pages start, segment::extent_kind kind)
         HF_REQUIRES(mutex_);
+    [[nodiscard]] bool may_go() const noexcept { return !settled_ || (*settled_)(); }
     [[nodiscard]] bool give_back_reserved(const free_index::run& taken) noexcept;
     [[nodiscard]] free_index::run reserve_backed_end(const free_index::run& from) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool give_back_oldest(bool faded_only) noexcept HF_REQUIRES(giving_back_);
@@ -197,6 +203,7 @@ private:
     std::uint64_t may_stay_ HF_GUARDED_BY(mutex_) = 0;  ///< backed free pages, after the last step of the curve
     base::pages given_back_ HF_GUARDED_BY(mutex_){};    ///< since the start
     clock_function clock_ = nullptr;
+    std::optional<base::function_ref<bool()>> settled_;
     std::atomic<bool> behind_{false};  ///< more has faded than was given back
     base::mutex giving_back_;          ///< one thread at a time; taken before mutex_
     std::array<std::uint64_t, 6> counts_ HF_GUARDED_BY(mutex_){};

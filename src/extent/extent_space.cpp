@@ -14,7 +14,6 @@ using segment::extent_kind;
 
 namespace {
 
-constexpr std::uint64_t region_pages = segment::region_size / base::page_size;
 /// What is reserved again at once at least, and at most: a hole that is used again is used from end to end.
 constexpr std::uint64_t least_step = 64;
 constexpr std::uint64_t largest_step = 4096;
@@ -69,7 +68,7 @@ result<void> extent_allocator::back_range(pages whole, pages from, pages end) {
 
 void extent_allocator::give_back_part(pages whole, pages from, pages end) {
     const pages length = end - from;
-    if (length.value == 0 || holes_.count(from, length) == length || !growth_.give_back(from, length)) {
+    if (length.value == 0 || holes_.count(from, length) == length || !may_go() || !growth_.give_back(from, length)) {
         return;
     }
     free_index::run changed = free_.erase(whole);
@@ -81,7 +80,7 @@ void extent_allocator::give_back_part(pages whole, pages from, pages end) {
 /// The disk is full: gives back free extents, but for the one that starts at `spared`, until `wanted` pages are. False
 /// where there was nothing to give.
 bool extent_allocator::make_space(pages wanted, pages spared) {
-    if (!growth_.gives_back_at_once()) {
+    if (!growth_.gives_back_at_once() || !may_go()) {
         return false;
     }
     pages gone{};
@@ -111,9 +110,10 @@ void extent_allocator::set_decay(std::uint64_t total_ns, clock_function clock) {
 /// system works.
 bool extent_allocator::give_back_reserved(const free_index::run& taken) noexcept {
     free_index::run one = taken;
+    const bool settled = may_go();
     bool gone = false;
     try {
-        gone = growth_.give_back(one.start, one.length).ok();
+        gone = settled && growth_.give_back(one.start, one.length).ok();
     } catch (const std::bad_alloc&) {  // while a failure was worded; what it did nobody knows
         gone = false;
     }
@@ -123,7 +123,7 @@ bool extent_allocator::give_back_reserved(const free_index::run& taken) noexcept
         note_hole(one.start, one.length);
         given_back_ += one.backed;
         one.backed = {};
-    } else {
+    } else if (settled) {
         backed_.clear(one.start, one.length);
     }
     unite(one);
@@ -238,8 +238,9 @@ void extent_allocator::gave_back(const std::vector<extent>& gone) noexcept {
 pages extent_allocator::shorter(pages keep) const noexcept {
     const pages end = frontier();
     const pages tail = free_.length_before(end);
-    const std::uint64_t wanted = base::align_up((end - tail).value + std::min(keep, tail).value, region_pages);
-    return {std::clamp(wanted, region_pages, end.value)};
+    const std::uint64_t unit = growth_.unit().value;
+    const std::uint64_t wanted = base::align_up((end - tail).value + std::min(keep, tail).value, unit);
+    return {std::clamp(wanted, unit, end.value)};
 }
 
 /// The free extent at the end of the space ends at `to`, which is its end now or in it.
@@ -270,7 +271,7 @@ result<pages> extent_allocator::shrink(pages keep, base::function_ref<bool()> se
     }
     end_at(to);
     if (auto shrunk = growth_.shrink(to); !shrunk) {
-        adopt(end);
+        adopt(growth_.frontier(), false);
         return std::move(shrunk).error();
     }
     return end - to;
@@ -288,7 +289,7 @@ pages extent_allocator::shrink_for_commit(pages keep) noexcept {
 
 void extent_allocator::unshrink() noexcept {
     const base::scoped_lock lock(mutex_);
-    adopt(growth_.frontier());
+    adopt(growth_.frontier(), false);
 }
 
 pages extent_allocator::backed_free_pages() const {

@@ -299,6 +299,60 @@ TEST_F(extent_space_test, a_commit_that_fails_leaves_the_heap_as_long_as_it_was)
     EXPECT_EQ(allocate(3000), large);
 }
 
+TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_though_the_heap_did_not_become_shorter) {
+    const pages large = allocate(3000);
+    free(large);
+    EXPECT_GE(allocator_.give_back({3000})->value, 3000U);
+    const std::uint64_t on_disk = space_.on_disk();
+    space_.fail_shrink();
+    EXPECT_EQ(allocator_.shrink({}, [] { return true; }).error().code, failure_code::io);
+    EXPECT_EQ(allocator_.frontier(), space_.frontier());
+    EXPECT_THAT(problems_of(allocator_), IsEmpty());
+    EXPECT_EQ(space_.on_disk(), on_disk);
+    EXPECT_EQ(allocate(3000), large);  // allocate() expects every page to have space
+}
+
+TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_after_a_commit_that_failed) {
+    space_.give_back_at_once(false);
+    const pages large = allocate(3000);
+    free(large);
+    const std::vector<extent> gone = allocator_.to_give_back(true);
+    for (const extent& one : gone) {
+        EXPECT_TRUE(space_.give_back(one.start, one.length).ok());
+    }
+    allocator_.gave_back(gone);
+    EXPECT_GT(allocator_.shrink_for_commit({}).value, 0U);
+    allocator_.unshrink();
+    EXPECT_EQ(allocate(3000), large);
+}
+
+TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
+    bool settled = false;
+    std::uint64_t asked = 0;
+    const auto is_settled = [&] {
+        ++asked;
+        return settled;
+    };
+    allocator_.set_settling(is_settled);
+    allocator_.set_decay(0, test_clock);
+    const pages block = allocate(100);
+    const pages huge = allocate(huge_length.value);
+    allocate(1);
+    free(block);
+    free(huge);
+    EXPECT_GE(asked, 2U);
+    EXPECT_EQ(space_.given_back(), 0U);
+    EXPECT_EQ(allocator_.give_back({1})->value, 0U);
+    // Nor where the disk is full.
+    space_.set_disk(space_.on_disk() + 512);
+    const pages larger = huge_length + pages{1};
+    EXPECT_EQ(allocator_.allocate(larger, {1}, extent_kind::used).error().code, failure_code::no_space);
+    EXPECT_EQ(space_.given_back(), 0U);
+    settled = true;
+    EXPECT_TRUE(allocator_.allocate(larger, {1}, extent_kind::used).ok());
+    EXPECT_GE(space_.given_back(), 1U);
+}
+
 // --- everything at random -------------------------------------------------------------------------------------------
 
 /// Intervals by their start: what is allocated. All else below the frontier must be free, united, and either backed or

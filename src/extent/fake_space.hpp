@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -98,8 +99,15 @@ public:
         on_disk_ += holes;
         return {};
     }
+    /// The next shrink() fails, and the heap ends where it did.
+    void fail_shrink() noexcept { shrink_fails_ = true; }
     base::result<void> shrink(base::pages to) override {
         const std::scoped_lock lock(mutex_);
+        if (std::exchange(shrink_fails_, false)) {
+            base::failure what;
+            what.code = base::failure_code::io;
+            return what;
+        }
         on_disk_ -= (frontier_ - to).value - holes_in(to, frontier_ - to);
         frontier_ = to;
         backed_.resize(to.value);
@@ -142,6 +150,7 @@ private:
     std::vector<bool> backed_;
     std::uint64_t on_disk_ = 0;
     bool at_once_ = true;
+    bool shrink_fails_ = false;
 };
 
 }  // namespace holdfast::extent

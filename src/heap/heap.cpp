@@ -41,7 +41,7 @@ engine::~engine() { unregister_engine(*this); }
 
 base::result<std::unique_ptr<engine>> engine::create(const std::string& path, const engine_options& options) {
     HF_TRY(check_durability(options.durability, path));
-    HF_TRY_ASSIGN(auto files, segment::heap_files::create(persist::posix_storage(), path, options.files));
+    HF_TRY_ASSIGN(auto files, segment::heap_files::create(*options.storage, path, options.files));
     std::unique_ptr<engine> made(new engine(std::move(files)));
     if (auto formatted = made->format(options.initial_bytes); !formatted) {
         failure what = std::move(formatted).error();
@@ -56,7 +56,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         made.reset();
         auto opened = open(path, access_mode::read_write, options);
         if (!opened) {
-            static_cast<void>(segment::remove_heap(persist::posix_storage(), path).ok());
+            static_cast<void>(segment::remove_heap(*options.storage, path).ok());
         }
         return opened;
     }
@@ -78,7 +78,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     segment::mapping_options mapping = options.files.mapping;
     mapping.shared = mode == access_mode::read_write && options.durability == durability_kind::atomic;
     mapping.domain = options.domain;
-    HF_TRY_ASSIGN(auto files, segment::heap_files::open(persist::posix_storage(), path, mode, mapping));
+    HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options.storage, path, mode, mapping));
     if (mode == access_mode::read_write && files->has_pending_lanes() && !mapping.shared) {
         // A crash in durability `atomic`: its recovery works on the files themselves.
         files.reset();

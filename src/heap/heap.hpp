@@ -37,6 +37,8 @@ struct engine_options {
     std::uint64_t lane_slots = lane::default_slots;
     /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
     std::uint64_t decay_ns = 10'000'000'000;
+    /// Where the files are; crash tests have one of their own. Copies and snapshots are the kernel's alone.
+    persist::storage* storage = &persist::posix_storage();
 };
 
 /// What shrink() did; bytes. `charged`: by the file system, of all files of the heap.
@@ -169,6 +171,10 @@ private:
     object_directory objects_;
     std::recursive_mutex object_mutex_;
     std::unique_ptr<atomic_operations> atomic_;
+    struct {
+        atomic_operations* of = nullptr;
+        bool operator()() const noexcept { return of == nullptr || of->settle(); }
+    } settle_;
     lane::replay_report replayed_;
 };
 

@@ -110,6 +110,10 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     });
     // This makes the place for records and seals it. From the next step on a crash looks for records (LANE-26).
     HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
+    if (lanes.order == lane::record_order::clock) {
+        settle_.of = atomic_.get();
+        extents_.set_settling(settle_);
+    }
     return files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order));
 }
 
@@ -132,6 +136,7 @@ base::result<void> engine::close_atomic() {
     HF_TRY(files_->close_shared(clock));
     blocks_.close();
     objects_.persist_with({});
+    settle_.of = nullptr;
     atomic_.reset();
     return {};
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/mutant.hpp"
 #include "segment/page_sums.hpp"
 
 namespace holdfast::segment {
@@ -225,7 +226,9 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         }
     }
     statistics.dirty_pages = pages;
-    forget_sums_of_going();
+    if (!HF_MUTANT("space.keep_sums")) {
+        forget_sums_of_going();
+    }
     close_checksum_pages();
     close_object_groups();
     // A file that grew is synced even where no page of it is written: its size is part of the commit.

@@ -196,6 +196,9 @@ private:
     base::result<void> map_fresh(base::pages from, base::pages to);
     void give_back_on_disk(base::pages from, base::pages to) noexcept;
     void remove_beyond(base::pages to, base::pages from) noexcept;
+    base::result<void> change_frontier(base::pages to, base::pages in_doubt);
+    base::result<void> clear_beyond(base::pages end);
+    [[nodiscard]] std::uint64_t punch(const free_runs& holes) noexcept;
     template <class Each>
     base::result<void> for_each_file(base::pages start, base::pages length, Each each);
     base::result<void> reserve_journal(base::pages frontier);
@@ -241,6 +244,8 @@ private:
     bool made_directory_ = false;    ///< create() made it, and nobody else can have put anything there
     bool owns_files_ = false;        ///< create() knows, under the lock, that what is in the directory is its own
     bool commit_failed_ = false;     ///< so there may be content beyond the frontier on media
+    bool content_beyond_ = false;    ///< the same, for clear_beyond() failed
+    bool end_in_doubt_ = false;      ///< shared: the superblock on media may speak of more, or less, than frontier_
     bool recovery_counted_ = false;  ///< a commit has counted the recovery
     base::mutex admitted_mutex_;
     std::vector<bool> admitted_

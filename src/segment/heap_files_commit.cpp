@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/mutant.hpp"
 #include "segment/commit_builder.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/superblock.hpp"
@@ -70,6 +71,12 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, const 
     const auto end_at = [this](base::pages end) { __atomic_store_n(&frontier_.value, end.value, __ATOMIC_RELEASE); };
     end_at(going.frontier.value_or(before));
     try {
+        if (HF_MUTANT("space.remove_before_commit") && frontier_ < before) {
+            remove_beyond(frontier_, before);
+        }
+        if (HF_MUTANT("space.punch_before_commit")) {
+            static_cast<void>(punch(going.holes));
+        }
         auto done = commit_scanned(free, going);
         if (!done) {
             end_at(before);
@@ -78,9 +85,7 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, const 
         if (frontier_ < before) {
             remove_beyond(frontier_, before);
         }
-        for (const auto& [start, length] : going.holes) {
-            done->given_back_pages += give_back(start, length) ? length.value : 0;
-        }
+        done->given_back_pages = punch(going.holes);
         return done;
     } catch (const std::bad_alloc&) {
         if (committed_frontier_ != frontier_) {
@@ -199,10 +204,7 @@ base::result<void> heap_files::map_adopted() {
 }
 
 base::result<void> heap_files::close_unchanged() {
-    if (poison_.code != failure_code::none || commit_failed_) {
-        return {};
-    }
-    return close_cleanly();
+    return poison_.code != failure_code::none || commit_failed_ ? base::result<void>() : close_cleanly();
 }
 
 base::result<void> heap_files::close_cleanly() {
@@ -211,6 +213,9 @@ base::result<void> heap_files::close_cleanly() {
     }
     if (superblock_.state == heap_state::clean) {
         return {};
+    }
+    if (content_beyond_ && !clear_beyond(frontier_)) {
+        return {};  // as after a crash: the next open clears it away
     }
     // Poisoned until it is through, should an exception end it.
     poison_.code = failure_code::out_of_memory;

@@ -75,6 +75,13 @@ base::result<pages> heap_files::grow(pages wanted) {
             0};
     }
     HF_TRY(mark_running());
+    if (end_in_doubt_) {
+        HF_TRY(change_frontier(frontier_, frontier_));
+    }
+    if (content_beyond_) {
+        HF_TRY(clear_beyond(frontier_));
+        content_beyond_ = false;
+    }
     const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
     for (const std::uint64_t step : {generous, least}) {
         const pages to{frontier_.value + step};
@@ -150,7 +157,8 @@ base::result<void> heap_files::map_fresh(pages from, pages to) {
 void heap_files::give_back_on_disk(pages from, pages to) noexcept {
     const std::uint64_t per_segment = view_.shape().pages();
     try {
-        for (std::uint64_t page = from.value; page < to.value;) {
+        // Where the end is in doubt, a superblock on media may speak of these files.
+        for (std::uint64_t page = from.value; page < to.value && !end_in_doubt_;) {
             const std::uint64_t index = page / per_segment;
             const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
             if (page % per_segment == 0) {

@@ -164,7 +164,7 @@ base::result<void> heap_files::grow_shared(pages to) {
             return mapped;
         }
     }
-    auto written = change_superblock([to](superblock_on_media& next) { next.frontier = base::to_bytes(to); });
+    auto written = change_frontier(to, from);
     if (!written) {
         committed_frontier_ = from;
         return written;

@@ -143,17 +143,31 @@ base::result<void> heap_files::shrink(pages to) {
     if (to >= from) {
         return {};
     }
-    HF_TRY(change_superblock([to](superblock_on_media& next) { next.frontier = base::to_bytes(to); }));
+    // Where the next write fails, the media may say either. Nothing is used beyond the lower of the two from here on,
+    // and what lies there stays until a superblock is written that leaves no doubt.
     __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
     committed_frontier_ = adopted_frontier_ = to;
+    HF_TRY(change_frontier(to, to));
     remove_beyond(to, from);
+    return {};
+}
+
+/// Writes where the heap ends. On failure both answers may be on media, and every later write says `in_doubt`.
+base::result<void> heap_files::change_frontier(pages to, pages in_doubt) {
+    {
+        const base::scoped_lock lock(superblock_mutex_);
+        superblock_.frontier = base::to_bytes(in_doubt);
+    }
+    end_in_doubt_ = true;
+    HF_TRY(change_superblock([to](superblock_on_media& next) { next.frontier = base::to_bytes(to); }));
+    end_in_doubt_ = false;
     return {};
 }
 
 /// The superblock says that the heap ends at `to`. Best effort: what stays behind is void, and the next open removes
 /// it.
 void heap_files::remove_beyond(pages to, pages from) noexcept {
-    const std::uint64_t per_segment = view_.shape().pages();
+    content_beyond_ = true;
     try {
         static_cast<void>(unmap(view_.base() + base::to_bytes(to), base::to_bytes(from - to)).ok());
         {
@@ -167,13 +181,36 @@ void heap_files::remove_beyond(pages to, pages from) noexcept {
             static_cast<void>(unmap(view_.metadata_of(index), view_.shape().metadata_size()).ok());
             static_cast<void>(storage_.remove(paths_.segment(index), "space.remove_segment").ok());
         }
-        if (const std::uint64_t last = to.value % per_segment; last != 0) {
-            const std::uint64_t end = std::min(from.value - to.value, per_segment - last);
-            static_cast<void>(give_back(to, {end}).ok());
-        }
+        content_beyond_ = !clear_beyond(to);
     } catch (const std::bad_alloc&) {
         return;  // no memory for a name
     }
+}
+
+/// What lies beyond the end in the last segment goes; where a commit will show it again, durably: fresh space that is
+/// not written reads as zero, before its commit and after it.
+base::result<void> heap_files::clear_beyond(pages end) {
+    const std::uint64_t per_segment = view_.shape().pages();
+    const std::uint64_t last = end.value % per_segment;
+    if (last == 0) {
+        return {};
+    }
+    HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(end.value / per_segment), access_mode::read_write));
+    HF_TRY(file->punch_hole(last * page_size, (per_segment - last) * page_size, "space.clear_beyond"));
+    return shared() ? base::result<void>() : file->sync("space.clear_beyond.sync");
+}
+
+/// Holes of a commit that is durable. Best effort: what is not punched is free all the same.
+std::uint64_t heap_files::punch(const free_runs& holes) noexcept {
+    std::uint64_t gone = 0;
+    try {
+        for (const auto& [start, length] : holes) {
+            gone += give_back(start, length) ? length.value : 0;
+        }
+    } catch (const std::bad_alloc&) {
+        return gone;  // no memory for a name
+    }
+    return gone;
 }
 
 /// The kernel counts a process's mappings. At the limit mmap fails at an arbitrary place; so it is said here, before

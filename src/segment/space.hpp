@@ -84,8 +84,10 @@ public:
     space_growth& operator=(const space_growth&) = delete;
     virtual ~space_growth() = default;
 
-    /// The first page beyond the user space that is mapped and reserved on disk. A multiple of 512 pages (region_size).
+    /// The first page beyond the user space that is mapped and reserved on disk. A multiple of unit().
     [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
+    /// Of what the frontier is a multiple: a region; less in the small heaps of crash tests.
+    [[nodiscard]] virtual base::pages unit() const noexcept { return {region_size / base::page_size}; }
     /// Extends the user space by at least `wanted` pages (more, where the growth policy says so and there is room); new
     /// pages read as zero or as anything, their page entries are zero. Returns the pages added. Nothing changed on
     /// failure (no_space, limit). Not thread-safe: the caller holds the extent lock.
@@ -99,9 +101,10 @@ public:
     virtual base::result<void> give_back(base::pages start, base::pages length) = 0;
     /// Reserves disk space for pages that may have none. no_space: nothing is changed. Thread-safe for disjoint ranges.
     virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
-    /// Makes the heap end at page `to`, a multiple of 512 below the frontier, durably; the segments beyond go back to
-    /// the file system. No page beyond is used, and nothing that a recovery would believe speaks of one. Where pages
-    /// are not given back at once, commits do it, and this fails. Serialised with grow() by the caller.
+    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably; the segments beyond go back
+    /// to the file system. No page beyond is used, and nothing that a recovery would believe speaks of one. Not where
+    /// commits give back. Serialised with grow() by the caller. On failure frontier() says where the heap ends: at `to`
+    /// or where it did.
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 

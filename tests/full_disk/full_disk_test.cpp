@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <vector>
@@ -345,6 +346,120 @@ TEST_P(full_disk, names_use_up_the_disk) {
     EXPECT_EQ(manager(open_read_only, room_->path() + "/copy").get_num_named_objects(), made);
 }
 
+/// What is freed on a full disk can be had again in other pieces, in each durability.
+class full_disk_space : public full_disk {
+protected:
+    enum class way : std::uint8_t { commit, page_cache, emulated };
+
+    [[nodiscard]] static open_options options(way how) {
+        open_options wanted = small_segments();
+        wanted.decay = std::chrono::milliseconds(-1);
+        if (how != way::commit) {
+            wanted.durability = durability::atomic;
+            wanted.accept_process_crash_only = true;
+            wanted.domain = how == way::emulated ? open_options::domain_choice::emulated
+                                                 : open_options::domain_choice::page_cache;
+        }
+        return wanted;
+    }
+    /// Blocks that are held already: of 40 KiB, until there is no more; every second one goes.
+    static std::uint64_t free_every_second(manager& heap, std::vector<block>& blocks) {
+        std::vector<block> kept;
+        std::uint64_t freed = 0;
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            if (i % 2 == 0) {
+                kept.push_back(blocks[i]);
+            } else {
+                heap.deallocate(blocks[i].at);
+                freed += blocks[i].size;
+            }
+        }
+        blocks = std::move(kept);
+        return freed;
+    }
+    static std::uint64_t bytes_of(const std::vector<block>& blocks) {
+        std::uint64_t bytes = 0;
+        for (const block& each : blocks) {
+            bytes += each.size;
+        }
+        return bytes;
+    }
+
+    void what_is_freed_can_be_had_in_larger_pieces(way how) {
+        manager heap(create_only, path_, options(how));
+        constexpr std::size_t size = 40 * 1024;
+        // A commit needs room for its journal.
+        const std::uint64_t spare = how == way::commit ? 2 * mebibyte : 0;
+        std::ofstream(directory_ + "/spare") << std::string(spare, 'x');
+        std::vector<block> blocks = use_up(heap, size);
+        fs::remove(directory_ + "/spare");
+        EXPECT_NE(reason_.find("No space left on device"), std::string::npos) << reason_;
+        ASSERT_GT(bytes_of(blocks), 15 * mebibyte);
+        if (how == way::commit) {
+            heap.commit();
+        }
+        const std::uint64_t freed = free_every_second(heap, blocks);
+        if (how == way::commit) {
+            heap.shrink();  // no hole of a commit goes before the next
+        }
+        std::vector<block> larger = use_up(heap, 2 * size);
+        EXPECT_GE(bytes_of(larger) * 10, freed * 9 + spare * 5) << "of " << freed << " bytes freed: " << reason_;
+        EXPECT_TRUE(std::all_of(blocks.begin(), blocks.end(), intact));
+        EXPECT_TRUE(std::all_of(larger.begin(), larger.end(), intact));
+        EXPECT_EQ(heap.check(false), std::vector<std::string>());
+        // On it goes.
+        for (const block& each : larger) {
+            heap.deallocate(each.at);
+        }
+        const shrink_report done = heap.shrink();
+        EXPECT_LT(done.charged_after + freed / 2, done.charged_before);
+        std::vector<block> small = use_up(heap, 5000);
+        EXPECT_GE(bytes_of(small) * 10, freed * 8) << reason_;
+        EXPECT_TRUE(std::all_of(blocks.begin(), blocks.end(), intact));
+        for (const block& each : small) {
+            heap.deallocate(each.at);
+        }
+        heap.shrink();
+        EXPECT_TRUE(std::all_of(blocks.begin(), blocks.end(), intact));
+        heap.close(how != way::commit);
+        const manager again(open_only, path_, options(how));
+        EXPECT_EQ(again.check(true), std::vector<std::string>());
+    }
+};
+
+TEST_P(full_disk_space, commit_gives_room_for_larger_blocks) { what_is_freed_can_be_had_in_larger_pieces(way::commit); }
+TEST_P(full_disk_space, atomic_on_the_page_cache_gives_room_for_larger_blocks) {
+    what_is_freed_can_be_had_in_larger_pieces(way::page_cache);
+}
+TEST_P(full_disk_space, atomic_emulated_gives_room_for_larger_blocks) {
+    what_is_freed_can_be_had_in_larger_pieces(way::emulated);
+}
+
+/// A destination in a block that went back: the checkpoint that writes its line back must not meet a hole.
+TEST_P(full_disk_space, a_checkpoint_touches_no_hole) {
+    open_options wanted = options(way::emulated);
+    wanted.decay = std::chrono::milliseconds(0);
+    manager heap(create_only, path_, wanted);
+    constexpr std::size_t holders = 40;
+    constexpr std::size_t size = 20 * 1024;
+    for (std::size_t i = 0; i < holders; ++i) {
+        auto* const words = static_cast<ptr<void>*>(heap.allocate_to(heap.root(2 * i), size, {.zeroed = true}));
+        heap.allocate_to(heap.root(2 * i + 1), size);  // so that none is united with the next
+        heap.allocate_to(words[100], 64);
+        heap.free_from(words[100]);
+    }
+    for (std::size_t i = 0; i < holders; ++i) {
+        heap.free_from(heap.root(2 * i));  // fades at once
+    }
+    const ballast full(directory_, 0);
+    heap.checkpoint();  // a store to a hole, or a flush of it, ended the process here
+    for (std::size_t i = 0; i < holders; ++i) {
+        EXPECT_NE(heap.root(2 * i + 1), nullptr);
+    }
+    EXPECT_EQ(heap.check(false), std::vector<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(on, full_disk_space, ::testing::Values("tmpfs", "ext4"), name_of_parameter);
 INSTANTIATE_TEST_SUITE_P(on, full_disk, ::testing::Values("tmpfs", "ext4"), name_of_parameter);
 
 }  // namespace

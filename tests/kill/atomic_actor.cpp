@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kibibyte = 1024;
 constexpr std::uint64_t most_bytes_of_set = 6 * kibibyte * kibibyte;
 constexpr std::size_t most_destinations = 120;
+constexpr std::uint64_t smallest_huge = 17 * kibibyte * kibibyte;
+constexpr std::uint64_t largest_huge = 40 * kibibyte * kibibyte;
 
 /// A node that make_persistent() makes.
 struct made_node {
@@ -26,8 +28,13 @@ static_assert(offsetof(made_node, content) == node_header);
 
 }  // namespace
 
-actor::actor(manager& heap, shared_sets& world, shared_region& region, std::uint64_t seed)
-    : heap_(heap), base_(static_cast<std::byte*>(heap.get_address())), world_(world), region_(region), source_(seed) {}
+actor::actor(manager& heap, shared_sets& world, shared_region& region, std::uint64_t seed, bool shrinks)
+    : heap_(heap),
+      base_(static_cast<std::byte*>(heap.get_address())),
+      world_(world),
+      region_(region),
+      source_(seed),
+      shrinks_(shrinks) {}
 
 void actor::expect(bool right, const char* what) const {
     if (!right) {
@@ -78,8 +85,12 @@ void actor::act() {
         write();
     } else if (dice < 990) {
         reserve();
-    } else if (dice < 998) {
+    } else if (dice < 997) {
         cancel_all();
+    } else if (dice < 998) {
+        if (shrinks_) {
+            heap_.shrink({below(2) == 0 ? 0 : 16 * kibibyte * kibibyte, {}});
+        }
     } else {
         heap_.checkpoint();
     }
@@ -93,8 +104,11 @@ std::uint64_t actor::random_size() {
     if (dice < 900) {
         return 1 + below(4 * kibibyte);
     }
-    if (dice < 980 || set_->bytes() > most_bytes_of_set) {
+    if (dice < 950 || set_->bytes() > most_bytes_of_set) {
         return 1 + below(40 * kibibyte);
+    }
+    if (below(400) == 0) {
+        return smallest_huge + below(largest_huge - smallest_huge);
     }
     return below(10) == 0 ? 1 + below(3072 * kibibyte) : 1 + below(400 * kibibyte);
 }

@@ -22,7 +22,8 @@ struct shared_sets {
 /// One thread.
 class actor {
 public:
-    actor(manager& heap, shared_sets& world, shared_region& region, std::uint64_t seed);
+    /// `shrinks`: now and then it calls shrink(), which commits where durability is `commit`.
+    actor(manager& heap, shared_sets& world, shared_region& region, std::uint64_t seed, bool shrinks = true);
 
     /// False where all logs are full. Throws where a call fails, or did something else than it should.
     bool step();
@@ -66,6 +67,7 @@ private:
     shared_sets& world_;
     shared_region& region_;
     std::mt19937_64 source_;
+    bool shrinks_;
     holdings* set_ = nullptr;  ///< the one whose lock is held
     set_log* log_ = nullptr;
     struct reserved_block {

@@ -108,6 +108,8 @@ open_options oracle::options(durability kind) {
     wanted.domain = below(2) == 0 ? open_options::domain_choice::emulated : open_options::domain_choice::page_cache;
     wanted.segment_size = std::uint64_t{2} << (20U + below(5));
     wanted.reservation = std::uint64_t{1} << 32U;
+    const std::uint64_t decay = below(4);
+    wanted.decay = std::chrono::milliseconds(decay == 0 ? -1 : decay == 1 ? 10'000 : 0);
     return wanted;
 }
 
@@ -259,7 +261,7 @@ std::string oracle::examine_writable() {
         const std::vector<holdings> before = sets_;
         region_->reset();
         shared_sets world{sets_, {}};
-        actor here(heap, world, *region_, source_());
+        actor here(heap, world, *region_, source_(), as_atomic);
         for (std::uint64_t i = below(200); i > 0; --i) {
             here.step();
         }

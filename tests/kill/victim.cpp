@@ -164,6 +164,9 @@ private:
         open_options wanted;
         wanted.segment_size = plan_.segment_size;
         wanted.commit_on_close = false;
+        if (source_() % 3 == 0) {
+            wanted.decay = std::chrono::milliseconds(0);  // every commit gives back what is free
+        }
         if (source_() % 2 == 0) {
             // Not where the kernel puts it: the heap must not care.
             constexpr std::uintptr_t low = 0x2000'0000'0000;
@@ -216,7 +219,11 @@ private:
         }
         tell(event::about_to_commit, state.digest);
         begin(act::commit);
-        heap_->commit();
+        if (source_() % 5 == 0) {
+            heap_->shrink();  // a commit, and all that is free goes
+        } else {
+            heap_->commit();
+        }
         tell(event::committed, state.digest);
         return true;
     }

@@ -38,7 +38,7 @@ std::uint64_t random_size(random& source, bool huge) {
     if (kind < 998 || !huge) {
         return 1 + below(source, 2048 * kibibyte);
     }
-    return (17 + below(source, 4)) * 1024 * kibibyte + below(source, 5000);
+    return (17 + below(source, 24)) * 1024 * kibibyte + below(source, 5000);
 }
 
 /// Changes one shard.

@@ -15,7 +15,9 @@
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
 #include "simulator/crash_explorer.hpp"
+#include "simulator/fault_injecting_storage.hpp"
 #include "simulator/recording_storage.hpp"
+#include "simulator/space_laboratory.hpp"
 
 namespace holdfast::simulator {
 namespace {
@@ -184,6 +186,105 @@ TEST_F(full_stack_crash_test, CloseAndOpenAgain) {
     reopen();
     reopen();
 }
+
+// --- the engine, whose space goes back ------------------------------------------------------------------------------
+
+TEST(space_crash_test, EveryImageOpensAndGoesOn) {
+    for (const space_scenario& one : space_scenarios()) {
+        space_laboratory laboratory(one.segment_size, one.decay_ns, {24, 12, 12, 16});
+        one.run(laboratory);
+        std::printf("%s: %llu images\n", one.name.c_str(), static_cast<unsigned long long>(laboratory.images()));
+        ASSERT_EQ(laboratory.wrong(), "") << one.name;
+        EXPECT_GT(laboratory.images(), 50U) << one.name;
+    }
+}
+
+/// A heap whose shrink() meets a fault at every call, once and from then on; then it goes on, and its process dies.
+class faulty_shrink {
+public:
+    faulty_shrink(heap::durability_kind durability, std::uint64_t segment_size) {
+        options_.durability = durability;
+        options_.accept_process_crash_only = true;
+        options_.domain = persist::domain_kind::page_cache;
+        options_.files.segment_size = segment_size;
+        options_.files.mapping.reservation = base::gibibyte;
+        options_.decay_ns = extent::decay_curve::never;
+        options_.storage = &storage_;
+    }
+
+    /// The number of calls that shrink() made.
+    std::uint64_t run(const fault_plan& faults) {
+        const std::string path = scratch_.path("heap");
+        std::filesystem::remove_all(path);
+        storage_.plan({});
+        known_blocks blocks;
+        auto engine = must(heap::engine::create(path, options_));
+        blocks.put(*engine, 0, 100'000);
+        blocks.put(*engine, 1, 40'000);
+        blocks.put(*engine, 2, 40'000);
+        blocks.put(*engine, 3, 6 * base::mebibyte);
+        must(engine->commit());
+        std::vector<known_blocks> states{blocks};
+        blocks.drop(*engine, 1);
+        blocks.drop(*engine, 3);
+        states.push_back(blocks);
+        storage_.plan(faults);
+        const bool done = engine->shrink(0, [](const heap::shrink_report&) {}).ok();
+        const std::uint64_t calls = storage_.calls();
+        storage_.plan({});
+        EXPECT_EQ(blocks.difference(*engine, false), "");
+        // On it goes, where the last sync did not fail: what is free is used again, within the segment and beyond it.
+        blocks.put(*engine, 4, 1'500'000);
+        blocks.put(*engine, 5, 5 * base::mebibyte);
+        const bool commits = options_.durability == heap::durability_kind::commit;
+        if (!commits || engine->commit()) {
+            states = {blocks};
+        } else if (done) {
+            states.erase(states.begin());
+        }
+        EXPECT_EQ(blocks.difference(*engine, false), "");
+        engine.reset();
+        options_.storage = &storage_;
+        engine = must(heap::engine::open(path, persist::access_mode::read_write, options_));
+        std::string wrong;
+        for (const known_blocks& one : states) {
+            wrong = one.difference(*engine, true);
+            if (wrong.empty()) {
+                break;
+            }
+        }
+        EXPECT_EQ(wrong, "");
+        must(engine->close(true));
+        return calls;
+    }
+
+private:
+    segment::test_directory scratch_;
+    fault_injecting_storage storage_{persist::posix_storage()};
+    heap::engine_options options_;
+};
+
+class space_fault_test : public testing::TestWithParam<std::tuple<heap::durability_kind, std::uint64_t>> {};
+
+TEST_P(space_fault_test, AShrinkThatFailsAtAnyCallLosesNothing) {
+    faulty_shrink subject(std::get<0>(GetParam()), std::get<1>(GetParam()));
+    const std::uint64_t calls = subject.run({});
+    EXPECT_GT(calls, 10U);
+    for (std::uint64_t call = 1; call <= calls && !HasFailure(); ++call) {
+        for (const auto how : {fault_plan::repeat::once, fault_plan::repeat::from_then_on}) {
+            for (const int error : {EIO, ENOSPC}) {
+                SCOPED_TRACE("call " + std::to_string(call) + ", error " + std::to_string(error));
+                subject.run({call, error, how});
+            }
+        }
+    }
+    std::printf("%llu calls\n", static_cast<unsigned long long>(calls));
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, space_fault_test,
+                         testing::Combine(testing::Values(heap::durability_kind::commit, heap::durability_kind::atomic),
+                                          testing::Values(segment::minimum_segment_size,
+                                                          4 * segment::minimum_segment_size)));
 
 }  // namespace
 }  // namespace holdfast::simulator

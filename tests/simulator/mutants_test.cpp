@@ -12,6 +12,7 @@
 #include "simulator/commit_scenarios.hpp"
 #include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/space_laboratory.hpp"
 
 namespace holdfast::simulator {
 namespace {
@@ -98,6 +99,48 @@ TEST(mutants, EveryOneOfTheCommitProtocolIsKilled) {
     const std::string wrong = explore_original();
     ASSERT_TRUE(wrong.empty()) << "with nothing left out: " << wrong;
     expect_all_killed(run_mutants(mutant_sites({"test."}), seconds_a_mutant, notice), equivalent_sites());
+}
+
+// --- space that goes back, on the whole engine ----------------------------------------------------------------------
+
+const std::map<std::string, std::string>& equivalent_space_sites() {
+    static const std::map<std::string, std::string> sites{
+        {"space.give_back",
+         "It gives disk space back and no more: the pages are free, their sums are void, and who gets them next "
+         "expects "
+         "nothing of their content. That space does go is what manager_space_test asks."},
+        {"space.take_back",
+         "It asks for disk space, so that a full disk shows when memory is allocated and not when it is committed "
+         "(full_disk_test); the content of the file stays."},
+    };
+    return sites;
+}
+
+std::string notice_in_space(const std::string& /*site*/) {
+    for (const space_scenario& one : space_scenarios()) {
+        space_laboratory laboratory(one.segment_size, one.decay_ns, {16, 8, 8, 8});
+        try {
+            one.run(laboratory);
+        } catch (const std::exception& thrown) {
+            return one.name + ": " + thrown.what();
+        }
+        if (!laboratory.wrong().empty()) {
+            return one.name + ": " + laboratory.wrong();
+        }
+    }
+    return {};
+}
+
+TEST(mutants, EveryOneOfSpaceThatGoesBackIsKilled) {
+    persist::forget_sites();
+    ASSERT_EQ(notice_in_space({}), "") << "with nothing left out";
+    std::vector<std::string> sites;
+    for (const std::string& site : mutant_sites({})) {
+        if (site.starts_with("space.")) {
+            sites.push_back(site);
+        }
+    }
+    expect_all_killed(run_mutants(sites, seconds_a_mutant, notice_in_space), equivalent_space_sites(), 5);
 }
 
 }  // namespace

@@ -95,6 +95,10 @@ result<std::unique_ptr<file>> recording_storage::open(const std::string& path, p
     if (!recorded(path)) {
         return real;
     }
+    HF_TRY_ASSIGN(const bool there, mirror_.exists(path));
+    if (!there) {
+        return real;  // made past this storage: the lock
+    }
     HF_TRY_ASSIGN(auto mirror, mirror_.open(path, mode));
     return std::unique_ptr<file>(std::make_unique<recording_file>(*this, std::move(real), std::move(mirror)));
 }

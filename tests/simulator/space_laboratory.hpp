@@ -1,0 +1,93 @@
+// The whole engine of durability `commit` on real files, cut off at every operation while space goes back to the file
+// system: pages that become holes, a frontier that gets lower, segments that are removed, and all of it used again.
+//
+// Oracle: each image opens; it is the last commit that returned or the one in flight, with every block of that commit,
+// its content, and no other block; all invariants and all checksums of pages hold; and the heap goes on: it grows, what
+// nobody wrote in space that is new reads as zero before and after the commit, and it closes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heap/heap.hpp"
+#include "segment/test_support.hpp"
+#include "simulator/crash_explorer.hpp"
+#include "simulator/recording_storage.hpp"
+
+namespace holdfast::simulator {
+
+/// Blocks that a program has, by numbers of its own, and what is in them.
+class known_blocks {
+public:
+    struct block {
+        std::uint64_t offset = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t seed = 0;
+    };
+    void put(heap::engine& engine, unsigned number, std::uint64_t bytes);
+    void rewrite(heap::engine& engine, unsigned number);
+    void drop(heap::engine& engine, unsigned number);
+    [[nodiscard]] const std::map<unsigned, block>& all() const noexcept { return blocks_; }
+    /// What is wrong with the heap, or nothing: other blocks, other content, broken invariants.
+    [[nodiscard]] std::string difference(heap::engine& engine, bool pages) const;
+
+private:
+    static void fill(heap::engine& engine, const block& filled);
+    std::map<unsigned, block> blocks_;
+    std::uint64_t seeds_ = 0;
+};
+
+class space_laboratory {
+public:
+    space_laboratory(std::uint64_t segment_size, std::uint64_t decay_ns, const choice_limits& cuts);
+    space_laboratory(const space_laboratory&) = delete;
+    space_laboratory& operator=(const space_laboratory&) = delete;
+    ~space_laboratory() = default;
+
+    void put(unsigned number, std::uint64_t bytes) { now_.put(*engine_, number, bytes); }
+    void rewrite(unsigned number) { now_.rewrite(*engine_, number); }
+    void drop(unsigned number) { now_.drop(*engine_, number); }
+    void commit();
+    void shrink();
+    /// Closes, and opens as another process would.
+    void reopen();
+    /// What was done until now was done in peace.
+    void begin();
+
+    [[nodiscard]] heap::engine& engine() noexcept { return *engine_; }
+    [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }
+    [[nodiscard]] std::uint64_t images() const noexcept { return images_; }
+
+private:
+    void changes_by(const std::function<void()>& change);
+    void cut();
+    [[nodiscard]] std::string look(const storage_image& left);
+    [[nodiscard]] std::string judge(const std::string& heap) const;
+    static std::string go_on(heap::engine& engine);
+
+    segment::test_directory scratch_;
+    recording_storage storage_;
+    heap::engine_options options_;
+    choice_limits cuts_;
+    std::unique_ptr<heap::engine> engine_;
+    known_blocks now_;
+    std::vector<known_blocks> states_;  ///< what an image may hold: the last commit, and the one in flight
+    hash_set seen_;
+    std::string wrong_;
+    std::uint64_t moments_ = 0;
+    std::uint64_t images_ = 0;
+};
+
+struct space_scenario {
+    std::string name;
+    std::uint64_t segment_size;
+    std::uint64_t decay_ns;
+    std::function<void(space_laboratory&)> run;
+};
+[[nodiscard]] const std::vector<space_scenario>& space_scenarios();
+
+}  // namespace holdfast::simulator
