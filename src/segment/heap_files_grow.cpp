@@ -35,8 +35,8 @@ struct table_range {
     std::uint64_t length;
 };
 
-/// Where the metadata of user pages [first, last) lies in the segment file, page aligned; but for the live bitmaps, which
-/// have no space before they are in use.
+/// Where the metadata of user pages [first, last) lies in the segment file, page aligned; but for the live bitmaps,
+/// which have no space before they are in use.
 std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
     const auto table = [&](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
         const std::uint64_t begin = base::align_down(shape.segment_size + at + from, page_size);

@@ -88,8 +88,7 @@ base::result<void> heap_files::back(base::granule position) {
         return {};
     }
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segment), access_mode::read_write));
-    HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size,
-                          "space.back_bitmap"));
+    HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size, "space.back_bitmap"));
     if (sharing_ == page_sharing::shared_sync) {
         HF_TRY(file->sync("space.back_bitmap.sync"));
     }
@@ -174,8 +173,7 @@ void heap_files::remove_beyond(pages to, pages from) noexcept {
             const geometry& shape = view_.shape();
             const base::scoped_lock lock(backed_bitmaps_mutex_);
             backed_bitmaps_.resize(std::min<std::size_t>(
-                backed_bitmaps_.size(),
-                segment_count(to) * ((shape.checksums_at() - shape.bitmaps_at()) / page_size)));
+                backed_bitmaps_.size(), segment_count(to) * ((shape.checksums_at() - shape.bitmaps_at()) / page_size)));
         }
         for (std::uint64_t index = segment_count(to); index < segment_count(from); ++index) {
             static_cast<void>(unmap(view_.metadata_of(index), view_.shape().metadata_size()).ok());

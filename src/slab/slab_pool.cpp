@@ -239,6 +239,17 @@ bool slab_pool::admitted(granule slab) const noexcept {
     }
 }
 
+/// The slab's bitmap has space on disk.
+base::result<void> slab_pool::back_bitmap(granule slab) const noexcept {
+    try {
+        return guard_ == nullptr ? base::result<void>() : guard_->back(slab);
+    } catch (const std::bad_alloc&) {
+        base::failure what;
+        what.code = base::failure_code::out_of_memory;
+        return what;
+    }
+}
+
 void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t type) const noexcept {
     const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, type, {}};
     segment::slab_header_on_media& header = space_.slab_header(slab);
@@ -259,11 +270,9 @@ base::result<void> slab_pool::create(bin& owner) {
     // Nobody's until all is there that a slab needs: a crash leaves a free extent.
     HF_TRY_ASSIGN(const base::pages page, extents_.allocate(size, size, segment::extent_kind::reserved));
     const granule slab = base::granule_of(page);
-    if (guard_ != nullptr) {
-        if (auto backed = guard_->back(slab); !backed) {
-            HF_TRY(extents_.free(page, segment::extent_kind::reserved));
-            return backed;
-        }
+    if (auto ready = back_bitmap(slab); !ready) {
+        HF_TRY(extents_.free(page, segment::extent_kind::reserved));
+        return ready;
     }
     const bool sound = admitted(slab);
     if (sound && log_ != nullptr) {
@@ -345,8 +354,7 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
 void slab_pool::load_into(bin& owner, granule slab) noexcept {
     const size_class& kind = size_classes[owner.class_index];
     // A copy of a heap may have lost the space that was reserved and not written.
-    const bool backed = guard_ == nullptr || guard_->back(slab).ok();
-    if (!backed || !admitted(slab) || !has_clean_bitmap(table_, slab, &kind)) {
+    if (!back_bitmap(slab) || !admitted(slab) || !has_clean_bitmap(table_, slab, &kind)) {
         table_.set_state(slab, slab_state::quarantined);
         return;
     }

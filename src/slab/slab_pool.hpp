@@ -135,6 +135,7 @@ private:
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
+    [[nodiscard]] base::result<void> back_bitmap(base::granule slab) const noexcept;
     [[nodiscard]] bool admitted(base::granule slab) const noexcept;
     void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
     [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
