@@ -357,8 +357,8 @@ protected:
         if (how != way::commit) {
             wanted.durability = durability::atomic;
             wanted.accept_process_crash_only = true;
-            wanted.domain = how == way::emulated ? open_options::domain_choice::emulated
-                                                 : open_options::domain_choice::page_cache;
+            wanted.domain =
+                how == way::emulated ? open_options::domain_choice::emulated : open_options::domain_choice::page_cache;
         }
         return wanted;
     }

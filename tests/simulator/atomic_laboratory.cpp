@@ -88,6 +88,9 @@ void atomic_laboratory::open_session() {
 }
 
 void atomic_laboratory::end() {
+    if (!memory_.fault().empty()) {
+        fail(memory_.fault());
+    }
     cutting_ = false;
     memory_.set_on_cut({});
     memory_.set_on_step({});
@@ -157,6 +160,9 @@ void atomic_laboratory::cut(persist::site where) {
         return;
     }
     ++report_.cuts;
+    if (!memory_.fault().empty()) {
+        fail(memory_.fault());
+    }
     if (stage_ != nullptr) {
         stage_->pause(true);
     }
@@ -167,7 +173,8 @@ void atomic_laboratory::cut(persist::site where) {
     });
     const std::string path = path_;
     path_ += fmt::format(", {}", where);
-    const std::uint64_t states = model_.hash();
+    const std::uint64_t states =
+        setting_.gives_back ? mix(model_.hash(), space_.facts().frontier_pages) : model_.hash();
     for_each_choice(memory_.choices(), effort_.cuts, mix(report_.cuts, states), [&](std::span<const outcome> chosen) {
         const std::uint64_t hash = mix(memory_.build(chosen, scratch_), states);
         if (!seen_.insert(hash)) {
@@ -262,6 +269,7 @@ std::string atomic_laboratory::judge(trial& on, const heap_model& model) {
         if (wrong.empty() && mix(metadata) % effort_.used_of == 0) {
             ++report_.used;
             wrong = use_and_empty(on);
+            wrong = wrong.empty() ? on.memory.fault() : wrong;
         }
     }
     return wrong;
