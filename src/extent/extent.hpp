@@ -30,6 +30,7 @@
 #include "extent/extent_check.hpp"
 #include "extent/free_index.hpp"
 #include "extent/page_bits.hpp"
+#include "persist/mutant.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::extent {
@@ -176,7 +177,9 @@ private:
     void unite(const free_index::run& one) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<free_index::run> free_locked(base::pages start, segment::extent_kind kind)
         HF_REQUIRES(mutex_);
-    [[nodiscard]] bool may_go() const noexcept { return !settled_ || (*settled_)(); }
+    [[nodiscard]] bool may_go() const noexcept {
+        return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();
+    }
     [[nodiscard]] bool give_back_reserved(const free_index::run& taken) noexcept;
     [[nodiscard]] free_index::run reserve_backed_end(const free_index::run& from) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool give_back_oldest(bool faded_only) noexcept HF_REQUIRES(giving_back_);

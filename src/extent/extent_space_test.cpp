@@ -336,6 +336,7 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
     allocator_.set_settling(is_settled);
     allocator_.set_decay(0, test_clock);
     const pages block = allocate(100);
+    allocate(1);
     const pages huge = allocate(huge_length.value);
     allocate(1);
     free(block);
@@ -344,8 +345,8 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
     EXPECT_EQ(space_.given_back(), 0U);
     EXPECT_EQ(allocator_.give_back({1})->value, 0U);
     // Nor where the disk is full.
-    space_.set_disk(space_.on_disk() + 512);
-    const pages larger = huge_length + pages{1};
+    space_.set_disk(space_.on_disk() + huge_length.value);
+    const pages larger{2 * huge_length.value};
     EXPECT_EQ(allocator_.allocate(larger, {1}, extent_kind::used).error().code, failure_code::no_space);
     EXPECT_EQ(space_.given_back(), 0U);
     settled = true;

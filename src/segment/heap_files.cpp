@@ -414,7 +414,11 @@ base::result<file_statistics> heap_files::statistics() const {
         if (!heap_paths::is_heap_file(name)) {
             continue;
         }
-        HF_TRY_ASSIGN(auto file, storage_.open(paths_.directory() + "/" + name, access_mode::read_only));
+        auto opened = storage_.open(paths_.directory() + "/" + name, access_mode::read_only);
+        if (!opened && opened.error().code == failure_code::missing) {
+            continue;  // another thread has shortened the heap since
+        }
+        HF_TRY_ASSIGN(const auto file, std::move(opened));
         HF_TRY_ASSIGN(const std::uint64_t apparent, file->size());
         HF_TRY_ASSIGN(const std::uint64_t charged, file->charged());
         sizes.apparent_bytes += apparent;

@@ -83,6 +83,15 @@ TEST(atomic_crash_test, NamedSequences) {
     }
 }
 
+TEST(atomic_crash_test, SpaceThatGoesBack) {
+    const auto report = total_of(settings().size(), [](std::size_t i) {
+        return explore_space(settings()[i].setting, {{256, 16, 16, 32}, 16, {64, 8, 8, 8}, 4}, 4, 2);
+    });
+    print("space that goes back", report);
+    ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+    EXPECT_GT(report.images, 100'000U);
+}
+
 TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
     const auto report = explore_lap_of_stamps();
     print("a lap of stamps", report);

@@ -27,8 +27,31 @@ base::result<base::pages> atomic_space::grow(base::pages wanted) {
         what.code = base::failure_code::no_space;
         return what;
     }
-    facts_.frontier_pages += room;
+    memory_.fill(facts_.frontier_pages * base::page_size, room * base::page_size);
+    facts_.frontier_pages += memory_.dead() ? 0 : room;
     return base::pages{room};
+}
+
+base::result<void> atomic_space::give_back(base::pages start, base::pages length) {
+    memory_.punch(base::to_bytes(start), base::to_bytes(length));
+    return {};
+}
+
+base::result<void> atomic_space::take_back(base::pages start, base::pages length) {
+    memory_.fill(base::to_bytes(start), base::to_bytes(length));
+    return {};
+}
+
+/// The superblock changes at one moment. Before it nothing has happened; after it the pages beyond hold anything.
+base::result<void> atomic_space::shrink(base::pages to) {
+    memory_.cut("space.shrink");
+    if (!memory_.dead()) {
+        const std::uint64_t cut_off = facts_.frontier_pages - to.value;
+        facts_.frontier_pages = to.value;
+        memory_.scribble(base::to_bytes(to), cut_off * base::page_size);
+    }
+    memory_.cut("space.shrunk");
+    return {};
 }
 
 base::result<void> atomic_space::grow_lanes(std::uint64_t bytes) {
@@ -169,6 +192,14 @@ atomic_session::atomic_session(atomic_space& space, bool format)
         fault_ = "lanes: " + opened.error().message();
         return;
     }
+    settle_.of = operations_.get();
+    if (space.setting().gives_back) {
+        const std::uint64_t decay = space.setting().fades ? 0 : extent::decay_curve::never;
+        extents_.set_decay(decay, []() noexcept { return std::uint64_t{0}; });
+        if (options.order == lane::record_order::clock) {
+            extents_.set_settling(settle_);
+        }
+    }
     // As heap_files::begin_incarnation().
     ++space.facts().incarnation;
     space.facts().clean = false;
@@ -177,6 +208,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
 
 atomic_session::~atomic_session() {
     // As a crash would: nothing is given back, nothing is written.
+    settle_.of = nullptr;
     blocks_.close();
     operations_.reset();
 }

@@ -23,6 +23,8 @@ struct atomic_setting {
     lane::record_order order = lane::record_order::clock;
     crash_kind crash = crash_kind::power_loss;
     std::uint64_t lanes = 4;  ///< lanes there is room for
+    bool gives_back = false;  ///< space may go back, and the heap be shortened
+    bool fades = true;        ///< where it may: what is freed goes at once
 };
 
 /// What the superblock says.
@@ -58,10 +60,12 @@ public:
 
     [[nodiscard]] base::pages frontier() const noexcept override { return {facts_.frontier_pages}; }
     base::result<base::pages> grow(base::pages wanted) override;
-    [[nodiscard]] bool gives_back_at_once() const noexcept override { return false; }
-    base::result<void> give_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
-    base::result<void> take_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
-    base::result<void> shrink(base::pages /*to*/) override { return {}; }
+    /// Half of the user space: so a heap can be shortened.
+    [[nodiscard]] base::pages unit() const noexcept override { return {heap_first_pages}; }
+    [[nodiscard]] bool gives_back_at_once() const noexcept override { return setting_.gives_back; }
+    base::result<void> give_back(base::pages start, base::pages length) override;
+    base::result<void> take_back(base::pages start, base::pages length) override;
+    base::result<void> shrink(base::pages to) override;
     [[nodiscard]] std::byte* lanes() const noexcept override { return memory_.address() + heap_lanes_at; }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return facts_.lanes_size; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
@@ -97,9 +101,15 @@ public:
     [[nodiscard]] operations& heap() noexcept { return *operations_; }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
+    /// As engine::shorten() does.
+    [[nodiscard]] bool shrink() { return extents_.shrink({}, settle_).ok(); }
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
 private:
+    struct {
+        operations* of = nullptr;
+        bool operator()() const noexcept { return of == nullptr || of->settle(); }
+    } settle_;
     extent::extent_allocator extents_;
     slab::block_allocator blocks_;
     std::unique_ptr<operations> operations_;

@@ -143,6 +143,9 @@ void atomic_laboratory::run_openings_and_new_lanes() {
 }
 
 void atomic_laboratory::end() {
+    if (!memory_.fault().empty()) {
+        fail(memory_.fault());
+    }
     cutting_ = false;
     memory_.set_on_cut({});
     memory_.set_on_step({});
@@ -212,6 +215,9 @@ void atomic_laboratory::cut(persist::site where) {
         return;
     }
     ++report_.cuts;
+    if (!memory_.fault().empty()) {
+        fail(memory_.fault());
+    }
     if (stage_ != nullptr) {
         stage_->pause(true);
     }
@@ -280,6 +286,7 @@ void atomic_laboratory::visit(unsigned depth, const memory_image& image, std::ui
     if (wrong.empty() && use) {
         ++report_.used;
         wrong = use_and_empty(on);
+        wrong = wrong.empty() ? on.memory.fault() : wrong;
     }
     if (!wrong.empty()) {
         std::string words;

@@ -46,6 +46,7 @@ tracked_memory::tracked_memory(const layout& of) : layout_(of) {
     lines_.resize(bytes / line_bytes);
     is_changed_.resize(media_.size());
     noticed_.resize(watched_end_ - watched_first_);
+    holes_.resize(media_.size() / page_words + 1);
 }
 
 std::uint32_t tracked_memory::index_of(const void* address) const noexcept {
@@ -117,6 +118,7 @@ void tracked_memory::store(std::uint64_t& word, std::uint64_t value) {
         return;
     }
     const std::uint32_t index = index_of(&word);
+    touch(index, "a store to");
     set_visible(index, value);
     add(index, {.value = value, .ordered = true});
 }
@@ -127,6 +129,7 @@ void tracked_memory::copy(void* target, const void* source, std::size_t bytes, b
     }
     const std::uint32_t first = index_of(target);
     HF_ASSERT(bytes % 8 == 0 && first + bytes / 8 <= media_.size());
+    touch(first, "a copy to");
     for (std::size_t i = 0; i < bytes / 8; ++i) {
         std::uint64_t value = 0;
         std::memcpy(&value, static_cast<const std::byte*>(source) + i * 8, 8);
@@ -143,6 +146,7 @@ void tracked_memory::flush(const void* begin, std::size_t bytes) {
     const auto from = (reinterpret_cast<std::uintptr_t>(begin) - reinterpret_cast<std::uintptr_t>(visible_));
     for (std::uint64_t index = from / line_bytes; index <= (from + bytes - 1) / line_bytes; ++index) {
         const line& of = lines_[index];
+        touch(static_cast<std::uint32_t>(index * line_words), "a flush of");
         if (!of.pending.empty()) {
             flushes_.push_back({static_cast<std::uint32_t>(index), thread_, of.settled + of.pending.size()});
         }
@@ -202,6 +206,60 @@ void tracked_memory::settle_all() {
     flushes_.clear();
 }
 
+void tracked_memory::touch(std::uint32_t word, const char* how) {
+    if (holes_[word / page_words] && !dead_ && fault_.empty()) {
+        fault_ = std::string(how) + " a hole, page " + std::to_string(word / page_words);
+    }
+}
+
+void tracked_memory::punch(std::uint64_t at, std::uint64_t bytes) {
+    if (dead_) {
+        return;
+    }
+    for (std::uint64_t word = at / 8; word < (at + bytes) / 8; ++word) {
+        holes_[word / page_words] = true;
+        const auto index = static_cast<std::uint32_t>(word);
+        if (visible_[index] != 0) {
+            set_visible(index, 0);
+            add(index, {.value = 0, .ordered = true});
+        }
+    }
+}
+
+void tracked_memory::scribble(std::uint64_t at, std::uint64_t bytes) {
+    if (dead_) {
+        return;
+    }
+    fill(at, bytes);
+    for (std::uint64_t word = at / 8; word < (at + bytes) / 8; ++word) {
+        holes_[word / page_words] = true;
+        // What looks like a destination with one of the stamps that are used most.
+        const std::uint64_t stamp = word % page_words;
+        if (stamp < 2 * line_words) {
+            const auto index = static_cast<std::uint32_t>(word);
+            set_visible(index, stamp % 5 << 48U);
+            set_media(index, stamp % 5 << 48U);
+        }
+    }
+}
+
+void tracked_memory::fill(std::uint64_t at, std::uint64_t bytes) {
+    if (dead_) {
+        return;
+    }
+    for (std::uint64_t page = at / 8 / page_words; page < (at + bytes) / 8 / page_words; ++page) {
+        holes_[page] = false;
+    }
+    for (const std::uint32_t index : dirty_) {
+        if (index * line_words >= at / 8 && index * line_words < (at + bytes) / 8) {
+            for (entry& one : lines_[index].pending) {
+                one.durable = true;
+            }
+        }
+    }
+    settle();
+}
+
 void tracked_memory::forget_pending() {
     for (const std::uint32_t index : dirty_) {
         lines_[index].settled += lines_[index].pending.size();
@@ -220,6 +278,8 @@ void tracked_memory::mark() {
 
 void tracked_memory::rewind() {
     notice();
+    std::fill(holes_.begin(), holes_.end(), false);
+    fault_.clear();
     forget_pending();
     for (; !undo_visible_.empty(); undo_visible_.pop_back()) {
         put_visible(undo_visible_.back().word, undo_visible_.back().value);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/sparse_table.hpp"
@@ -88,6 +89,17 @@ public:
     std::size_t notice();
     /// Everything is on media.
     void settle_all();
+
+    // --- space that goes ---
+    /// The range becomes a hole: it reads as zero, on media too or not yet, word by word of each line. Until fill() it
+    /// is a fault to store there and to write a line of it back.
+    void punch(std::uint64_t at, std::uint64_t bytes);
+    /// The range is nobody's, with any content, durably; a hole as well.
+    void scribble(std::uint64_t at, std::uint64_t bytes);
+    /// The range has space again, and the zeros are on media.
+    void fill(std::uint64_t at, std::uint64_t bytes);
+    /// What was done to a hole; empty where nothing was.
+    [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
     // --- starting over ---
     /// What stands here now, visible and on media, is what rewind() returns to.
@@ -166,6 +178,10 @@ private:
     std::vector<line> lines_;
     std::vector<std::uint32_t> dirty_;  ///< lines with something pending
     std::vector<started_flush> flushes_;
+    void touch(std::uint32_t word, const char* how);
+    static constexpr std::uint64_t page_words = 512;
+    std::vector<bool> holes_;  ///< by page
+    std::string fault_;
     std::vector<word_value> undo_visible_;
     std::vector<word_value> undo_media_;
     std::vector<std::uint32_t> changes_;

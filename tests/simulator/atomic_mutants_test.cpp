@@ -92,6 +92,9 @@ std::vector<exploration> explorations() {
     std::vector<exploration> all;
     for (const atomic_setting& setting : settings()) {
         all.push_back({"named sequences", [=] { return explore_named(setting); }});
+        all.push_back({"space that goes back", [=] {
+                           return explore_space(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}, 1, 1);
+                       }});
         all.push_back({"a death", [=] { return explore_deaths(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}); }});
         for (const atomic_start& start : atomic_starts()) {
             all.push_back({start.name + ", one step", [=] { return explore_short(setting, start, 1); }});

@@ -61,22 +61,12 @@ std::vector<data_word> zero_content() {
 }  // namespace
 
 std::string to_string(const step& one) {
-    static constexpr const char* names[] = {"allocate",
-                                            "allocate_zeroed",
-                                            "free",
-                                            "reallocate",
-                                            "publish",
-                                            "cancel",
-                                            "keep",
-                                            "discard",
-                                            "move",
-                                            "move_durably",
-                                            "checkpoint",
-                                            "allocate_both",
-                                            "free_both",
-                                            "free_cycle",
-                                            "allocate_carelessly",
-                                            "give_back",
+    static constexpr const char* names[] = {"allocate",     "allocate_zeroed", "free",
+                                            "reallocate",   "publish",         "cancel",
+                                            "keep",         "discard",         "move",
+                                            "move_durably", "checkpoint",      "allocate_both",
+                                            "free_both",    "free_cycle",      "allocate_carelessly",
+                                            "give_back",    "hold_big",        "shrink",
                                             "await"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
@@ -151,6 +141,8 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::free_cycle: return free_cycle(thread);
         case verb::allocate_carelessly: return allocate_carelessly(one, thread);
         case verb::give_back: session_.blocks().flush_this_thread(); return true;
+        case verb::hold_big: return hold_big(thread);
+        case verb::shrink: return session_.shrink();
         default: return true;
     }
 }
@@ -260,6 +252,31 @@ bool program_runner::publish(const step& one, unsigned thread) {
         return true;
     }
     finish(thread, {offset});
+    return true;
+}
+
+bool program_runner::hold_big(unsigned thread) {
+    const std::uint64_t destination = place(holder_place);
+    const std::uint64_t bytes = bytes_asked(request::big);
+    if (model_.target_of(destination) != 0) {
+        return false;
+    }
+    void* const block = session_.heap().reserve({bytes, 16, false});
+    if (block == nullptr) {
+        return true;
+    }
+    const std::uint64_t zeros[filled_words] = {};
+    tracked_domain{space_.memory()}.copy(block, zeros, sizeof zeros, "program.fill");
+    persist(block, sizeof zeros);
+    const std::uint64_t offset = space_.view().offset(block).value;
+    model_.begin(thread,
+                 {{.destination = destination, .allocated_bytes = bytes, .target = offset, .content = zero_content()}});
+    if (!session_.heap().publish(word(destination), block)) {
+        model_.failed(thread);
+        return true;
+    }
+    finish(thread, {offset});
+    adopt_inner_places(offset);
     return true;
 }
 

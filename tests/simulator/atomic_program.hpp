@@ -28,6 +28,8 @@ enum class verb : std::uint8_t {
     free_cycle,           ///< the holder's first word points to the holder alone, and frees it
     allocate_carelessly,  ///< allocate_to() a word in the block of place `to` whose stamp on media is anything
     give_back,            ///< this thread's cached blocks go back to their slabs, and empty slabs to the extents
+    hold_big,             ///< reserve a big block, make its destinations null, persist, publish(holder)
+    shrink,               ///< the heap ends where it is used
     await,                ///< until the other thread has done so many steps (`to`)
 };
 
@@ -77,6 +79,7 @@ private:
     [[nodiscard]] bool reallocate(const step& one, unsigned thread);
     [[nodiscard]] bool publish(const step& one, unsigned thread);
     [[nodiscard]] bool cancel(const step& one);
+    [[nodiscard]] bool hold_big(unsigned thread);
     [[nodiscard]] bool keep(const step& one, unsigned thread);
     [[nodiscard]] bool discard(unsigned thread);
     [[nodiscard]] bool move(const step& one, bool durably);

@@ -32,6 +32,11 @@ struct named_program {
 /// The hard sequences of one thread (docs/atomic-protocol.md), and those that only one mutant needs.
 [[nodiscard]] const std::vector<named_program>& named_programs();
 
+/// Programs of space that goes back at once, and of heaps that are shortened: those that look dangerous, every short
+/// one over an alphabet of their own, and two threads.
+[[nodiscard]] atomic_report explore_space(atomic_setting setting, const atomic_effort& effort, std::size_t length,
+                                          unsigned preemptions);
+
 /// Three lanes with more pending records on one destination than there are stamps.
 [[nodiscard]] atomic_report explore_lap_of_stamps();
 

@@ -196,8 +196,10 @@ std::string space_laboratory::go_on(heap::engine& in) {
 
 // --- scenarios ------------------------------------------------------------------------------------------------------
 
-const std::vector<space_scenario>& space_scenarios() {
-    static const std::vector<space_scenario> all{
+namespace {
+
+std::vector<space_scenario> scenarios_of_one_kind() {
+    return {
         {"freed pages become holes, and are used again", small_segment, 0,
          [](space_laboratory& in) {
              for (unsigned i = 0; i < 6; ++i) {
@@ -244,6 +246,11 @@ const std::vector<space_scenario>& space_scenarios() {
              in.put(3, 40'000);
              in.commit();
          }},
+    };
+}
+
+std::vector<space_scenario> scenarios_of_several_kinds() {
+    return {
         {"space that no commit has seen goes with what one has", small_segment, never,
          [](space_laboratory& in) {
              in.put(0, 100'000);
@@ -273,6 +280,17 @@ const std::vector<space_scenario>& space_scenarios() {
              in.reopen();
          }},
     };
+}
+
+}  // namespace
+
+const std::vector<space_scenario>& space_scenarios() {
+    static const std::vector<space_scenario> all = [] {
+        std::vector<space_scenario> both = scenarios_of_one_kind();
+        const std::vector<space_scenario> more = scenarios_of_several_kinds();
+        both.insert(both.end(), more.begin(), more.end());
+        return both;
+    }();
     return all;
 }
 
