@@ -217,7 +217,7 @@ void slab_pool::release(bin& owner, granule slab) noexcept {
     auto kind = segment::extent_kind::slab;
     if (log_ != nullptr) {
         log_->slab_released(slab, size_classes[owner.class_index], owner.type);
-        extents_.changed_kind(kind, segment::extent_kind::reserved);
+        extents_.slab_withdrawn();
         kind = segment::extent_kind::reserved;
     }
     bool freed = false;
