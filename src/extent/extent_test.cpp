@@ -175,7 +175,7 @@ TEST_F(extent_test, the_preparation_runs_before_the_extent_exists) {
 TEST_F(extent_test, the_shortest_free_extent_that_fits_is_taken_whatever_its_length) {
     // Free extents of 300, 256, 64 and 2 pages, each between two blocks.
     std::vector<pages> holes;
-    for (const std::uint64_t length : {300, 256, 64, 2, 64}) {
+    for (const std::uint64_t length : {300U, 256U, 64U, 2U, 64U}) {
         holes.push_back(allocate(length));
         allocate(1);
     }
