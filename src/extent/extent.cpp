@@ -42,11 +42,16 @@ void extent_allocator::store(pages page, page_entry entry) const noexcept {
         .store(segment::encode(entry), std::memory_order_release);
 }
 
+/// Extents that are used and those that are reserved are counted together: their page entry changes without the lock.
+std::size_t extent_allocator::counter_of(extent_kind kind) noexcept {
+    return static_cast<std::size_t>(kind == extent_kind::reserved ? extent_kind::used : kind);
+}
+
 // The index in DRAM follows with add() and remove(); the page entries are the business of the caller, in the right
 // order.
 void extent_allocator::add(const extent& added) noexcept {
     starts_.set(added.start);
-    ++counts_[static_cast<std::size_t>(added.kind)];
+    ++counts_[counter_of(added.kind)];
     if (added.kind == extent_kind::free) {
         free_.insert({added.start, added.length, added.length});
     }
@@ -54,13 +59,13 @@ void extent_allocator::add(const extent& added) noexcept {
 
 void extent_allocator::add_free(const free_index::run& added) noexcept {
     starts_.set(added.start);
-    ++counts_[static_cast<std::size_t>(extent_kind::free)];
+    ++counts_[counter_of(extent_kind::free)];
     free_.insert(added);
 }
 
 void extent_allocator::remove(pages start, extent_kind kind) noexcept {
     starts_.clear(start);
-    --counts_[static_cast<std::size_t>(kind)];
+    --counts_[counter_of(kind)];
 }
 
 free_index::run extent_allocator::remove_free(pages start) noexcept {
@@ -245,15 +250,12 @@ result<void> extent_allocator::free(pages start, extent_kind kind) {
     {
         const base::scoped_lock lock(mutex_);
         HF_TRY_ASSIGN(huge, free_locked(start, kind));
-        due = clock_ != nullptr && decay_.is_due(clock_());
+        due = is_due();
     }
     if (huge.length.value != 0) {
         static_cast<void>(give_back_reserved(huge));  // where it fails, it fades with what follows
     }
-    if (due || behind_.load(std::memory_order_relaxed)) {
-        constexpr std::uint64_t at_once = 4;  // so that no free takes long
-        decay(at_once);
-    }
+    decay_if(due);
     return {};
 }
 
@@ -265,15 +267,21 @@ result<free_index::run> extent_allocator::free_locked(pages start, extent_kind k
     if (auto refused = refusal(start, kind)) {
         return std::move(*refused);
     }
-    const pages length = segment::decode_page_entry(load(start)).length;
+    std::uint64_t word = load(start);
+    const pages length = segment::decode_page_entry(word).length;
     const pages end = start + length;
     if (end > frontier() || (end < frontier() && !starts_at(end))) {
         return make_failure(failure_code::corrupt, fmt::format("page entry {}", start.value),
                             fmt::format("a length of {} pages", length.value), "the end at the next extent");
     }
+    if (!std::atomic_ref<std::uint64_t>(space_.page_entry_word(start))
+             .compare_exchange_strong(word, segment::encode({extent_kind::reserved, length}),
+                                      std::memory_order_acq_rel)) {
+        return make_failure(failure_code::bad_address, fmt::format("page {}", start.value),
+                            "a block that another thread frees at this moment", "the start of an allocated block");
+    }
     remove(start, kind);
     if (length >= huge_length && growth_.gives_back_at_once() && clock_ != nullptr && decay_.enabled()) {
-        store(start, {extent_kind::reserved, length});
         add({start, length, extent_kind::reserved});
         return free_index::run{start, length, length};
     }
@@ -305,20 +313,24 @@ void extent_allocator::unite(const free_index::run& one) noexcept {
     add_free(freed);
 }
 
-void extent_allocator::store_kind(pages start, extent_kind kind) const noexcept {
-    const page_entry entry = segment::decode_page_entry(load(start));
-    store(start, {kind, entry.length, 0});
+void extent_allocator::slab_made(pages start) noexcept {
+    const base::scoped_lock lock(mutex_);
+    store(start, {extent_kind::slab, {base::pages_per_granule}, 0});
+    --counts_[counter_of(extent_kind::reserved)];
+    ++counts_[counter_of(extent_kind::slab)];
 }
 
-void extent_allocator::changed_kind(extent_kind from, extent_kind to) noexcept {
+void extent_allocator::slab_withdrawn() noexcept {
     const base::scoped_lock lock(mutex_);
-    --counts_[static_cast<std::size_t>(from)];
-    ++counts_[static_cast<std::size_t>(to)];
+    --counts_[counter_of(extent_kind::slab)];
+    ++counts_[counter_of(extent_kind::reserved)];
 }
+
+/// Without the lock: who owns the extent sees that it starts there; for others, it may come or go at this moment.
+bool extent_allocator::starts_at_now(pages page) const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return starts_[page]; }
 
 std::optional<page_entry> extent_allocator::find(pages start) const {
-    const base::scoped_lock lock(mutex_);
-    if (start >= frontier() || !starts_at(start)) {
+    if (start >= frontier() || !starts_at_now(start)) {
         return std::nullopt;
     }
     return segment::decode_page_entry(load(start));
@@ -348,6 +360,11 @@ pages extent_allocator::free_pages() const {
 }
 
 std::uint64_t extent_allocator::count(extent_kind kind) const {
+    if (kind == extent_kind::used || kind == extent_kind::reserved) {
+        std::uint64_t found = 0;
+        for_each([&](const extent& one) { found += one.kind == kind ? 1 : 0; });
+        return found;
+    }
     const base::scoped_lock lock(mutex_);
     return counts_.at(static_cast<std::size_t>(kind));
 }
@@ -394,7 +411,7 @@ void extent_allocator::check(std::vector<std::string>& problems) const {
     const auto walked = walk(frontier(), [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // locked above
         check_interiors(found, problems);
         check_index(found, problems);
-        ++counts.at(static_cast<std::size_t>(found.kind));
+        ++counts.at(counter_of(found.kind));
         free_pages += found.kind == extent_kind::free ? found.length : pages{};
         check_holes(found, holes, problems);
     });

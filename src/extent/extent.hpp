@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,11 +81,29 @@ public:
     /// and nothing is changed.
     [[nodiscard]] base::result<void> free(base::pages start, segment::extent_kind kind = segment::extent_kind::used);
 
-    /// Durability `atomic`: the caller has written, after a durable record, that an extent which was `from` is reserved
-    /// (withdrawn from use, to be freed), or that one which was reserved is `to`; the index follows.
-    void changed_kind(segment::extent_kind from, segment::extent_kind to) noexcept;
-    /// Writes the kind of the caller's extent into its page entry; changed_kind() comes with it.
-    void store_kind(base::pages start, segment::extent_kind kind) const noexcept;
+    /// The caller's reserved extent, a granule, is a slab from here on.
+    void slab_made(base::pages start) noexcept;
+    /// Durability `atomic`: the caller has written, after a durable record, that an extent which was a slab is reserved
+    /// (withdrawn from use, to be freed); the index follows. Of those used and reserved it knows no difference.
+    void slab_withdrawn() noexcept;
+
+    // --- for caches of free extents, which are reserved on media (extent_cache.hpp) ---------------------------------
+
+    /// Up to out.size() extents of `length` pages, reserved, with one lock: side by side where the best fit is longer
+    /// than one of them. 0 where there is none: allocate() says why.
+    [[nodiscard]] std::size_t allocate_some(base::pages length, std::span<base::pages> out) noexcept;
+    /// Frees reserved extents with one lock. The order of the span is changed. One whose page entry does not say that
+    /// it is reserved and of that length is left alone; check() names it.
+    void free_some(std::span<extent> some) noexcept;
+    /// Makes the used extent of `least` to `most` pages that starts there reserved, and the caller's. Lock-free; of two
+    /// at once, one gets it. Nothing where it is none, or where the moment makes it hard to say: free() decides.
+    [[nodiscard]] std::optional<extent> claim(base::pages start, base::pages least, base::pages most) noexcept;
+    /// Makes a reserved extent, which is the caller's, a used one.
+    void hand_out(base::pages start, base::pages length, std::uint32_t type) noexcept;
+    /// Whether the page entry says that it is reserved and of that length.
+    [[nodiscard]] bool is_reserved(base::pages start, base::pages length) const noexcept;
+    /// The time by the clock of set_decay(); 0 where there is none.
+    [[nodiscard]] std::uint64_t now() const noexcept { return clock_ == nullptr ? 0 : clock_(); }
 
     /// What recover() does to the page entries.
     [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;
@@ -120,7 +139,7 @@ public:
     /// Pages of free extents that are not known to be holes.
     [[nodiscard]] base::pages backed_free_pages() const;
 
-    /// The extent that starts at this page, if one does.
+    /// The extent that starts at this page, if one does. Lock-free.
     [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const;
     /// The extent that contains this page; nothing beyond the frontier. Time: proportional to the extent's length / 64;
     /// for messages and conservative searches.
@@ -132,7 +151,7 @@ public:
     [[nodiscard]] base::pages largest_free() const;
     /// Pages of all free extents together.
     [[nodiscard]] base::pages free_pages() const;
-    /// Number of extents of a kind.
+    /// Number of extents of a kind. Time: of used and reserved ones, proportional to the number of all extents.
     [[nodiscard]] std::uint64_t count(segment::extent_kind kind) const;
 
     /// Calls `each` for all extents (all free extents) in order of address. No lock is held meanwhile: `each` may
@@ -160,6 +179,13 @@ private:
     void write_gap(base::pages start, base::pages length) const noexcept;
     [[nodiscard]] base::result<void> begin(base::pages frontier) HF_REQUIRES(mutex_);
     [[nodiscard]] bool starts_at(base::pages page) const noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool starts_at_now(base::pages page) const noexcept;
+    void carve_some(const free_index::placement& place, base::pages length, std::span<base::pages> out) noexcept
+        HF_REQUIRES(mutex_);
+    void free_neighbours(std::span<const extent> run) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool is_due() noexcept HF_REQUIRES(mutex_);
+    void decay_if(bool due) noexcept;
+    [[nodiscard]] static std::size_t counter_of(segment::extent_kind kind) noexcept;
     [[nodiscard]] base::result<void> reset() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> grow_for(base::pages length, base::pages alignment) HF_REQUIRES(mutex_);
     void adopt(base::pages new_frontier, bool backed) noexcept HF_REQUIRES(mutex_);
@@ -199,7 +225,7 @@ private:
     mutable base::mutex mutex_;
     free_index free_ HF_GUARDED_BY(mutex_);
     /// One bit a page: an extent starts here. Entries elsewhere are never believed, whatever media says.
-    page_bits starts_ HF_GUARDED_BY(mutex_);
+    page_bits starts_ HF_GUARDED_BY(mutex_);  ///< but for starts_at_now()
     page_bits backed_ HF_GUARDED_BY(mutex_);  ///< known to have space on disk; of free pages alone
     page_bits holes_ HF_GUARDED_BY(mutex_);   ///< known to have none
     decay_curve decay_ HF_GUARDED_BY(mutex_);
@@ -207,9 +233,9 @@ private:
     base::pages given_back_ HF_GUARDED_BY(mutex_){};    ///< since the start
     clock_function clock_ = nullptr;
     std::optional<base::function_ref<bool()>> settled_;
-    std::atomic<bool> behind_{false};  ///< more has faded than was given back
-    base::mutex giving_back_;          ///< one thread at a time; taken before mutex_
-    std::array<std::uint64_t, 6> counts_ HF_GUARDED_BY(mutex_){};
+    std::atomic<bool> behind_{false};                              ///< more has faded than was given back
+    base::mutex giving_back_;                                      ///< one thread at a time; taken before mutex_
+    std::array<std::uint64_t, 6> counts_ HF_GUARDED_BY(mutex_){};  ///< by counter_of()
 };
 
 }  // namespace holdfast::extent

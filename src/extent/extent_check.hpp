@@ -2,7 +2,7 @@
 //
 // EXT-1 to EXT-5 can be asked of one page entry and what stands before it, so that open() asks them while it walks, in
 // time proportional to the number of extents. EXT-6 looks at every page entry and EXT-7 at the index in DRAM: check()
-// asks them.
+// asks them. EXT-8 speaks of space on disk (extent.cpp), EXT-9 of what is cached (extent_cache.cpp).
 #pragma once
 
 #include <cstdint>

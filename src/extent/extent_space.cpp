@@ -166,6 +166,16 @@ free_index::run extent_allocator::reserve_backed_end(const free_index::run& from
     return one;
 }
 
+bool extent_allocator::is_due() noexcept { return clock_ != nullptr && decay_.is_due(clock_()); }
+
+/// After a free. A little of it, so that no free takes long.
+void extent_allocator::decay_if(bool due) noexcept {
+    if (due || behind_.load(std::memory_order_relaxed)) {
+        constexpr std::uint64_t at_once = 4;
+        decay(at_once);
+    }
+}
+
 void extent_allocator::decay(std::uint64_t most) noexcept {
     if (clock_ == nullptr || !growth_.gives_back_at_once() || !giving_back_.try_lock()) {
         return;

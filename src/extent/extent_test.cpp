@@ -172,6 +172,28 @@ TEST_F(extent_test, the_preparation_runs_before_the_extent_exists) {
     EXPECT_EQ(seen, *got);
 }
 
+TEST_F(extent_test, the_shortest_free_extent_that_fits_is_taken_whatever_its_length) {
+    // Free extents of 300, 256, 64 and 2 pages, each between two blocks.
+    std::vector<pages> holes;
+    for (const std::uint64_t length : {300U, 256U, 64U, 2U, 64U}) {
+        holes.push_back(allocate(length));
+        allocate(1);
+    }
+    for (const pages hole : holes) {
+        ASSERT_TRUE(allocator_.free(hole).ok());
+    }
+    EXPECT_EQ(allocate(3), holes[2]);  // the lower of two
+    EXPECT_EQ(allocate(61), holes[2] + pages{3});
+    EXPECT_EQ(allocate(60), holes[4]);
+    EXPECT_EQ(allocate(65), holes[1]);
+    EXPECT_EQ(allocate(192), holes[0]);
+    EXPECT_EQ(allocate(2), holes[3]);
+    EXPECT_GT(allocator_.largest_free(), pages{256});
+    allocate(allocator_.largest_free().value);
+    EXPECT_EQ(allocator_.largest_free(), pages{191});
+    EXPECT_THAT(problems_of(allocator_), IsEmpty());
+}
+
 TEST_F(extent_test, an_address_finds_its_extent) {
     const pages block = allocate(300);
     EXPECT_EQ(allocator_.containing(block + pages{299}), (extent{block, {300}, extent_kind::used}));

@@ -1,9 +1,13 @@
 // The free extents, in DRAM: by length for best fit, by their first and last page for coalescing, by age for decay.
 //
+// Up to 256 pages, each length has a tree of its own, by address, and a bit that says whether there are any: most trees
+// have a few nodes. All longer ones share a tree.
+//
 // A node a free extent, in a pool of addresses for as many as there can be, and four bytes a page that lead to it: to
 // insert or to erase needs no memory that could be refused, so a free cannot fail for want of DRAM.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -31,7 +35,7 @@ public:
         base::pages at;
     };
 
-    free_index() noexcept { tree::init_header(&header_); }
+    free_index() noexcept { clear_trees(); }
     free_index(const free_index&) = delete;
     free_index& operator=(const free_index&) = delete;
     ~free_index() = default;
@@ -115,7 +119,14 @@ private:
     [[nodiscard]] std::uint32_t take_node() noexcept;
     void link_youngest(std::uint32_t number) noexcept;
     void unlink(std::uint32_t number) noexcept;
+    static constexpr std::uint64_t longest_short = 256;
+
+    void clear_trees() noexcept;
+    [[nodiscard]] node* header_of(std::uint64_t length) const noexcept {
+        return length <= longest_short ? &short_headers_[length] : &header_;
+    }
     [[nodiscard]] node* first_of_length(base::pages length) const noexcept;
+    [[nodiscard]] node* next_of(const node* one) const noexcept;
     [[nodiscard]] static std::optional<placement> fit(const node* candidate, base::pages length,
                                                       base::pages alignment) noexcept;
 
@@ -125,7 +136,10 @@ private:
     std::uint32_t first_unused_ = nobody;
     std::uint32_t oldest_ = nobody;
     std::uint32_t youngest_ = nobody;
-    mutable node header_{};  // the algorithms take the header of a tree that they only read as a pointer to change
+    // The algorithms take the header of a tree that they only read as a pointer to change.
+    mutable std::array<node, longest_short + 1> short_headers_{};     ///< by length
+    mutable node header_{};                                           ///< of the longer ones
+    std::array<std::uint64_t, longest_short / 64 + 1> short_used_{};  ///< a bit a length
     base::pages total_{};
     base::pages backed_{};
     std::uint64_t count_ = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <optional>
@@ -12,7 +13,8 @@
 
 namespace holdfast::extent {
 
-/// All bits are clear at first. Memory is used where bits were set. Thread safety: none.
+/// All bits are clear at first. Memory is used where bits were set. Thread safety: one thread at a time, but for
+/// reading a bit while others are set and cleared one by one: it is as it was before or after.
 class page_bits {
 public:
     [[nodiscard]] base::result<void> reset(base::pages pages, const char* purpose) {
@@ -20,10 +22,18 @@ public:
         return {};
     }
     [[nodiscard]] bool operator[](base::pages page) const noexcept {
-        return (words_[page.value / bits] >> (page.value % bits) & 1) != 0;
+        const std::uint64_t word =
+            std::atomic_ref<std::uint64_t>(words_[page.value / bits]).load(std::memory_order_acquire);
+        return (word >> (page.value % bits) & 1) != 0;
     }
-    void set(base::pages page) noexcept { words_[page.value / bits] |= std::uint64_t{1} << (page.value % bits); }
-    void clear(base::pages page) noexcept { words_[page.value / bits] &= ~(std::uint64_t{1} << (page.value % bits)); }
+    void set(base::pages page) noexcept {
+        std::uint64_t& word = words_[page.value / bits];
+        store(word, word | std::uint64_t{1} << (page.value % bits));
+    }
+    void clear(base::pages page) noexcept {
+        std::uint64_t& word = words_[page.value / bits];
+        store(word, word & ~(std::uint64_t{1} << (page.value % bits)));
+    }
     void set(base::pages start, base::pages length) noexcept {
         for_each_word(start, length, [this](std::uint64_t word, std::uint64_t mask) {
             if ((words_[word] & mask) != mask) {
@@ -72,6 +82,11 @@ public:
 
 private:
     static constexpr std::uint64_t bits = 64;
+
+    /// There is one writer, so this need be no read-modify-write.
+    static void store(std::uint64_t& word, std::uint64_t value) noexcept {
+        std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
+    }
 
     template <class Each>
     static void for_each_word(base::pages start, base::pages length, Each each) noexcept {

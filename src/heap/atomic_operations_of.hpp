@@ -44,7 +44,7 @@ public:
         if (!is_destination(destination) || !hold(cache, wanted, held)) [[unlikely]] {
             return nullptr;
         }
-        publish_and_adopt(cache, destination, held, nullptr);
+        publish_in_turn(cache, destination, held, nullptr);
         return space_.address({held.offset});
     }
 
@@ -88,12 +88,12 @@ public:
         lanes_.domain().copy(target, source, kept, "heap.reallocate.copy");
         lanes_.domain().flush(target, kept, "heap.reallocate.flush");
         lanes_.domain().fence("heap.reallocate.fence");
-        if (!publish_and_adopt(cache, destination, held, &old)) {
-            blocks_.release(cache, held, false);
+        if (!publish_in_turn(cache, destination, held, &old)) {
+            blocks_.release(cache, held);
             blocks_.leave_refusal(source);
             return nullptr;
         }
-        blocks_.release(cache, old, true);
+        blocks_.release(cache, old);
         return target;
     }
 
@@ -103,7 +103,7 @@ public:
         if (is_abandoned() || !hold(cache, wanted, held)) [[unlikely]] {
             return nullptr;
         }
-        keep_and_adopt(cache, held);
+        keep_in_turn(cache, held);
         return space_.address({held.offset});
     }
 
@@ -122,7 +122,7 @@ public:
             return nullptr;
         }
         if (!reservations_.add(held)) {
-            blocks_.release(cache, held, false);
+            blocks_.release(cache, held);
             base::failure what;
             what.code = base::failure_code::out_of_memory;
             blocks_.leave(std::move(what));
@@ -136,13 +136,13 @@ public:
             return false;
         }
         const auto held = take_reservation(reserved);
-        return held && publish_and_adopt(blocks_.this_cache(), destination, *held, nullptr);
+        return held && publish_in_turn(blocks_.this_cache(), destination, *held, nullptr);
     }
 
     bool keep(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
         if (held) {
-            keep_and_adopt(blocks_.this_cache(), *held);
+            keep_in_turn(blocks_.this_cache(), *held);
         }
         return held.has_value();
     }
@@ -162,7 +162,6 @@ public:
             blocks_.leave_refusal(block);
             return false;
         }
-        blocks_.withdrawn(found);
         // Without memory to remember it, it is nobody's until the heap is opened again.
         static_cast<void>(reservations_.add(found));
         return true;
@@ -171,7 +170,7 @@ public:
     bool cancel(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
         if (held) {
-            blocks_.release(blocks_.this_cache(), *held, false);
+            blocks_.release(blocks_.this_cache(), *held);
         }
         return held.has_value();
     }
@@ -190,7 +189,7 @@ public:
     std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
     void cancel_all() noexcept override {
         while (const auto held = reservations_.remove_one()) {
-            blocks_.release(blocks_.this_cache(), *held, false);
+            blocks_.release(blocks_.this_cache(), *held);
         }
     }
     void abandon() noexcept override {
@@ -349,25 +348,14 @@ private:
 
     // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when
     // he asks for the lane.
-    HF_HOT bool publish_and_adopt(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
-                                  const slab::held_block* replaced) noexcept {
-        {
-            const turn own(*this, cache);
-            if (!publish_held(*own, destination, held, replaced)) [[unlikely]] {
-                return false;
-            }
-        }
-        if (held.class_index == slab::no_class) [[unlikely]] {
-            blocks_.adopt(held);
-        }
-        return true;
+    HF_HOT bool publish_in_turn(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
+                                const slab::held_block* replaced) noexcept {
+        const turn own(*this, cache);
+        return publish_held(*own, destination, held, replaced);
     }
-    void keep_and_adopt(slab::thread_cache* cache, const slab::held_block& held) noexcept {
-        {
-            const turn own(*this, cache);
-            keep_held(*own, held);
-        }
-        blocks_.adopt(held);
+    void keep_in_turn(slab::thread_cache* cache, const slab::held_block& held) noexcept {
+        const turn own(*this, cache);
+        keep_held(*own, held);
     }
     HF_HOT bool free_and_release(std::uint64_t* destination, const slab::held_block& found) noexcept {
         slab::thread_cache* const cache = blocks_.this_cache();
@@ -388,7 +376,7 @@ private:
             blocks_.leave_refusal(space_.address({found.offset}));
             return false;
         }
-        blocks_.release(cache, found, true);
+        blocks_.release(cache, found);
         return true;
     }
     void change_slab(base::granule slab, lane::block_word block, bool create) noexcept;

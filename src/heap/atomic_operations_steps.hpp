@@ -194,9 +194,6 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
             }
             lanes_.complete(*own);
         }
-        for (std::size_t i = 0; i < ready; ++i) {
-            blocks_.adopt(held[i]);
-        }
         done += ready;
         if (ready < some) {
             break;

@@ -60,6 +60,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         }
         return opened;
     }
+    HF_TRY(made->blocks_.keep_extents());
     made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
     HF_TRY(register_engine(*made));
     return made;
@@ -117,6 +118,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     }
     if (mode == access_mode::read_write) {
         // What was promised at creation stays reserved while its creator has the heap open.
+        HF_TRY(opened->blocks_.keep_extents());
         opened->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
         HF_TRY(register_engine(*opened));
     }
@@ -158,6 +160,7 @@ base::result<void> engine::close(bool commit_changes) {
     if (!commit_changes) {
         return files_->close_unchanged();
     }
+    blocks_.flush_extents();
     const segment::free_runs free = free_space();
     HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
     if (!unchanged) {
@@ -199,6 +202,7 @@ bool engine::all_free() { return blocks_.all_free(); }
 base::result<engine_statistics> engine::statistics() {
     engine_statistics numbers;
     HF_TRY(files_->admit_all());
+    blocks_.flush_extents();
     HF_TRY_ASSIGN(numbers.files, files_->statistics());
     numbers.reservation = files_->view().reservation();
     numbers.user_bytes = base::to_bytes(files_->frontier());
@@ -214,6 +218,7 @@ base::result<engine_statistics> engine::statistics() {
 
 base::result<void> engine::for_each_extent(base::function_ref<void(const extent_state&)> each) {
     HF_TRY(files_->admit_all());
+    blocks_.flush_extents();
     segment::backing_cursor backing(persist::posix_storage(), files_->paths(), files_->view().shape());
     base::result<void> outcome;
     extents_.for_each([&](const extent::extent& found) {

@@ -43,6 +43,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
             }
         }
     };
+    blocks_.flush_extents();  // what is free is not written, and may go
     end_of_heap end(extents_, keep);
     const bool all = give_all_back || files_->is_space_short(extents_.backed_free_pages());
     const std::vector<extent::extent> going = extents_.to_give_back(all);
@@ -58,6 +59,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
 
 /// Durability `atomic`: the heap ends where it is used, but for `keep` pages.
 base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
+    blocks_.flush_extents();
     HF_TRY_ASSIGN(const base::pages cut, extents_.shrink(keep, [this] { return atomic_->settle(); }));
     if (report != nullptr) {
         report->shortened += base::to_bytes(cut);

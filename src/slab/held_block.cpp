@@ -30,13 +30,13 @@ std::uint8_t* block_allocator::mark_of(std::uint64_t offset, std::uint64_t block
 /// Whole pages.
 bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                  held_block& held) noexcept {
-    const pages taken = take_pages(bytes, alignment, extent_kind::reserved, 0);
-    held.offset = base::offset_of(taken).value;
+    const extent::extent taken = take_pages(bytes, alignment, extent_kind::reserved, 0);
+    held.offset = base::offset_of(taken.start).value;
     held.class_index = no_class;
-    held.block = {lane::block_kind::pages, base::pages_for(bytes).value, type};
+    held.block = {lane::block_kind::pages, taken.length.value, type};
     held.mark = nullptr;
     held.place = lane::place_of(space_, held.offset, held.block);
-    return taken.value != 0;
+    return taken.start.value != 0;
 }
 
 /// A small block for a thread without a cache, or whose cache has none.
@@ -107,7 +107,7 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
            (pool_.table().live_bits(slab, index / 64) >> (index % 64) & 1) != 0;
 }
 
-void block_allocator::release_rarely(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
+void block_allocator::release_rarely(thread_cache* cache, const held_block& held) noexcept {
     if (held.class_index >= first_typed_class) {
         pool_.give_typed(held.class_index - first_typed_class, held.block.type, held.offset);
         return;
@@ -123,25 +123,16 @@ void block_allocator::release_rarely(thread_cache* cache, const held_block& held
         }
         return;
     }
-    if (was_allocated) {
-        extents_.changed_kind(extent_kind::used, extent_kind::reserved);
+    const pages start = base::page_of(heap_offset{held.offset});
+    const pages length{held.block.length};
+    if (cached_extents_.keeps(length)) {
+        cached_extents_.put(cache == nullptr ? 0 : cache->arena, {start, length, extent_kind::reserved});
+        return;
     }
     try {
         // A page entry that was overwritten keeps it from being freed; check() names it.
-        static_cast<void>(extents_.free(base::page_of(heap_offset{held.offset}), extent_kind::reserved).ok());
+        static_cast<void>(extents_.free(start, extent_kind::reserved).ok());
     } catch (const std::bad_alloc&) {  // while a failure was worded
-    }
-}
-
-void block_allocator::withdrawn(const held_block& held) noexcept {
-    if (held.class_index == no_class) {
-        extents_.changed_kind(extent_kind::used, extent_kind::reserved);
-    }
-}
-
-void block_allocator::adopt(const held_block& held) noexcept {
-    if (held.class_index == no_class) {
-        extents_.changed_kind(extent_kind::reserved, extent_kind::used);
     }
 }
 

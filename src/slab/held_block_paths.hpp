@@ -63,7 +63,7 @@ HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found
     return find_rarely(block, found);
 }
 
-HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept {
+HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held) noexcept {
     if (cache != nullptr && held.class_index < class_count) [[likely]] {
         cached_blocks& blocks = cache->classes[held.class_index];
         if (blocks.count != blocks.capacity) [[likely]] {
@@ -71,7 +71,7 @@ HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held
             return;
         }
     }
-    release_rarely(cache, held, was_allocated);
+    release_rarely(cache, held);
 }
 
 }  // namespace holdfast::slab

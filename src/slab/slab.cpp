@@ -82,6 +82,7 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
 
 void block_allocator::close() noexcept {
     thread_cache_registry::detach_all(caches_);
+    cached_extents_.stop();
     caches_ = {};
 }
 
@@ -90,7 +91,7 @@ void block_allocator::close() noexcept {
 void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
-        const pages taken = take_pages(bytes, alignment, extent_kind::used, 0);
+        const pages taken = take_pages(bytes, alignment, extent_kind::used, 0).start;
         return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
     }
     thread_cache* const cache = find_cache();
@@ -152,9 +153,14 @@ void* block_allocator::allocate_uncached(unsigned class_index) noexcept {
     return take(0, class_index, 0, std::span(&offset, 1)) == 0 ? nullptr : hand_out(offset, class_index);
 }
 
-/// The first of enough pages; page 0, which holds the roots, on failure.
-pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, extent_kind kind,
-                                  std::uint32_t type) noexcept {
+unsigned block_allocator::arena() noexcept {
+    const thread_cache* const cache = find_cache();
+    return cache == nullptr ? 0 : cache->arena;
+}
+
+/// Enough pages; at page 0, which holds the roots, on failure.
+extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignment, extent_kind kind,
+                                           std::uint32_t type) noexcept {
     if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
         leave_failure(failure_code::invalid_argument, [&] {
             failure what;
@@ -168,6 +174,14 @@ pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, exte
     }
     const pages length = base::pages_for(bytes);
     const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
+    if (at_multiple_of.value == 1 && cached_extents_.keeps(length)) {
+        if (const auto cached = cached_extents_.take(arena(), length)) {
+            if (kind == extent_kind::used) {
+                extents_.hand_out(cached->start, cached->length, type);
+            }
+            return *cached;
+        }
+    }
     try {
         auto got = extents_.allocate(length, at_multiple_of, kind, type);
         if (!got) {
@@ -175,7 +189,7 @@ pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, exte
             got = extents_.allocate(length, at_multiple_of, kind, type);
         }
         if (got) {
-            return *got;
+            return {*got, length, kind, type};
         }
         leave_failure(got.error().code, [&] { return std::move(got).error(); });
     } catch (const std::bad_alloc&) {
@@ -184,10 +198,11 @@ pages block_allocator::take_pages(std::size_t bytes, std::size_t alignment, exte
     return {};
 }
 
-/// Space has run out: what this thread's cache and empty slabs keep goes back to the extents.
+/// Space has run out: what this thread's cache, empty slabs and the caches of extents keep goes back to the extents.
 void block_allocator::reclaim() noexcept {
     flush_this_thread();
     pool_.release_empty();
+    cached_extents_.flush();
 }
 
 void block_allocator::flush_this_thread() noexcept {
@@ -280,17 +295,31 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 return try_free(block);  // another thread has loaded it since try_free() looked
             }
             if (state == slab_state::none && offset.value % base::page_size == 0) {
-                auto freed = extents_.free(base::page_of(offset), extent_kind::used);
-                if (!freed) {
-                    leave_failure(failure_code::bad_address, [&] { return std::move(freed).error(); });
-                }
-                return freed.ok();
+                return free_pages(base::page_of(offset));
             }
         }
     } catch (const std::bad_alloc&) {  // while a failure was worded: nothing was changed
     }
     leave_failure(failure_code::bad_address, [&] { return refusal(block); });
     return false;
+}
+
+/// A block of whole pages, if that is what starts there; else the failure is left.
+bool block_allocator::free_pages(pages start) {
+    if (cached_extents_.keeps(extent::least_cached)) {
+        if (const auto claimed = extents_.claim(start, extent::least_cached, extent::most_cached)) {
+            cached_extents_.put(arena(), *claimed);
+            return true;
+        }
+    }
+    auto freed = extents_.free(start, extent_kind::used);
+    if (!freed) {
+        leave_failure(failure_code::bad_address, [&] {
+            return cached_extents_.contains(start) ? refusal(space_.address(base::offset_of(start)))
+                                                   : std::move(freed).error();
+        });
+    }
+    return freed.ok();
 }
 
 result<void> block_allocator::free(void* block) {
@@ -322,11 +351,12 @@ failure block_allocator::refusal(const void* block) const {
     const unsigned class_index = slab_state::class_of(state);
     if (class_index == no_class) {
         const auto around = extents_.containing(base::page_of(offset));
-        what.found = !around                                 ? "no extent"
-                     : around->kind == extent_kind::free     ? "free memory"
-                     : around->kind == extent_kind::roots    ? "the roots of the heap"
-                     : around->kind == extent_kind::reserved ? "a reserved block that was not published"
-                                                             : "an address inside a block of whole pages";
+        what.found = !around                                   ? "no extent"
+                     : around->kind == extent_kind::free       ? "free memory"
+                     : around->kind == extent_kind::roots      ? "the roots of the heap"
+                     : cached_extents_.contains(around->start) ? "free memory"
+                     : around->kind == extent_kind::reserved   ? "a reserved block that was not published"
+                                                               : "an address inside a block of whole pages";
         return what;
     }
     const size_class& kind = size_classes[class_index];
@@ -450,7 +480,7 @@ block_statistics block_allocator::statistics() const {
     counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
     counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
     counted.free_extents = extents_.count(extent_kind::free);
-    counted.free_pages = extents_.free_pages().value;
+    counted.free_pages = (extents_.free_pages() + cached_extents_.total()).value;
     counted.largest_free_pages = extents_.largest_free().value;
     return counted;
 }

@@ -20,6 +20,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
+#include "extent/extent_cache.hpp"
 #include "lane/effects.hpp"
 #include "segment/space.hpp"
 #include "slab/size_classes.hpp"
@@ -58,7 +59,7 @@ struct block_statistics {
     std::uint64_t slabs = 0;
     std::uint64_t quarantined_slabs = 0;
     std::uint64_t free_extents = 0;
-    std::uint64_t free_pages = 0;
+    std::uint64_t free_pages = 0;  ///< those in caches too
     std::uint64_t largest_free_pages = 0;
 };
 
@@ -78,7 +79,7 @@ public:
     /// used.
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
                     segment::bitmap_guard* guard = nullptr) noexcept
-        : space_(space), extents_(extents), pool_(space, extents, guard) {}
+        : space_(space), extents_(extents), cached_extents_(extents), pool_(space, extents, guard) {}
     block_allocator(const block_allocator&) = delete;
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
@@ -90,7 +91,11 @@ public:
     /// one of its blocks fails with corrupt, and check() names it.
     /// `crashed`: in durability `atomic`, as extent_allocator::recover().
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
-    /// Forgets all threads' caches; the memory itself is not touched. Idempotent.
+    /// From now on free extents are kept in caches (extent_cache.hpp). Before any thread allocates; out_of_memory.
+    [[nodiscard]] base::result<void> keep_extents() { return cached_extents_.start(pool_.arenas()); }
+    /// Frees the extents in caches: for what needs the extent allocator to know all free space.
+    void flush_extents() noexcept { cached_extents_.flush(); }
+    /// Forgets all caches; the memory itself is not touched. Idempotent.
     void close() noexcept;
 
     /// A block of at least `bytes` (> 0) at a multiple of `alignment` (a power of two up to maximum_alignment). Null
@@ -133,12 +138,8 @@ public:
                                   held_block& held) noexcept;
     /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
-    /// Takes a block back that is not marked allocated (any more). `was_allocated`: it was, before the caller changed
-    /// that.
-    void release(thread_cache* cache, const held_block& held, bool was_allocated) noexcept;
-    /// The caller has marked a block of whole pages allocated; or free, without giving it back.
-    void adopt(const held_block& held) noexcept;
-    void withdrawn(const held_block& held) noexcept;
+    /// Takes a block back that is not marked allocated (any more).
+    void release(thread_cache* cache, const held_block& held) noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
     /// The failure for an address that is not the start of an allocated block, left for last_failure().
@@ -198,15 +199,17 @@ private:
                                    std::span<std::uint64_t> out) noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_uncached(unsigned class_index) noexcept;
-    [[nodiscard]] base::pages take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
-                                         std::uint32_t type) noexcept;
+    [[nodiscard]] unsigned arena() noexcept;
+    [[nodiscard]] extent::extent take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
+                                            std::uint32_t type) noexcept;
+    [[nodiscard]] bool free_pages(base::pages start);
     [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index) const noexcept;
     [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned class_index, held_block& found) const noexcept;
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
     [[nodiscard]] bool hold_uncached(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
-    void release_rarely(thread_cache* cache, const held_block& held, bool was_allocated) noexcept;
+    void release_rarely(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] void* hand_out(std::uint64_t offset, unsigned class_index) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
     [[nodiscard]] bool clear_live(std::uint64_t offset, unsigned class_index) noexcept;
@@ -223,6 +226,7 @@ private:
 
     segment::space_view space_;
     extent::extent_allocator& extents_;
+    extent::extent_caches cached_extents_;
     slab_pool pool_;
     cache_group caches_;
 };

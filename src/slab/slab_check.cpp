@@ -209,6 +209,7 @@ private:
 
 void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {
     extents_.check(problems);
+    cached_extents_.check(problems);
     slab_checker(*this, problems, held).run();
 }
 

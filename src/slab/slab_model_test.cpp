@@ -59,6 +59,9 @@ public:
     /// Sizes of every order of magnitude up to 4 MiB, small ones most.
     std::size_t bytes() {
         const std::uint64_t magnitude = below(40);
+        if (mostly_big_ && magnitude < 30) {
+            return 8192 + below(std::uint64_t{1} << (13 + below(7)));
+        }
         const unsigned shift = magnitude < 30   ? static_cast<unsigned>(below(11))
                                : magnitude < 38 ? static_cast<unsigned>(below(16))
                                                 : static_cast<unsigned>(below(23));
@@ -68,6 +71,8 @@ public:
         const std::uint64_t magnitude = below(20);
         return std::size_t{1} << (magnitude < 17 ? below(5) : magnitude < 19 ? below(13) : below(22));
     }
+    /// Up to half a MiB, most of them.
+    void mostly_big() noexcept { mostly_big_ = true; }
     /// None for half of all.
     std::uint32_t type() {
         constexpr std::uint32_t types[] = {0, 0, 0, 1, 2, segment::type_limit - 1};
@@ -76,6 +81,7 @@ public:
 
 private:
     std::mt19937_64 random_;
+    bool mostly_big_ = false;
 };
 
 /// Allocates, frees and looks, alone or as one of several threads.
@@ -155,10 +161,23 @@ void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_EQ(seen, expected.size());
 }
 
-TEST(slab_model_test, one_thread_with_reopening) {
+/// With all blocks freed, all space is one free extent.
+void expect_one_free_extent(test_heap& heap) {
+    EXPECT_TRUE(heap.blocks().all_free());
+    heap.blocks().release_unused();
+    EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
+    EXPECT_EQ(heap.extents().count(segment::extent_kind::free), 1U);
+    EXPECT_THAT(heap.problems(), IsEmpty());
+}
+
+void play_alone(bool with_caches) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
         test_heap heap(std::uint64_t{1} << 30, std::uint64_t{128} << 20);
         player one(heap.blocks(), seed);
+        if (with_caches) {
+            heap.keep_extents();
+            one.choose().mostly_big();
+        }
         for (int phase = 0; phase < 25; ++phase) {
             one.play(static_cast<int>(one.choose().below(3000)));
             compare(heap, {&one});
@@ -174,9 +193,12 @@ TEST(slab_model_test, one_thread_with_reopening) {
             one.free(one.take_any());
         }
         compare(heap, {&one});
-        EXPECT_TRUE(heap.blocks().all_free());
+        expect_one_free_extent(heap);
     }
 }
+
+TEST(slab_model_test, one_thread_with_reopening) { play_alone(false); }
+TEST(slab_model_test, one_thread_with_caches_of_extents) { play_alone(true); }
 
 /// Blocks on their way from one thread to another.
 class exchange {
@@ -200,13 +222,19 @@ private:
     std::vector<held> waiting_;
 };
 
-TEST(slab_model_test, threads_free_what_others_allocated) {
+void play_together(bool with_caches) {
     test_heap heap(std::uint64_t{4} << 30);
+    if (with_caches) {
+        heap.keep_extents();
+    }
     constexpr std::size_t thread_count = 4;
     std::vector<std::unique_ptr<player>> players;
     std::vector<player*> all;
     for (std::size_t i = 0; i < thread_count; ++i) {
         players.push_back(std::make_unique<player>(heap.blocks(), 100 + i));
+        if (with_caches) {
+            players.back()->choose().mostly_big();
+        }
         all.push_back(players.back().get());
     }
     for (int phase = 0; phase < 12; ++phase) {
@@ -242,10 +270,22 @@ TEST(slab_model_test, threads_free_what_others_allocated) {
             }
         }
     }
+    for (player* const one : all) {
+        while (!one->blocks().empty()) {
+            one->free(one->take_any());
+        }
+    }
+    expect_one_free_extent(heap);
 }
 
-TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) {
+TEST(slab_model_test, threads_free_what_others_allocated) { play_together(false); }
+TEST(slab_model_test, threads_with_caches_of_extents_free_what_others_allocated) { play_together(true); }
+
+void free_each_in_four_threads(bool with_caches) {
     test_heap heap;
+    if (with_caches) {
+        heap.keep_extents();
+    }
     constexpr int blocks = 2000;
     std::vector<void*> held(blocks);
     for (std::size_t i = 0; i < held.size(); ++i) {
@@ -267,8 +307,11 @@ TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) {
     }
     EXPECT_EQ(freed, blocks);
     EXPECT_THAT(heap.problems(), IsEmpty());
-    EXPECT_TRUE(heap.blocks().all_free());
+    expect_one_free_extent(heap);
 }
+
+TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds) { free_each_in_four_threads(false); }
+TEST(slab_thread_test, of_many_frees_of_one_block_one_succeeds_with_caches) { free_each_in_four_threads(true); }
 
 /// Runs `act(id)` in so many threads at once.
 template <class Act>

@@ -217,7 +217,7 @@ void slab_pool::release(bin& owner, granule slab) noexcept {
     auto kind = segment::extent_kind::slab;
     if (log_ != nullptr) {
         log_->slab_released(slab, size_classes[owner.class_index], owner.type);
-        extents_.changed_kind(kind, segment::extent_kind::reserved);
+        extents_.slab_withdrawn();
         kind = segment::extent_kind::reserved;
     }
     bool freed = false;
@@ -277,13 +277,10 @@ base::result<void> slab_pool::create(bin& owner) {
     const bool sound = admitted(slab);
     if (sound && log_ != nullptr) {
         log_->slab_created(slab, kind, owner.type);
-    } else {
-        if (sound) {
-            write_header(slab, kind, owner.type);
-        }
-        extents_.store_kind(page, segment::extent_kind::slab);
+    } else if (sound) {
+        write_header(slab, kind, owner.type);
     }
-    extents_.changed_kind(segment::extent_kind::reserved, segment::extent_kind::slab);
+    extents_.slab_made(page);
     if (!sound) {
         table_.set_state(slab, slab_state::quarantined);
         return base::failure{base::failure_code::corrupt,

@@ -25,10 +25,19 @@ public:
         }
     }
 
+    /// From now on with caches of free extents, as heaps that are open for writing have them.
+    void keep_extents() {
+        keeps_extents_ = true;
+        if (const auto kept = blocks_->keep_extents(); !kept) {
+            throw std::runtime_error(kept.error().message());
+        }
+    }
+
     /// New allocators on the same memory, as after a commit and a crash.
     [[nodiscard]] base::result<void> reopen() {
         make();
-        return blocks_->open(space_.frontier());
+        HF_TRY(blocks_->open(space_.frontier()));
+        return keeps_extents_ ? blocks_->keep_extents() : base::result<void>();
     }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
@@ -53,6 +62,7 @@ private:
     extent::fake_space space_;
     std::unique_ptr<extent::extent_allocator> extents_;
     std::unique_ptr<block_allocator> blocks_;
+    bool keeps_extents_ = false;
 };
 
 }  // namespace holdfast::slab

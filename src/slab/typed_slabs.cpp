@@ -101,7 +101,7 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
     }
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) {
-        const base::pages taken = take_pages(bytes, alignment, segment::extent_kind::used, type);
+        const base::pages taken = take_pages(bytes, alignment, segment::extent_kind::used, type).start;
         return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
     }
     std::uint64_t offset = 0;

@@ -1,0 +1,116 @@
+// What caches of free extents need: several extents with one lock, and one without any.
+#include <algorithm>
+#include <new>
+
+#include "extent/extent.hpp"
+
+namespace holdfast::extent {
+
+using base::pages;
+using segment::extent_kind;
+using segment::page_entry;
+
+std::size_t extent_allocator::allocate_some(pages length, std::span<pages> out) noexcept {
+    HF_ASSERT(length.value != 0 && !out.empty());
+    try {
+        const base::scoped_lock lock(mutex_);
+        const auto place = find_place(length, {1});
+        if (!place) {
+            return 0;
+        }
+        std::size_t some = std::min<std::uint64_t>(out.size(), place->in.length.value / length.value);
+        if (!back(*place, {some * length.value})) {
+            some = 1;  // the disk is full, and one may fit still
+            if (!back(*place, length)) {
+                return 0;
+            }
+        }
+        carve_some(*place, length, out.first(some));
+        return some;
+    } catch (const std::bad_alloc&) {  // while a failure was worded
+        return 0;
+    }
+}
+
+/// So many as `out` has room for, from the start of the free extent on. They are backed, and fit.
+void extent_allocator::carve_some(const free_index::placement& place, pages length, std::span<pages> out) noexcept {
+    const free_index::run whole = remove_free(place.in.start);
+    const pages taken{length.value * out.size()};
+    const pages rest = whole.length - taken;
+    if (rest.value != 0) {
+        store(whole.start + taken, {extent_kind::free, rest});
+        add_free({whole.start + taken, rest, whole.backed - taken});
+    }
+    for (std::size_t i = out.size(); i-- > 0;) {  // until the last store, of the first, all lie inside the free one
+        out[i] = whole.start + pages{i * length.value};
+        store(out[i], {extent_kind::reserved, length});
+        add({out[i], length, extent_kind::reserved});
+    }
+}
+
+void extent_allocator::free_some(std::span<extent> some) noexcept {
+    std::ranges::sort(some, {}, &extent::start);
+    bool due = false;
+    {
+        const base::scoped_lock lock(mutex_);
+        for (std::size_t first = 0; first < some.size();) {
+            std::size_t end = first + 1;
+            while (end < some.size() && some[end].start == some[end - 1].start + some[end - 1].length &&
+                   is_reserved(some[end].start, some[end].length)) {
+                ++end;
+            }
+            if (is_reserved(some[first].start, some[first].length)) {
+                free_neighbours(some.subspan(first, end - first));
+            }
+            first = end;
+        }
+        due = is_due();
+    }
+    decay_if(due);
+}
+
+/// Reserved extents, each of which begins where the one before ends: one free extent from here on.
+void extent_allocator::free_neighbours(std::span<const extent> run) noexcept {
+    pages length{};
+    for (const extent& one : run) {
+        remove(one.start, extent_kind::reserved);
+        length += one.length;
+    }
+    note_backed(run.front().start, length);
+    unite({run.front().start, length, length});
+    for (const extent& inside : run.subspan(1)) {
+        store(inside.start, {});
+    }
+}
+
+std::optional<extent> extent_allocator::claim(pages start, pages least, pages most) noexcept {
+    const pages limit = frontier();
+    if (start >= limit || !starts_at_now(start)) {
+        return std::nullopt;
+    }
+    std::uint64_t word = load(start);
+    const page_entry entry = segment::decode_page_entry(word);
+    if (entry.kind != extent_kind::used || entry.length < least || entry.length > most) {
+        return std::nullopt;
+    }
+    const pages end = start + entry.length;
+    if (end > limit || (end < limit && !starts_at_now(end))) {
+        return std::nullopt;  // the neighbour is about to be united with another, or media is corrupt
+    }
+    if (!std::atomic_ref<std::uint64_t>(space_.page_entry_word(start))
+             .compare_exchange_strong(word, segment::encode({extent_kind::reserved, entry.length}),
+                                      std::memory_order_acq_rel)) {
+        return std::nullopt;
+    }
+    return extent{start, entry.length, extent_kind::reserved};
+}
+
+void extent_allocator::hand_out(pages start, pages length, std::uint32_t type) noexcept {
+    store(start, {extent_kind::used, length, type});
+}
+
+bool extent_allocator::is_reserved(pages start, pages length) const noexcept {
+    return load(start) == segment::encode({extent_kind::reserved, length});
+}
+
+}  // namespace holdfast::extent

@@ -1,0 +1,292 @@
+#include "extent/extent_cache.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include <fmt/format.h>
+
+namespace holdfast::extent {
+
+using base::pages;
+using base::result;
+using segment::extent_kind;
+
+namespace {
+
+/// What one arena may keep at most, and at least: 16 MiB and 2 MiB.
+constexpr pages most_kept{16 * base::mebibyte / base::page_size};
+constexpr pages least_kept{2 * base::mebibyte / base::page_size};
+/// All arenas together keep no more than this part of the heap: 1/32.
+constexpr unsigned share_of_all = 5;
+
+constexpr std::size_t index_of(pages length) noexcept { return length.value - least_cached.value; }
+constexpr pages length_of(std::size_t index) noexcept { return {index + least_cached.value}; }
+
+}  // namespace
+
+// --- one arena ------------------------------------------------------------------------------------------------------
+
+result<void> extent_cache::reset() {
+    const base::scoped_lock lock(mutex_);
+    HF_TRY_ASSIGN(starts_, base::sparse_table<std::uint64_t>::create(lengths * depth, "cached extents"));
+    used_ = {};
+    counts_ = {};
+    idle_ = {};
+    total_ = missed_ = {};
+    hand_ = 0;
+    refill_ = 1;
+    return {};
+}
+
+/// The first length from this one on of which there are some; `lengths` where there is none.
+std::size_t extent_cache::next_used(std::size_t from) const noexcept {
+    for (std::size_t word = from / 64; word < words; ++word) {
+        const std::uint64_t here =
+            used_[word] & (word == from / 64 ? ~std::uint64_t{0} << (from % 64) : ~std::uint64_t{0});
+        if (here != 0) {
+            return word * 64 + static_cast<std::size_t>(std::countr_zero(here));
+        }
+    }
+    return lengths;
+}
+
+/// The bookkeeping of `some` that left.
+void extent_cache::removed(std::size_t index, std::size_t some) noexcept {
+    counts_[index] = static_cast<std::uint8_t>(counts_[index] - some);
+    idle_[index] = std::min(idle_[index], counts_[index]);
+    total_ -= {some * length_of(index).value};
+    if (counts_[index] == 0) {
+        used_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+    }
+}
+
+std::optional<extent> extent_cache::take(pages wanted, std::size_t& refill) noexcept {
+    const pages longest{std::min(wanted.value + wanted.value / 8, most_cached.value)};
+    const base::scoped_lock lock(mutex_);
+    const std::size_t index = next_used(index_of(wanted));
+    if (index > index_of(longest)) {
+        refill_ = missed_ == wanted ? std::min(refill_ * 2, most_refilled) : 1;
+        missed_ = wanted;
+        refill = refill_;
+        return std::nullopt;
+    }
+    const pages start{slot(index, counts_[index] - 1U)};
+    removed(index, 1);
+    return extent{start, length_of(index), extent_kind::reserved};
+}
+
+std::size_t extent_cache::take_oldest(std::size_t index, std::size_t most, std::span<extent> out) noexcept {
+    const std::size_t some = std::min({std::size_t{counts_[index]}, most, out.size()});
+    for (std::size_t i = 0; i < some; ++i) {
+        out[i] = {{slot(index, i)}, length_of(index), extent_kind::reserved};
+    }
+    std::uint64_t* const first = &slot(index, 0);
+    std::copy(first + some, first + counts_[index], first);
+    removed(index, some);
+    return some;
+}
+
+std::size_t extent_cache::put(const extent& added, pages limit, evicted_extents& evicted) noexcept {
+    if (added.length > limit) {
+        evicted[0] = added;
+        return 1;
+    }
+    const std::size_t index = index_of(added.length);
+    std::size_t gone = 0;
+    const base::scoped_lock lock(mutex_);
+    if (counts_[index] == depth) {
+        gone = take_oldest(index, depth / 2, std::span(evicted).first(depth));
+    }
+    if (total_ + added.length > limit) {
+        // More than need be, so that what leaves does so in batches; of all lengths in turn.
+        const pages target{limit.value - std::max(added.length.value, limit.value / 8)};
+        while (total_ > target && gone < depth) {
+            std::size_t next = next_used(hand_);
+            next = next == lengths ? next_used(0) : next;
+            gone += take_oldest(next, (counts_[next] + 1U) / 2, std::span(evicted).subspan(gone, depth - gone));
+            hand_ = next + 1 == lengths ? 0 : next + 1;
+        }
+    }
+    if (total_ + added.length > limit) {
+        evicted[gone++] = added;
+        return gone;
+    }
+    slot(index, counts_[index]) = added.start.value;
+    ++counts_[index];
+    total_ += added.length;
+    used_[index / 64] |= std::uint64_t{1} << (index % 64);
+    return gone;
+}
+
+std::size_t extent_cache::take_any(std::span<extent> out) noexcept {
+    const base::scoped_lock lock(mutex_);
+    std::size_t taken = 0;
+    for (std::size_t index = next_used(0); index < lengths && taken < out.size(); index = next_used(index)) {
+        taken += take_oldest(index, depth, out.subspan(taken));
+    }
+    return taken;
+}
+
+std::size_t extent_cache::take_idle(std::span<extent> out) noexcept {
+    const base::scoped_lock lock(mutex_);
+    std::size_t taken = 0;
+    for (std::size_t index = next_used(0); index < lengths && taken < out.size(); index = next_used(index + 1)) {
+        const std::size_t idle = idle_[index];
+        const std::size_t some = take_oldest(index, idle, out.subspan(taken));
+        idle_[index] = static_cast<std::uint8_t>(idle - some);
+        taken += some;
+    }
+    return taken;
+}
+
+void extent_cache::begin_period() noexcept {
+    const base::scoped_lock lock(mutex_);
+    idle_ = counts_;
+}
+
+pages extent_cache::total() const noexcept {
+    const base::scoped_lock lock(mutex_);
+    return total_;
+}
+
+bool extent_cache::contains(pages start) const noexcept {
+    const base::scoped_lock lock(mutex_);
+    for (std::size_t index = next_used(0); index < lengths; index = next_used(index + 1)) {
+        const std::uint64_t* const first = &slot(index, 0);
+        if (std::find(first, first + counts_[index], start.value) != first + counts_[index]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void extent_cache::append_to(std::vector<extent>& out) const {
+    const base::scoped_lock lock(mutex_);
+    for (std::size_t index = next_used(0); index < lengths; index = next_used(index + 1)) {
+        for (std::size_t i = 0; i < counts_[index]; ++i) {
+            out.push_back({{slot(index, i)}, length_of(index), extent_kind::reserved});
+        }
+    }
+}
+
+// --- all arenas -----------------------------------------------------------------------------------------------------
+
+result<void> extent_caches::start(unsigned arenas) {
+    try {
+        caches_ = std::make_unique<extent_cache[]>(arenas);
+    } catch (const std::bad_alloc&) {
+        base::failure what;
+        what.code = base::failure_code::out_of_memory;
+        return what;
+    }
+    for (unsigned i = 0; i < arenas; ++i) {
+        HF_TRY(caches_[i].reset());
+    }
+    share_shift_ = share_of_all + static_cast<unsigned>(std::bit_width(arenas - 1));
+    arenas_ = arenas;
+    return {};
+}
+
+/// What one arena may keep, as long as the heap is now.
+pages extent_caches::limit() const noexcept {
+    return std::clamp(pages{extents_.frontier().value >> share_shift_}, least_kept, most_kept);
+}
+
+std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept {
+    extent_cache& cache = caches_[arena];
+    std::size_t refill = 1;
+    if (auto found = cache.take(wanted, refill)) {
+        return found;
+    }
+    std::array<pages, extent_cache::most_refilled> fresh;
+    const std::size_t fit = std::max<std::size_t>(limit().value / 2 / wanted.value, 1);
+    const std::size_t some = extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)));
+    if (some == 0) {
+        return std::nullopt;
+    }
+    for (std::size_t i = some; i-- > 1;) {  // the lowest is taken first
+        keep(cache, {fresh[i], wanted, extent_kind::reserved});
+    }
+    return extent{fresh[0], wanted, extent_kind::reserved};
+}
+
+void extent_caches::keep(extent_cache& cache, const extent& added) noexcept {
+    extent_cache::evicted_extents evicted;
+    const std::size_t gone = cache.put(added, limit(), evicted);
+    if (gone != 0) {
+        extents_.free_some(std::span(evicted).first(gone));
+    }
+}
+
+void extent_caches::put(unsigned arena, const extent& freed) noexcept {
+    if (!extents_.is_reserved(freed.start, freed.length)) {
+        return;  // something wrote over its page entry; check() names it
+    }
+    keep(caches_[arena], freed);
+    const std::uint64_t now = extents_.now();
+    std::uint64_t end = period_end_.load(std::memory_order_relaxed);
+    if (now >= end && now != 0 &&
+        period_end_.compare_exchange_strong(end, now + decay_curve::step_ns, std::memory_order_relaxed)) {
+        release_idle();
+    }
+}
+
+/// Once a period, whoever comes first, for all arenas: their threads may be gone.
+void extent_caches::release_idle() noexcept {
+    std::array<extent, 64> some;
+    for (unsigned i = 0; i < arenas_; ++i) {
+        while (const std::size_t taken = caches_[i].take_idle(some)) {
+            extents_.free_some(std::span(some).first(taken));
+        }
+        caches_[i].begin_period();
+    }
+    constexpr std::uint64_t most = 32;  // where all frees are cached, nobody else does it
+    extents_.decay(most);
+}
+
+void extent_caches::flush() noexcept {
+    std::array<extent, 64> some;
+    for (unsigned i = 0; i < arenas_; ++i) {
+        while (const std::size_t taken = caches_[i].take_any(some)) {
+            extents_.free_some(std::span(some).first(taken));
+        }
+    }
+}
+
+pages extent_caches::total() const noexcept {
+    pages sum{};
+    for (unsigned i = 0; i < arenas_; ++i) {
+        sum += caches_[i].total();
+    }
+    return sum;
+}
+
+bool extent_caches::contains(pages start) const noexcept {
+    for (unsigned i = 0; i < arenas_; ++i) {
+        if (caches_[i].contains(start)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// EXT-9: what is cached is reserved and of its length, and in one cache.
+void extent_caches::check(std::vector<std::string>& problems) const {
+    std::vector<extent> all;
+    for (unsigned i = 0; i < arenas_; ++i) {
+        caches_[i].append_to(all);
+    }
+    std::ranges::sort(all, {}, &extent::start);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto found = extents_.find(all[i].start);
+        const bool twice = i > 0 && all[i].start == all[i - 1].start;
+        if (twice || !found || *found != segment::page_entry{extent_kind::reserved, all[i].length}) {
+            problems.push_back(fmt::format("EXT-9: {} pages at page {} are cached{}, and its page entry says {}",
+                                           all[i].length.value, all[i].start.value, twice ? " twice" : "",
+                                           found ? static_cast<unsigned>(found->kind) : 0));
+        }
+    }
+}
+
+}  // namespace holdfast::extent

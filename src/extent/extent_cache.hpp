@@ -1,0 +1,135 @@
+// Caches of free extents before the one index: one for each arena, so that threads seldom meet at its lock.
+//
+// A cached extent is `reserved` on media, which means free after a crash: so caches never leak. Its length stays what
+// it is, and an allocation may get up to an eighth more than it asked for. Caches are off until start(): what needs
+// the index to be the whole truth (a commit, a search for the last space) calls flush().
+//
+// What a cache held for a whole period without need goes back to the index: otherwise an idle arena would keep its
+// space for ever, for decay does not see what is cached.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "extent/extent.hpp"
+
+namespace holdfast::extent {
+
+/// The extents that are cached: those shorter have been asked for with an alignment, those longer are rare.
+inline constexpr base::pages least_cached{4};
+inline constexpr base::pages most_cached{256};
+
+/// Reserved extents of one arena: a stack for each length. Thread-safe.
+class alignas(base::cache_line_size) extent_cache {
+public:
+    /// Of one length.
+    static constexpr std::size_t depth = 32;
+    /// That leave at once.
+    static constexpr std::size_t most_evicted = depth + 1;
+    static constexpr std::size_t most_refilled = 16;
+
+    extent_cache() = default;
+    extent_cache(const extent_cache&) = delete;
+    extent_cache& operator=(const extent_cache&) = delete;
+    ~extent_cache() = default;
+
+    /// Empty; out_of_memory.
+    [[nodiscard]] base::result<void> reset();
+
+    /// The shortest of `wanted` pages to an eighth more; the youngest among equals. Where there is none, `refill` says
+    /// how many of that length the caller should fetch: more each time that the same length is missing again.
+    [[nodiscard]] std::optional<extent> take(base::pages wanted, std::size_t& refill) noexcept;
+
+    using evicted_extents = std::array<extent, most_evicted>;
+    /// Keeps a reserved extent. Where that would be too many of its length, or more than `limit` pages in all, some
+    /// leave for it, which are the caller's to free; it itself where it is too long. Returns their number.
+    [[nodiscard]] std::size_t put(const extent& added, base::pages limit, evicted_extents& evicted) noexcept;
+
+    /// Takes some out, whichever. 0: there are none.
+    [[nodiscard]] std::size_t take_any(std::span<extent> out) noexcept;
+    /// Takes some out that nobody needed since the call of begin_period(), the oldest. 0: there are no more.
+    [[nodiscard]] std::size_t take_idle(std::span<extent> out) noexcept;
+    void begin_period() noexcept;
+
+    [[nodiscard]] base::pages total() const noexcept;
+    /// Whether an extent that starts there is in it. For messages: it looks at all.
+    [[nodiscard]] bool contains(base::pages start) const noexcept;
+    /// All that are in it. May throw std::bad_alloc.
+    void append_to(std::vector<extent>& out) const;
+
+private:
+    static constexpr std::size_t lengths = most_cached.value - least_cached.value + 1;
+    static constexpr std::size_t words = (lengths + 63) / 64;
+
+    [[nodiscard]] std::uint64_t& slot(std::size_t index, std::size_t position) const noexcept HF_REQUIRES(mutex_) {
+        return starts_[index * depth + position];
+    }
+    [[nodiscard]] std::size_t next_used(std::size_t from) const noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] std::size_t take_oldest(std::size_t index, std::size_t most, std::span<extent> out) noexcept
+        HF_REQUIRES(mutex_);
+    void removed(std::size_t index, std::size_t some) noexcept HF_REQUIRES(mutex_);
+
+    mutable base::mutex mutex_;
+    base::sparse_table<std::uint64_t> starts_ HF_GUARDED_BY(mutex_);  ///< first pages; for each length `depth`
+    std::array<std::uint64_t, words> used_ HF_GUARDED_BY(mutex_){};   ///< a bit a length: there are some
+    std::array<std::uint8_t, lengths> counts_ HF_GUARDED_BY(mutex_){};
+    std::array<std::uint8_t, lengths> idle_ HF_GUARDED_BY(mutex_){};  ///< the least of the count in this period
+    base::pages total_ HF_GUARDED_BY(mutex_){};
+    std::size_t hand_ HF_GUARDED_BY(mutex_) = 0;    ///< the length that leaves next
+    base::pages missed_ HF_GUARDED_BY(mutex_){};    ///< the length that was missing last
+    std::size_t refill_ HF_GUARDED_BY(mutex_) = 1;  ///< how many of it were fetched
+};
+
+/// The caches of all arenas of one heap. Thread-safe from start() until stop().
+class extent_caches {
+public:
+    explicit extent_caches(extent_allocator& extents) noexcept : extents_(extents) {}
+    extent_caches(const extent_caches&) = delete;
+    extent_caches& operator=(const extent_caches&) = delete;
+    ~extent_caches() = default;
+
+    /// Before any thread uses the heap. out_of_memory.
+    [[nodiscard]] base::result<void> start(unsigned arenas);
+    /// Forgets what is cached: it is free when the heap is opened again.
+    void stop() noexcept { arenas_ = 0; }
+    [[nodiscard]] bool keeps(base::pages length) const noexcept {
+        return arenas_ != 0 && length >= least_cached && length <= most_cached;
+    }
+
+    /// A reserved extent of at least `wanted` pages, which keeps() says yes to. Nothing where there is no space:
+    /// extent_allocator::allocate() says why.
+    [[nodiscard]] std::optional<extent> take(unsigned arena, base::pages wanted) noexcept;
+    /// Takes a reserved extent back.
+    void put(unsigned arena, const extent& freed) noexcept;
+    /// Frees what is cached.
+    void flush() noexcept;
+
+    [[nodiscard]] base::pages total() const noexcept;
+    [[nodiscard]] bool contains(base::pages start) const noexcept;
+    /// Appends a sentence for every cached extent that breaks EXT-9. Other threads stand still. May throw
+    /// std::bad_alloc.
+    void check(std::vector<std::string>& problems) const;
+
+private:
+    [[nodiscard]] base::pages limit() const noexcept;
+    void keep(extent_cache& cache, const extent& added) noexcept;
+    void release_idle() noexcept;
+
+    extent_allocator& extents_;
+    std::unique_ptr<extent_cache[]> caches_;
+    unsigned arenas_ = 0;       ///< 0: off
+    unsigned share_shift_ = 0;  ///< of the heap's length, what one arena may keep
+    std::atomic<std::uint64_t> period_end_{0};
+};
+
+}  // namespace holdfast::extent
