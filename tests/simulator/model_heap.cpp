@@ -83,6 +83,17 @@ std::set<page_place> store_sums(std::map<page_place, page_content>& pages, const
     return written;
 }
 
+/// What is free, or beyond the end, must not have a sum: as commit_builder::forget_sums() does.
+void forget_sum(std::map<page_place, page_content>& pages, page_place place, const geometry& shape) {
+    const page_place home = sums_page_of(place, shape);
+    if (pages.contains(home)) {
+        edit<std::uint32_t>(pages, home, [&](auto& entries) {
+            entries[segment::place_of_sum(place.second).entry] = 0;
+            entries.back() = segment::own_sum(entries);
+        });
+    }
+}
+
 /// Whether a page lies in what the state calls its own.
 bool is_inside(page_place place, const segment::superblock_on_media& superblock) {
     const geometry shape{superblock.segment_size};
@@ -117,13 +128,29 @@ model_state model_state::after(const model_step& step) const {
     model_state next = *this;
     ++next.superblock.sequence;
     next.superblock.frontier += step.grow_regions * segment::region_size;
+    next.superblock.frontier -= step.lower_regions * segment::region_size;
     next.superblock.objects_size += step.grow_objects;
     next.superblock.committed_ns = static_cast<std::int64_t>(next.superblock.sequence);
     segment::seal(next.superblock);
     for (const page_place& place : step.dirty) {
         next.pages[place] = make_content(place, next.superblock.sequence);
+        next.anything.erase(place);
     }
-    store_sums(next.pages, step.dirty, geometry{next.superblock.segment_size});
+    const geometry shape{next.superblock.segment_size};
+    store_sums(next.pages, step.dirty, shape);
+    for (const page_place& place : step.holes) {
+        next.pages.erase(place);
+        next.anything.insert(place);
+        forget_sum(next.pages, place, shape);
+    }
+    const auto is_beyond = [&next](page_place place) { return !is_inside(place, next.superblock); };
+    for (const auto& [place, content] : pages) {
+        if (is_beyond(place) && place.second < shape.pages()) {
+            forget_sum(next.pages, place, shape);
+        }
+    }
+    std::erase_if(next.pages, [&](const auto& one) { return is_beyond(one.first); });
+    std::erase_if(next.anything, is_beyond);
     return next;
 }
 
@@ -138,11 +165,17 @@ void model_heap::adopt(const model_state& next) {
 
 commit_plan model_heap::plan_for(const model_step& step, const model_state& next) const {
     const auto& before = state_->superblock;
-    std::map<page_place, page_content> scratch = next.pages;
+    std::set<page_place> written(step.dirty.begin(), step.dirty.end());
+    for (const auto& [place, content] : next.pages) {  // the sums
+        const auto old = state_->pages.find(place);
+        if (old == state_->pages.end() || *old->second != *content) {
+            written.insert(place);
+        }
+    }
     commit_plan plan;
     plan.superblock = next.superblock;
     plan.names_changed = names_changed_;
-    for (const page_place& place : store_sums(scratch, step.dirty, geometry{before.segment_size})) {
+    for (const page_place& place : written) {
         const page_content& content = next.pages.at(place);
         const bool fresh = !is_inside(place, before);
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
@@ -184,6 +217,39 @@ result<void> model_heap::grow(const model_state& next) {
     return {};
 }
 
+/// Pages that were given back are reserved before they are written.
+result<void> model_heap::take_back(const model_step& step) {
+    for (const page_place& place : step.dirty) {
+        if (state_->anything.contains(place)) {
+            HF_TRY_ASSIGN(auto file, storage_.open(paths_.file(place.first), access_mode::read_write));
+            HF_TRY(file->allocate(place.second * page_size, page_size, "model.space.take_back"));
+        }
+    }
+    return {};
+}
+
+/// After the commit: what heap_files::remove_beyond() and punch() do.
+result<void> model_heap::give_back(const model_step& step, std::uint64_t frontier_before) {
+    const auto& superblock = state_->superblock;
+    const geometry shape{superblock.segment_size};
+    for (auto index = base::divide_up(superblock.frontier, shape.segment_size);
+         index < base::divide_up(frontier_before, shape.segment_size); ++index) {
+        HF_TRY(storage_.remove(paths_.segment(index), "model.space.remove_segment"));
+    }
+    const std::uint64_t last = superblock.frontier % shape.segment_size;
+    if (superblock.frontier < frontier_before && last != 0) {
+        HF_TRY_ASSIGN(auto file,
+                      storage_.open(paths_.segment(superblock.frontier / shape.segment_size), access_mode::read_write));
+        HF_TRY(file->punch_hole(last, shape.segment_size - last, "model.space.clear_beyond"));
+        HF_TRY(file->sync("model.space.clear_beyond.sync"));
+    }
+    for (const page_place& place : step.holes) {
+        HF_TRY_ASSIGN(auto file, storage_.open(paths_.file(place.first), access_mode::read_write));
+        HF_TRY(file->punch_hole(place.second * page_size, page_size, "model.space.give_back"));
+    }
+    return {};
+}
+
 result<void> model_heap::create(const model_step& step, const model_state& next) {
     segment::transaction_report report;
     HF_TRY_ASSIGN(const bool remains, storage_.exists(directory));
@@ -216,8 +282,11 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
         HF_TRY(segment::write_state(storage_, paths_, on_media_, segment::heap_state::running));
     }
     HF_TRY(grow(next));
+    HF_TRY(take_back(step));
+    const std::uint64_t frontier_before = state_->superblock.frontier;
     HF_TRY(segment::run_transaction(storage_, paths_, plan_for(step, next), report));
     adopt(next);
+    HF_TRY(give_back(step, frontier_before));
     return step.close ? close() : result<void>{};
 }
 
@@ -298,7 +367,7 @@ std::string model_heap::difference(persist::storage& storage, const model_state&
         different = compare(at->first, *at->second);
     }
     for (auto at = places.begin(); at != places.end() && different.empty(); ++at) {
-        if (is_inside(*at, state.superblock) && !state.pages.contains(*at)) {
+        if (is_inside(*at, state.superblock) && !state.pages.contains(*at) && !state.anything.contains(*at)) {
             different = compare(*at, zeros);
         }
     }

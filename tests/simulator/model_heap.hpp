@@ -27,16 +27,19 @@ using page_content = std::shared_ptr<const std::vector<std::byte>>;
 
 /// What a commit changes.
 struct model_step {
-    std::vector<page_place> dirty;   ///< user, metadata and objects pages; checksum pages follow by themselves
-    std::uint64_t grow_regions = 0;  ///< of 2 MiB
-    std::uint64_t grow_objects = 0;  ///< bytes
-    bool close = false;              ///< after the commit
+    std::vector<page_place> dirty;    ///< user, metadata and objects pages; checksum pages follow by themselves
+    std::uint64_t grow_regions = 0;   ///< of 2 MiB
+    std::uint64_t grow_objects = 0;   ///< bytes
+    bool close = false;               ///< after the commit
+    std::vector<page_place> holes{};  ///< user pages that are free from now on, and go back to the file system
+    std::uint64_t lower_regions = 0;  ///< by which the heap ends earlier; not in a step that grows
 };
 
 /// One committed state, whole. Sequence 0: no heap.
 struct model_state {
     segment::superblock_on_media superblock{};
     std::map<page_place, page_content> pages;
+    std::set<page_place> anything;  ///< free pages, of which nobody knows what is in them
 
     static model_state none(std::uint64_t segment_size);
     /// What a step makes of this state.
@@ -70,6 +73,8 @@ public:
 
 private:
     base::result<void> grow(const model_state& next);
+    base::result<void> take_back(const model_step& step);
+    base::result<void> give_back(const model_step& step, std::uint64_t frontier_before);
     base::result<void> make_segment(std::uint64_t index);
     [[nodiscard]] segment::commit_plan plan_for(const model_step& step, const model_state& next) const;
     void adopt(const model_state& next);
