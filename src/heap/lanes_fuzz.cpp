@@ -40,6 +40,10 @@ public:
     [[nodiscard]] const segment::space_view& view() const noexcept { return view_; }
     [[nodiscard]] base::pages frontier() const noexcept override { return base::pages_for(user_bytes); }
     base::result<base::pages> grow(base::pages /*wanted*/) override { return no_space(); }
+    [[nodiscard]] bool gives_back_at_once() const noexcept override { return false; }
+    base::result<void> give_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
+    base::result<void> take_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
+    base::result<void> shrink(base::pages /*to*/) override { return {}; }
     [[nodiscard]] std::byte* lanes() const noexcept override { return at(lanes_); }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_; }
     base::result<void> grow_lanes(std::uint64_t bytes) override {
