@@ -125,8 +125,9 @@ public:
     }
     [[nodiscard]] block_map all_blocks() const {
         block_map all;
-        blocks_.for_each_block(
-            [&all](base::heap_offset offset, std::uint64_t bytes) { all.emplace(offset.value, bytes); });
+        blocks_.for_each_block([&all](base::heap_offset offset, std::uint64_t bytes, std::uint32_t /*type*/) {
+            all.emplace(offset.value, bytes);
+        });
         return all;
     }
 
