@@ -31,6 +31,10 @@ base::result<void> extent_allocator::walk(base::pages frontier, Each each) const
 template <class Block, class Gap>
 base::result<void> extent_allocator::walk_blocks(base::pages frontier, Block block, Gap gap) const {
     constexpr std::uint64_t ahead = 128;
+    const entry_in_place first{.word = load({}), .position = {}, .frontier = frontier};
+    if (!is_block_entry(first.word)) {
+        return std::move(*first_fault(first));  // EXT-5: the roots
+    }
     base::pages end_of_last{};
     while (end_of_last < frontier) {
         if (end_of_last.value + ahead < frontier.value) {
