@@ -62,8 +62,10 @@ public:
     [[nodiscard]] base::result<void> open(base::pages frontier, visitor each);
     [[nodiscard]] base::result<void> open(base::pages frontier);
     /// The same after a crash in durability `atomic`: believes the page entries of used, slab and roots alone and
-    /// writes all others anew. Time: proportional to the number of extents, and to the free pages.
-    [[nodiscard]] base::result<void> recover(base::pages frontier, visitor each);
+    /// writes all others anew; calls `each` for slabs alone. Time: proportional to the number of extents, and to the
+    /// free pages; large heaps are read by several threads, each a part. `parts`: 0: as the machine and the heap's size
+    /// suggest. May throw std::bad_alloc.
+    [[nodiscard]] base::result<void> recover(base::pages frontier, visitor each, unsigned parts = 0);
 
     /// Called with the first page of a new extent before its page entry says that it exists: what the kind needs is
     /// written by then (a slab's header). It must not call this object.
@@ -174,7 +176,12 @@ private:
     template <class Each>
     [[nodiscard]] base::result<void> walk(base::pages frontier, Each each) const;
     template <class Block, class Gap>
-    [[nodiscard]] base::result<void> walk_blocks(base::pages frontier, Block block, Gap gap) const;
+    [[nodiscard]] base::result<void> walk_blocks(base::pages begin, base::pages end, base::pages frontier, Block block,
+                                                 Gap gap) const;
+    struct recovered_part;
+    void recover_part(recovered_part& part, base::pages frontier);
+    [[nodiscard]] base::result<void> join_parts(std::vector<recovered_part>& parts, base::pages frontier, visitor each)
+        HF_REQUIRES(mutex_);
     [[nodiscard]] base::pages next_block(base::pages from, base::pages end) const noexcept;
     void write_gap(base::pages start, base::pages length) const noexcept;
     [[nodiscard]] base::result<void> begin(base::pages frontier) HF_REQUIRES(mutex_);

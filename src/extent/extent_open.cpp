@@ -61,26 +61,9 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
     return {};
 }
 
-result<void> extent_allocator::recover(pages frontier, visitor each) {
-    const base::scoped_lock lock(mutex_);
-    HF_TRY(begin(frontier));
-    HF_TRY(walk_blocks(
-        frontier,
-        [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
-            add(found);
-            each(found);
-        },
-        [&](pages start, pages length) HF_NO_THREAD_SAFETY_ANALYSIS {
-            write_gap(start, length);
-            add_free({start, length, length});
-        }));
-    frontier_.store(frontier.value, std::memory_order_release);
-    return {};
-}
-
 result<void> extent_allocator::rebuild(pages frontier) const {
     return walk_blocks(
-        frontier, [](const extent&) {}, [this](pages start, pages length) { write_gap(start, length); });
+        {}, frontier, frontier, [](const extent&) {}, [this](pages start, pages length) { write_gap(start, length); });
 }
 
 /// The first page from `from` on whose entry speaks of a block; `end` where none does. Zeros, and that is most of what

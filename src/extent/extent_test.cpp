@@ -381,30 +381,6 @@ TEST(extent_model_test, survives_arbitrary_page_entries) {
     EXPECT_GT(opened_anyway, 20);
 }
 
-TEST(extent_recovery_test, damage_is_named) {
-    fake_space space(256 * base::mebibyte, 64 * base::mebibyte);
-    ASSERT_TRUE(space.grow({4096}).ok());
-    extent_allocator first(space.view(), space);
-    ASSERT_TRUE(first.format().ok());
-    ASSERT_TRUE(first.allocate({3000}, {1}, extent_kind::used).ok());
-    const auto recovered = [&] {
-        extent_allocator again(space.view(), space);
-        return again.recover(space.frontier(), [](const extent&) {});
-    };
-    EXPECT_TRUE(recovered().ok());
-    std::uint64_t& late = space.view().page_entry_word({3500});
-    late = segment::encode({extent_kind::used, {4000}});
-    EXPECT_THAT(recovered().error().message(), HasSubstr("EXT-1"));
-    late = 0;
-    std::uint64_t& roots = space.view().page_entry_word({0});
-    const std::uint64_t good = std::exchange(roots, 0);
-    EXPECT_EQ(recovered().error().code, failure_code::corrupt);
-    roots = segment::encode({extent_kind::free, {16}});
-    EXPECT_THAT(recovered().error().message(), HasSubstr("EXT-5"));
-    roots = good;
-    EXPECT_TRUE(recovered().ok());
-}
-
 TEST(extent_thread_test, threads_share_one_allocator) {
     fake_space space(1 * base::gibibyte);
     ASSERT_TRUE(space.grow({512}).ok());

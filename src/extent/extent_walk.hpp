@@ -27,23 +27,25 @@ base::result<void> extent_allocator::walk(base::pages frontier, Each each) const
     return {};
 }
 
-/// Calls `block` for every extent that counts after a crash, and `gap` for what lies before, between and behind them.
+/// Calls `block` for every extent that counts after a crash and starts in [begin, end), and `gap` for what lies before,
+/// between and behind them there. Where `begin` is not 0 it may lie within an extent: so may the first gap.
 template <class Block, class Gap>
-base::result<void> extent_allocator::walk_blocks(base::pages frontier, Block block, Gap gap) const {
+base::result<void> extent_allocator::walk_blocks(base::pages begin, base::pages end, base::pages frontier, Block block,
+                                                 Gap gap) const {
     constexpr std::uint64_t ahead = 128;
-    const entry_in_place first{.word = load({}), .position = {}, .frontier = frontier};
-    if (!is_block_entry(first.word)) {
+    const entry_in_place first{.word = load(begin), .position = begin, .frontier = frontier};
+    if (begin.value == 0 && !is_block_entry(first.word)) {
         return std::move(*first_fault(first));  // EXT-5: the roots
     }
-    base::pages end_of_last{};
-    while (end_of_last < frontier) {
+    base::pages end_of_last = begin;
+    while (end_of_last < end) {
         if (end_of_last.value + ahead < frontier.value) {
             __builtin_prefetch(&space_.page_entry_word({end_of_last.value + ahead}));
         }
-        const base::pages start = is_block_entry(load(end_of_last)) ? end_of_last : next_block(end_of_last, frontier);
+        const base::pages start = is_block_entry(load(end_of_last)) ? end_of_last : next_block(end_of_last, end);
         if (start != end_of_last) {
             gap(end_of_last, start - end_of_last);
-            if (start == frontier) {
+            if (start == end) {
                 return {};
             }
         }
