@@ -234,6 +234,7 @@ TEST_P(manager_space_test, space_that_was_promised_stays) {
     EXPECT_GE(charged(heap), 64 * mebibyte);
 }
 
+#if !HOLDFAST_CHECKED  // the sanitizers end the process where the kernel has no mapping left for them
 TEST_P(manager_space_test, too_many_mappings_are_an_error_that_says_so) {
     manager heap(create_only, path(), options());
     // Every second page of a range is another mapping.
@@ -262,6 +263,7 @@ TEST_P(manager_space_test, too_many_mappings_are_an_error_that_says_so) {
     EXPECT_NE(heap.allocate_to(heap.root(400), 40 * mebibyte), nullptr) << "the heap goes on";
     EXPECT_THAT(heap.check(true), IsEmpty());
 }
+#endif
 
 }  // namespace
 }  // namespace holdfast

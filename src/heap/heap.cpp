@@ -60,7 +60,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         }
         return opened;
     }
-    HF_TRY(made->blocks_.keep_extents());
+    HF_TRY(made->keep_extents(path));
     made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
     HF_TRY(register_engine(*made));
     return made;
@@ -118,11 +118,19 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     }
     if (mode == access_mode::read_write) {
         // What was promised at creation stays reserved while its creator has the heap open.
-        HF_TRY(opened->blocks_.keep_extents());
+        HF_TRY(opened->keep_extents(path));
         opened->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
         HF_TRY(register_engine(*opened));
     }
     return opened;
+}
+
+base::result<void> engine::keep_extents(const std::string& path) {
+    auto kept = blocks_.keep_extents();
+    if (!kept && kept.error().path.empty()) {
+        kept.error().path = path;
+    }
+    return kept;
 }
 
 const failure& engine::last_failure() noexcept { return slab::block_allocator::last_failure(); }
