@@ -28,9 +28,6 @@ failure make_failure(failure_code code, std::string field, std::string found, st
     return what;
 }
 
-/// The file system has no space, which is not to say that the heap may not grow.
-bool is_full_disk(const failure& what) noexcept { return what.code == failure_code::no_space && what.os_error != 0; }
-
 }  // namespace
 
 std::uint64_t extent_allocator::load(pages page) const noexcept {
@@ -106,15 +103,7 @@ result<void> extent_allocator::format() {
 }
 
 result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, std::uint32_t type) {
-    return allocate(length, alignment, page_entry{kind, length, type}, [](pages) {});
-}
-
-result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, preparation prepare) {
-    return allocate(length, alignment, page_entry{kind, length, 0}, prepare);
-}
-
-result<pages> extent_allocator::allocate(pages length, pages alignment, page_entry wanted, preparation prepare) {
-    const extent_kind kind = wanted.kind;
+    const page_entry wanted{kind, length, type};
     if (length.value == 0 || !base::is_power_of_two(alignment.value) || alignment.value > maximum_alignment ||
         (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) ||
         wanted.type >= segment::type_limit || (wanted.type != 0 && kind != extent_kind::used)) {
@@ -127,7 +116,7 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, page_ent
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment));
     HF_TRY(back(place, length));
-    return carve(place, wanted, prepare);
+    return carve(place, wanted);
 }
 
 /// Where the disk is full, what is free elsewhere makes room for it.
@@ -197,7 +186,7 @@ void extent_allocator::adopt(pages new_frontier, bool backed) noexcept {
 }
 
 /// The pages at the place are backed.
-pages extent_allocator::carve(const free_index::placement& place, page_entry wanted, preparation prepare) {
+pages extent_allocator::carve(const free_index::placement& place, page_entry wanted) {
     const pages length = wanted.length;
     const pages end = place.at + length;
     const free_index::run whole = remove_free(place.in.start);
@@ -208,7 +197,6 @@ pages extent_allocator::carve(const free_index::placement& place, page_entry wan
         store(end, {extent_kind::free, rest});
         add_free({end, rest, whole.backed - length - front_backed});
     }
-    prepare(place.at);
     store(place.at, wanted);
     add({place.at, length, wanted.kind, wanted.type});
     if (front.value != 0) {

@@ -67,17 +67,11 @@ public:
     /// suggest. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> recover(base::pages frontier, visitor each, unsigned parts = 0);
 
-    /// Called with the first page of a new extent before its page entry says that it exists: what the kind needs is
-    /// written by then (a slab's header). It must not call this object.
-    using preparation = base::function_ref<void(base::pages)>;
-
     /// An extent of `length` pages at a multiple of `alignment` (a power of two of pages, up to maximum_alignment).
     /// Fails with invalid_argument, with limit where the reservation is too small, and as space_growth::grow() does.
     /// `type`: of a used one, below segment::type_limit.
     [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
                                                      segment::extent_kind kind, std::uint32_t type = 0);
-    [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
-                                                     segment::extent_kind kind, preparation prepare);
 
     /// Frees the extent of that kind (used, slab or reserved) that starts there. Anything else fails with bad_address,
     /// and nothing is changed.
@@ -165,8 +159,6 @@ public:
     void check(std::vector<std::string>& problems) const;
 
 private:
-    [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
-                                                     segment::page_entry wanted, preparation prepare);
     [[nodiscard]] std::uint64_t load(base::pages page) const noexcept;
     void store(base::pages page, segment::page_entry entry) const noexcept;
     void add(const extent& added) noexcept HF_REQUIRES(mutex_);
@@ -198,8 +190,7 @@ private:
     void adopt(base::pages new_frontier, bool backed) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment)
         HF_REQUIRES(mutex_);
-    [[nodiscard]] base::pages carve(const free_index::placement& place, segment::page_entry wanted, preparation prepare)
-        HF_REQUIRES(mutex_);
+    [[nodiscard]] base::pages carve(const free_index::placement& place, segment::page_entry wanted) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back_range(base::pages whole, base::pages from, base::pages end)
         HF_REQUIRES(mutex_);

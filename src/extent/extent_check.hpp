@@ -72,6 +72,11 @@ struct entry_in_place {
            kind == segment::extent_kind::roots;
 }
 
+/// The file system has no space, which is not to say that the heap may not grow.
+[[nodiscard]] inline bool is_full_disk(const base::failure& what) noexcept {
+    return what.code == base::failure_code::no_space && what.os_error != 0;
+}
+
 /// The failure that names what is wrong with the entry, or nothing where EXT-1 to EXT-5 hold.
 [[nodiscard]] std::optional<base::failure> first_fault(const entry_in_place& it);
 

@@ -18,8 +18,6 @@ namespace {
 constexpr std::uint64_t least_step = 64;
 constexpr std::uint64_t largest_step = 4096;
 
-bool is_full_disk(const failure& what) noexcept { return what.code == failure_code::no_space && what.os_error != 0; }
-
 }  // namespace
 
 void extent_allocator::note_backed(pages start, pages length) noexcept {

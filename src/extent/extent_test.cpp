@@ -161,17 +161,6 @@ TEST_F(extent_test, wrong_frees_are_named_and_change_nothing) {
     EXPECT_TRUE(allocator_.free(slab, extent_kind::slab).ok());
 }
 
-TEST_F(extent_test, the_preparation_runs_before_the_extent_exists) {
-    pages seen{};
-    const auto got = allocator_.allocate({16}, {16}, extent_kind::slab, [&](pages at) {
-        seen = at;
-        const auto word = space_.view().page_entry_word(at);
-        EXPECT_NE(segment::decode_page_entry(word).kind, extent_kind::slab);
-    });
-    ASSERT_TRUE(got.ok());
-    EXPECT_EQ(seen, *got);
-}
-
 TEST_F(extent_test, the_shortest_free_extent_that_fits_is_taken_whatever_its_length) {
     // Free extents of 300, 256, 64 and 2 pages, each between two blocks.
     std::vector<pages> holes;

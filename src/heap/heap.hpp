@@ -177,6 +177,7 @@ private:
         bool operator()() const noexcept { return of == nullptr || of->settle(); }
     } settle_;
     lane::replay_report replayed_;
+    bool keeps_space_ = false;  ///< free space stays: it was promised, or decay is off
 };
 
 /// Without opening: the superblock of the newest good copy.

@@ -25,7 +25,10 @@ segment::free_runs runs_of(const std::vector<extent::extent>& extents) {
 
 }  // namespace
 
-void engine::start_decay(std::uint64_t total_ns) { extents_.set_decay(total_ns, coarse_clock); }
+void engine::start_decay(std::uint64_t total_ns) {
+    keeps_space_ = total_ns == extent::decay_curve::never;
+    extents_.set_decay(total_ns, coarse_clock);
+}
 
 /// A commit, with which free space goes back: what has faded, or all; the heap keeps `keep` pages at its end.
 base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back, base::pages keep) {
@@ -44,8 +47,9 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
         }
     };
     blocks_.flush_extents();  // what is free is not written, and may go
-    end_of_heap end(extents_, keep);
-    const bool all = give_all_back || files_->is_space_short(extents_.backed_free_pages());
+    const bool promised = keeps_space_ && !give_all_back;
+    end_of_heap end(extents_, promised ? extents_.frontier() : keep);
+    const bool all = give_all_back || (!promised && files_->is_space_short(extents_.backed_free_pages()));
     const std::vector<extent::extent> going = extents_.to_give_back(all);
     segment::space_going space{runs_of(going), std::nullopt};
     if (end.moved) {

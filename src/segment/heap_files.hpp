@@ -61,7 +61,7 @@ using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 
 /// What goes back to the file system with a commit.
 struct space_going {
-    free_runs holes;                      ///< free, and of no use for now; sorted
+    free_runs holes;                      ///< free extents that need no space; sorted
     std::optional<base::pages> frontier;  ///< the heap ends here from then on
 };
 

@@ -1,6 +1,4 @@
 // Space that goes back to the file system and comes again: holes in segment files, segments that are removed.
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <string>
