@@ -113,6 +113,16 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
             fmt::format("at least 1 page, alignment a power of two up to {}, a type of used ones alone",
                         maximum_alignment));
     }
+    if (fetch_hoard_) {
+        {
+            const base::scoped_lock lock(mutex_);
+            if (const auto place = free_.best_fit(length, alignment)) {
+                HF_TRY(back(*place, length));
+                return carve(*place, wanted);
+            }
+        }
+        (*fetch_hoard_)();
+    }
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment));
     HF_TRY(back(place, length));

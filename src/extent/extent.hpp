@@ -85,6 +85,9 @@ public:
 
     // --- for caches of free extents, which are reserved on media (extent_cache.hpp) ---------------------------------
 
+    /// Called, without a lock, before the heap grows: whoever keeps free extents aside frees them. Before any thread
+    /// uses this object, or after the last; `fetch` outlives it, or is taken away with {}.
+    void set_hoard(std::optional<base::function_ref<void()>> fetch) noexcept { fetch_hoard_ = fetch; }
     /// Up to out.size() extents of `length` pages, reserved, with one lock: side by side where the best fit is longer
     /// than one of them. 0 where there is none: allocate() says why.
     [[nodiscard]] std::size_t allocate_some(base::pages length, std::span<base::pages> out) noexcept;
@@ -190,6 +193,8 @@ private:
     void adopt(base::pages new_frontier, bool backed) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment)
         HF_REQUIRES(mutex_);
+    [[nodiscard]] std::size_t allocate_some_at(const free_index::placement& place, base::pages length,
+                                               std::span<base::pages> out) HF_REQUIRES(mutex_);
     [[nodiscard]] base::pages carve(const free_index::placement& place, segment::page_entry wanted) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back_range(base::pages whole, base::pages from, base::pages end)
@@ -231,6 +236,7 @@ private:
     base::pages given_back_ HF_GUARDED_BY(mutex_){};    ///< since the start
     clock_function clock_ = nullptr;
     std::optional<base::function_ref<bool()>> settled_;
+    std::optional<base::function_ref<void()>> fetch_hoard_;
     std::atomic<bool> behind_{false};                              ///< more has faded than was given back
     base::mutex giving_back_;                                      ///< one thread at a time; taken before mutex_
     std::array<std::uint64_t, 6> counts_ HF_GUARDED_BY(mutex_){};  ///< by counter_of()

@@ -13,23 +13,33 @@ using segment::page_entry;
 std::size_t extent_allocator::allocate_some(pages length, std::span<pages> out) noexcept {
     HF_ASSERT(length.value != 0 && !out.empty());
     try {
+        if (fetch_hoard_) {
+            {
+                const base::scoped_lock lock(mutex_);
+                if (const auto place = free_.best_fit(length, {1})) {
+                    return allocate_some_at(*place, length, out);
+                }
+            }
+            (*fetch_hoard_)();
+        }
         const base::scoped_lock lock(mutex_);
         const auto place = find_place(length, {1});
-        if (!place) {
-            return 0;
-        }
-        std::size_t some = std::min<std::uint64_t>(out.size(), place->in.length.value / length.value);
-        if (!back(*place, {some * length.value})) {
-            some = 1;  // the disk is full, and one may fit still
-            if (!back(*place, length)) {
-                return 0;
-            }
-        }
-        carve_some(*place, length, out.first(some));
-        return some;
+        return place ? allocate_some_at(*place, length, out) : 0;
     } catch (const std::bad_alloc&) {  // while a failure was worded
         return 0;
     }
+}
+
+std::size_t extent_allocator::allocate_some_at(const free_index::placement& place, pages length, std::span<pages> out) {
+    std::size_t some = std::min<std::uint64_t>(out.size(), place.in.length.value / length.value);
+    if (!back(place, {some * length.value})) {
+        some = 1;  // the disk is full, and one may fit still
+        if (!back(place, length)) {
+            return 0;
+        }
+    }
+    carve_some(place, length, out.first(some));
+    return some;
 }
 
 /// So many as `out` has room for, from the start of the free extent on. They are backed, and fit.

@@ -14,11 +14,8 @@ using segment::extent_kind;
 
 namespace {
 
-/// What one arena may keep at most, and at least: 16 MiB and 2 MiB.
-constexpr pages most_kept{16 * base::mebibyte / base::page_size};
-constexpr pages least_kept{2 * base::mebibyte / base::page_size};
-/// All arenas together keep no more than this part of the heap: 1/32.
-constexpr unsigned share_of_all = 5;
+/// No more than this is fetched at once: 8 MiB.
+constexpr pages most_fetched{8 * base::mebibyte / base::page_size};
 
 constexpr std::size_t index_of(pages length) noexcept { return length.value - least_cached.value; }
 constexpr pages length_of(std::size_t index) noexcept { return {index + least_cached.value}; }
@@ -34,7 +31,6 @@ result<void> extent_cache::reset() {
     counts_ = {};
     idle_ = {};
     total_ = missed_ = {};
-    hand_ = 0;
     refill_ = 1;
     return {};
 }
@@ -53,7 +49,7 @@ std::size_t extent_cache::next_used(std::size_t from) const noexcept {
 
 /// The bookkeeping of `some` that left.
 void extent_cache::removed(std::size_t index, std::size_t some) noexcept {
-    counts_[index] = static_cast<std::uint8_t>(counts_[index] - some);
+    counts_[index] = static_cast<std::uint16_t>(counts_[index] - some);
     idle_[index] = std::min(idle_[index], counts_[index]);
     total_ -= {some * length_of(index).value};
     if (counts_[index] == 0) {
@@ -87,36 +83,22 @@ std::size_t extent_cache::take_oldest(std::size_t index, std::size_t most, std::
     return some;
 }
 
-std::size_t extent_cache::put(const extent& added, pages limit, evicted_extents& evicted) noexcept {
-    if (added.length > limit) {
-        evicted[0] = added;
-        return 1;
-    }
+bool extent_cache::put(const extent& added) noexcept {
     const std::size_t index = index_of(added.length);
-    std::size_t gone = 0;
     const base::scoped_lock lock(mutex_);
     if (counts_[index] == depth) {
-        gone = take_oldest(index, depth / 2, std::span(evicted).first(depth));
-    }
-    if (total_ + added.length > limit) {
-        // More than need be, so that what leaves does so in batches; of all lengths in turn.
-        const pages target{limit.value - std::max(added.length.value, limit.value / 8)};
-        while (total_ > target && gone < depth) {
-            std::size_t next = next_used(hand_);
-            next = next == lengths ? next_used(0) : next;
-            gone += take_oldest(next, (counts_[next] + 1U) / 2, std::span(evicted).subspan(gone, depth - gone));
-            hand_ = next + 1 == lengths ? 0 : next + 1;
-        }
-    }
-    if (total_ + added.length > limit) {
-        evicted[gone++] = added;
-        return gone;
+        return false;
     }
     slot(index, counts_[index]) = added.start.value;
     ++counts_[index];
     total_ += added.length;
     used_[index / 64] |= std::uint64_t{1} << (index % 64);
-    return gone;
+    return true;
+}
+
+std::size_t extent_cache::take_oldest(pages length, evicted_extents& out) noexcept {
+    const base::scoped_lock lock(mutex_);
+    return take_oldest(index_of(length), out.size(), out);
 }
 
 std::size_t extent_cache::take_any(std::span<extent> out) noexcept {
@@ -134,7 +116,7 @@ std::size_t extent_cache::take_idle(std::span<extent> out) noexcept {
     for (std::size_t index = next_used(0); index < lengths && taken < out.size(); index = next_used(index + 1)) {
         const std::size_t idle = idle_[index];
         const std::size_t some = take_oldest(index, idle, out.subspan(taken));
-        idle_[index] = static_cast<std::uint8_t>(idle - some);
+        idle_[index] = static_cast<std::uint16_t>(idle - some);
         taken += some;
     }
     return taken;
@@ -183,24 +165,23 @@ result<void> extent_caches::start(unsigned arenas) {
     for (unsigned i = 0; i < arenas; ++i) {
         HF_TRY(caches_[i].reset());
     }
-    share_shift_ = share_of_all + static_cast<unsigned>(std::bit_width(arenas - 1));
     arenas_ = arenas;
+    extents_.set_hoard(base::function_ref<void()>(fetch_));
     return {};
-}
-
-/// What one arena may keep, as long as the heap is now.
-pages extent_caches::limit() const noexcept {
-    return std::clamp(pages{extents_.frontier().value >> share_shift_}, least_kept, most_kept);
 }
 
 std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept {
     extent_cache& cache = caches_[arena];
     std::size_t refill = 1;
-    if (auto found = cache.take(wanted, refill)) {
-        return found;
-    }
+    const auto found = cache.take(wanted, refill);
+    return found ? found : fetch(cache, wanted, refill);
+}
+
+/// Apart from the callers, for an array on the stack costs them more than all the rest.
+[[gnu::noinline]] std::optional<extent> extent_caches::fetch(extent_cache& cache, pages wanted,
+                                                             std::size_t refill) noexcept {
     std::array<pages, extent_cache::most_refilled> fresh;
-    const std::size_t fit = std::max<std::size_t>(limit().value / 2 / wanted.value, 1);
+    const std::size_t fit = most_fetched.value / wanted.value;
     const std::size_t some = extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)));
     if (some == 0) {
         return std::nullopt;
@@ -212,10 +193,18 @@ std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept
 }
 
 void extent_caches::keep(extent_cache& cache, const extent& added) noexcept {
+    if (!cache.put(added)) {
+        replace_oldest(cache, added);
+    }
+}
+
+[[gnu::noinline]] void extent_caches::replace_oldest(extent_cache& cache, const extent& added) noexcept {
     extent_cache::evicted_extents evicted;
-    const std::size_t gone = cache.put(added, limit(), evicted);
-    if (gone != 0) {
-        extents_.free_some(std::span(evicted).first(gone));
+    const std::size_t gone = cache.take_oldest(added.length, evicted);
+    extents_.free_some(std::span(evicted).first(gone));
+    if (!cache.put(added)) {  // others were quicker
+        std::array<extent, 1> one{added};
+        extents_.free_some(one);
     }
 }
 
@@ -224,24 +213,29 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
         return;  // something wrote over its page entry; check() names it
     }
     keep(caches_[arena], freed);
-    const std::uint64_t now = extents_.now();
-    std::uint64_t end = period_end_.load(std::memory_order_relaxed);
-    if (now >= end && now != 0 &&
-        period_end_.compare_exchange_strong(end, now + decay_curve::step_ns, std::memory_order_relaxed)) {
-        release_idle();
+    if (const std::uint64_t now = extents_.now(); now >= period_end_.load(std::memory_order_relaxed) && now != 0) {
+        release_idle(now);
     }
 }
 
-/// Once a period, whoever comes first, for all arenas: their threads may be gone.
-void extent_caches::release_idle() noexcept {
-    std::array<extent, 64> some;
-    for (unsigned i = 0; i < arenas_; ++i) {
-        while (const std::size_t taken = caches_[i].take_idle(some)) {
-            extents_.free_some(std::span(some).first(taken));
-        }
-        caches_[i].begin_period();
+/// Once a period, whoever comes first, for all arenas: their threads may be gone. A little at a time, so that no free
+/// takes long.
+void extent_caches::release_idle(std::uint64_t now) noexcept {
+    if (!releasing_.try_lock()) {
+        return;
     }
-    constexpr std::uint64_t most = 32;  // where all frees are cached, nobody else does it
+    std::array<extent, extent_cache::evicted_at_once> some;
+    if (const std::size_t taken = caches_[hand_].take_idle(some); taken != 0) {
+        extents_.free_some(std::span(some).first(taken));
+    } else {
+        caches_[hand_].begin_period();
+        if (++hand_ == arenas_) {
+            hand_ = 0;
+            period_end_.store(now + decay_curve::step_ns, std::memory_order_relaxed);
+        }
+    }
+    releasing_.unlock();
+    constexpr std::uint64_t most = 4;  // where all frees are cached, nobody else does it
     extents_.decay(most);
 }
 

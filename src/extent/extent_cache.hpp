@@ -4,8 +4,10 @@
 // it is, and an allocation may get up to an eighth more than it asked for. Caches are off until start(): what needs
 // the index to be the whole truth (a commit, a search for the last space) calls flush().
 //
-// What a cache held for a whole period without need goes back to the index: otherwise an idle arena would keep its
-// space for ever, for decay does not see what is cached.
+// Caches may hold most of what is free, for they cost the heap nothing: before it grows, the index asks for all that
+// they hold (extent_allocator::set_hoard), so it grows only where all free space, united, has no room. And what a
+// cache held for a whole period without need goes back to the index: otherwise an idle arena would keep its space for
+// ever, for decay does not see what is cached.
 #pragma once
 
 #include <array>
@@ -32,10 +34,10 @@ inline constexpr base::pages most_cached{256};
 /// Reserved extents of one arena: a stack for each length. Thread-safe.
 class alignas(base::cache_line_size) extent_cache {
 public:
-    /// Of one length.
-    static constexpr std::size_t depth = 32;
-    /// That leave at once.
-    static constexpr std::size_t most_evicted = depth + 1;
+    /// Of one length: room for what a program frees in a row. What is not used of it takes no memory.
+    static constexpr std::size_t depth = 4096;
+    /// So many leave at once: enough to unite neighbours and to take the index's lock seldom.
+    static constexpr std::size_t evicted_at_once = 64;
     static constexpr std::size_t most_refilled = 16;
 
     extent_cache() = default;
@@ -50,10 +52,11 @@ public:
     /// how many of that length the caller should fetch: more each time that the same length is missing again.
     [[nodiscard]] std::optional<extent> take(base::pages wanted, std::size_t& refill) noexcept;
 
-    using evicted_extents = std::array<extent, most_evicted>;
-    /// Keeps a reserved extent. Where that would be too many of its length, or more than `limit` pages in all, some
-    /// leave for it, which are the caller's to free; it itself where it is too long. Returns their number.
-    [[nodiscard]] std::size_t put(const extent& added, base::pages limit, evicted_extents& evicted) noexcept;
+    /// Keeps a reserved extent. False where there are too many of its length: some should leave.
+    [[nodiscard]] bool put(const extent& added) noexcept;
+    using evicted_extents = std::array<extent, evicted_at_once>;
+    /// Takes out the oldest of a length.
+    [[nodiscard]] std::size_t take_oldest(base::pages length, evicted_extents& out) noexcept;
 
     /// Takes some out, whichever. 0: there are none.
     [[nodiscard]] std::size_t take_any(std::span<extent> out) noexcept;
@@ -79,13 +82,12 @@ private:
         HF_REQUIRES(mutex_);
     void removed(std::size_t index, std::size_t some) noexcept HF_REQUIRES(mutex_);
 
-    mutable base::mutex mutex_;
+    mutable base::brief_mutex mutex_;
     base::sparse_table<std::uint64_t> starts_ HF_GUARDED_BY(mutex_);  ///< first pages; for each length `depth`
     std::array<std::uint64_t, words> used_ HF_GUARDED_BY(mutex_){};   ///< a bit a length: there are some
-    std::array<std::uint8_t, lengths> counts_ HF_GUARDED_BY(mutex_){};
-    std::array<std::uint8_t, lengths> idle_ HF_GUARDED_BY(mutex_){};  ///< the least of the count in this period
+    std::array<std::uint16_t, lengths> counts_ HF_GUARDED_BY(mutex_){};
+    std::array<std::uint16_t, lengths> idle_ HF_GUARDED_BY(mutex_){};  ///< the least of the count in this period
     base::pages total_ HF_GUARDED_BY(mutex_){};
-    std::size_t hand_ HF_GUARDED_BY(mutex_) = 0;    ///< the length that leaves next
     base::pages missed_ HF_GUARDED_BY(mutex_){};    ///< the length that was missing last
     std::size_t refill_ HF_GUARDED_BY(mutex_) = 1;  ///< how many of it were fetched
 };
@@ -96,12 +98,15 @@ public:
     explicit extent_caches(extent_allocator& extents) noexcept : extents_(extents) {}
     extent_caches(const extent_caches&) = delete;
     extent_caches& operator=(const extent_caches&) = delete;
-    ~extent_caches() = default;
+    ~extent_caches() { stop(); }
 
     /// Before any thread uses the heap. out_of_memory.
     [[nodiscard]] base::result<void> start(unsigned arenas);
     /// Forgets what is cached: it is free when the heap is opened again.
-    void stop() noexcept { arenas_ = 0; }
+    void stop() noexcept {
+        arenas_ = 0;
+        extents_.set_hoard({});
+    }
     [[nodiscard]] bool keeps(base::pages length) const noexcept {
         return arenas_ != 0 && length >= least_cached && length <= most_cached;
     }
@@ -121,15 +126,21 @@ public:
     void check(std::vector<std::string>& problems) const;
 
 private:
-    [[nodiscard]] base::pages limit() const noexcept;
+    [[nodiscard]] std::optional<extent> fetch(extent_cache& cache, base::pages wanted, std::size_t refill) noexcept;
+    void replace_oldest(extent_cache& cache, const extent& added) noexcept;
     void keep(extent_cache& cache, const extent& added) noexcept;
-    void release_idle() noexcept;
+    void release_idle(std::uint64_t now) noexcept;
 
     extent_allocator& extents_;
     std::unique_ptr<extent_cache[]> caches_;
-    unsigned arenas_ = 0;       ///< 0: off
-    unsigned share_shift_ = 0;  ///< of the heap's length, what one arena may keep
+    unsigned arenas_ = 0;  ///< 0: off
     std::atomic<std::uint64_t> period_end_{0};
+    base::mutex releasing_;
+    unsigned hand_ HF_GUARDED_BY(releasing_) = 0;  ///< the arena whose idle extents go next
+    struct fetching {
+        extent_caches* from;
+        void operator()() const noexcept { from->flush(); }
+    } fetch_{this};
 };
 
 }  // namespace holdfast::extent

@@ -21,9 +21,7 @@ extent reserved(std::uint64_t start, std::uint64_t length) { return {{start}, {l
 class one_cache_test : public testing::Test {
 protected:
     void SetUp() override { ASSERT_TRUE(cache_.reset().ok()); }
-    void put(std::uint64_t start, std::uint64_t length) {
-        ASSERT_EQ(cache_.put(reserved(start, length), {100'000}, evicted_), 0U);
-    }
+    void put(std::uint64_t start, std::uint64_t length) { ASSERT_TRUE(cache_.put(reserved(start, length))); }
     std::optional<extent> take(std::uint64_t wanted) { return cache_.take({wanted}, refill_); }
 
     extent_cache cache_;
@@ -55,37 +53,20 @@ TEST_F(one_cache_test, gives_the_youngest_first) {
     EXPECT_EQ(take(8), reserved(1000, 8));
 }
 
-TEST_F(one_cache_test, half_of_a_length_leaves_where_there_are_too_many) {
+TEST_F(one_cache_test, the_oldest_of_a_length_leave_where_there_are_too_many) {
     for (std::uint64_t i = 0; i < extent_cache::depth; ++i) {
         put(1000 + 10 * i, 8);
     }
-    ASSERT_EQ(cache_.put(reserved(9000, 8), {100'000}, evicted_), extent_cache::depth / 2);
+    constexpr std::size_t leave = extent_cache::evicted_at_once;
+    ASSERT_FALSE(cache_.put(reserved(9000, 8)));
+    ASSERT_EQ(cache_.take_oldest({8}, evicted_), leave);
+    ASSERT_TRUE(cache_.put(reserved(9000, 8)));
     EXPECT_EQ(evicted_[0], reserved(1000, 8));
-    EXPECT_EQ(evicted_[15], reserved(1150, 8));
-    EXPECT_TRUE(cache_.contains({1160}));
+    EXPECT_EQ(evicted_[leave - 1], reserved(1000 + 10 * (leave - 1), 8));
+    EXPECT_TRUE(cache_.contains({1000 + 10 * leave}));
     EXPECT_TRUE(cache_.contains({9000}));
-    EXPECT_FALSE(cache_.contains({1150}));
-    EXPECT_EQ(cache_.total(), pages{17 * 8});
-}
-
-TEST_F(one_cache_test, keeps_to_its_limit_and_loses_none) {
-    std::multiset<std::uint64_t> inside;
-    std::uint64_t start = 16;
-    for (std::uint64_t i = 0; i < 3000; ++i) {
-        const std::uint64_t length = 4 + i * 7919 % 253;
-        const std::size_t gone = cache_.put(reserved(start, length), {700}, evicted_);
-        inside.insert(start);
-        for (std::size_t k = 0; k < gone; ++k) {
-            ASSERT_EQ(inside.erase(evicted_.at(k).start.value), 1U);
-        }
-        ASSERT_LE(cache_.total(), pages{700});
-        start += length;
-    }
-    std::vector<extent> left;
-    cache_.append_to(left);
-    EXPECT_EQ(left.size(), inside.size());
-    EXPECT_EQ(cache_.put(reserved(start, 200), {199}, evicted_), 1U);  // longer than all that may be kept
-    EXPECT_EQ(evicted_[0], reserved(start, 200));
+    EXPECT_FALSE(cache_.contains({1000 + 10 * (leave - 1)}));
+    EXPECT_EQ(cache_.total(), pages{(extent_cache::depth - leave + 1) * 8});
 }
 
 TEST_F(one_cache_test, what_nobody_needed_for_a_period_is_idle) {
@@ -187,13 +168,45 @@ TEST_F(caches_test, idle_extents_of_all_arenas_fade_while_one_works) {
     caches_.put(1, *idle);
     caches_.put(0, *busy);
     EXPECT_EQ(caches_.total(), pages{96});
-    for (int period = 0; period < 2; ++period) {
+    for (int period = 0; period < 8; ++period) {
         test_time += decay_curve::step_ns;
         const auto again = caches_.take(0, {32});
         ASSERT_TRUE(again.has_value());
         caches_.put(0, *again);
     }
     EXPECT_EQ(caches_.total(), pages{32});
+    EXPECT_THAT(problems(), IsEmpty());
+}
+
+TEST_F(caches_test, the_heap_grows_only_where_what_is_cached_has_no_room) {
+    std::vector<extent> taken;
+    const pages before = allocator_.frontier();
+    while (allocator_.largest_free() >= pages{16}) {
+        taken.push_back(*caches_.take(taken.size() % 2, {16}));
+    }
+    ASSERT_EQ(allocator_.frontier(), before);
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+        caches_.put(i % 2, taken[i]);  // of neighbours, each is in another arena's cache
+    }
+    ASSERT_GT(caches_.total(), pages{1024});
+    EXPECT_TRUE(caches_.take(0, {200}).has_value());
+    EXPECT_TRUE(allocator_.allocate({1024}, {512}, extent_kind::used).ok());
+    EXPECT_EQ(allocator_.frontier(), before);
+    EXPECT_THAT(problems(), IsEmpty());
+}
+
+TEST_F(caches_test, what_is_too_much_of_a_length_goes_back_to_the_index) {
+    std::vector<extent> taken;
+    for (std::size_t i = 0; i < extent_cache::depth + 100; ++i) {
+        taken.push_back(*caches_.take(0, {8}));
+    }
+    for (const extent& one : taken) {
+        caches_.put(0, one);
+        ASSERT_LE(caches_.total(), pages{8 * extent_cache::depth});
+    }
+    EXPECT_GT(caches_.total(), pages{8 * (extent_cache::depth - extent_cache::evicted_at_once)});
+    EXPECT_FALSE(caches_.contains(taken.front().start));
+    EXPECT_TRUE(caches_.contains(taken.back().start));
     EXPECT_THAT(problems(), IsEmpty());
 }
 

@@ -61,8 +61,12 @@ TEST(cached_extents_test, a_second_free_is_named) {
 TEST(cached_extents_test, cached_extents_are_free_after_a_crash) {
     test_heap heap;
     heap.keep_extents();
+    std::vector<void*> blocks;
     for (std::size_t bytes = 16 * kib; bytes <= 1024 * kib; bytes *= 2) {
-        ASSERT_TRUE(heap.blocks().try_free(heap.blocks().allocate(bytes, 16)));
+        blocks.push_back(heap.blocks().allocate(bytes, 16));
+    }
+    for (void* const block : blocks) {
+        ASSERT_TRUE(heap.blocks().try_free(block));
     }
     ASSERT_GT(heap.extents().count(segment::extent_kind::reserved), 3U);
     ASSERT_TRUE(heap.reopen().ok());

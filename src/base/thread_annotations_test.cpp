@@ -1,0 +1,88 @@
+// The locks of the library: one holder at a time, and whoever waits gets his turn, soon or late.
+#include "base/thread_annotations.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace holdfast::base {
+namespace {
+
+/// By what the kernel says of a thread of this process; 0 is none yet.
+bool sleeps(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string number;
+    std::string name;
+    std::string state;
+    file >> number >> name >> state;
+    return thread != 0 && state == "S";
+}
+
+template <class Mutex>
+class lock_test : public testing::Test {
+protected:
+    Mutex mutex_;
+    std::uint64_t guarded_ = 0;  // deliberately no atomic: ThreadSanitizer sees whether the lock orders its changes
+};
+
+using locks = testing::Types<mutex, brief_mutex>;
+TYPED_TEST_SUITE(lock_test, locks);
+
+TYPED_TEST(lock_test, is_held_by_one_at_a_time) {
+    constexpr int threads = 8;
+    constexpr int rounds = 20'000;
+    std::vector<std::thread> workers;
+    for (int i = 0; i < threads; ++i) {
+        workers.emplace_back([this] {
+            for (int k = 0; k < rounds; ++k) {
+                const scoped_lock lock(this->mutex_);
+                ++this->guarded_;
+            }
+        });
+    }
+    for (std::thread& worker : workers) {
+        worker.join();
+    }
+    EXPECT_EQ(this->guarded_, std::uint64_t{threads} * rounds);
+}
+
+TYPED_TEST(lock_test, who_waits_longer_than_he_spins_is_served_too) {
+    constexpr int sleepers = 4;
+    std::vector<std::thread> workers;
+    std::array<std::atomic<pid_t>, sleepers> names{};
+    {
+        const scoped_lock lock(this->mutex_);
+        for (auto& name : names) {
+            workers.emplace_back([this, &name] {
+                name.store(::gettid());
+                const scoped_lock own(this->mutex_);
+                ++this->guarded_;
+            });
+        }
+        for (auto& name : names) {
+            while (!sleeps(name.load())) {
+                std::this_thread::yield();
+            }
+        }
+        EXPECT_EQ(this->guarded_, 0U);
+    }
+    for (std::thread& worker : workers) {
+        worker.join();
+    }
+    EXPECT_EQ(this->guarded_, std::uint64_t{sleepers});
+    if (this->mutex_.try_lock()) {
+        this->mutex_.unlock();
+    } else {
+        ADD_FAILURE() << "the lock is held after all have given it up";
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::base
