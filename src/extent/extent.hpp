@@ -117,6 +117,7 @@ public:
     /// How free memory fades; `clock`: nanoseconds, monotonic. Before the first free; may throw std::bad_alloc.
     using clock_function = std::uint64_t (*)() noexcept;
     void set_decay(std::uint64_t total_ns, clock_function clock);
+    [[nodiscard]] bool fades_at_once() const noexcept { return fades_at_once_; }
     /// Gives back what has faded since the last time, but no more than `most` extents: free() does so by itself.
     /// Nothing where a commit gives back.
     void decay(std::uint64_t most) noexcept;
@@ -235,6 +236,7 @@ private:
     std::uint64_t may_stay_ HF_GUARDED_BY(mutex_) = 0;  ///< backed free pages, after the last step of the curve
     base::pages given_back_ HF_GUARDED_BY(mutex_){};    ///< since the start
     clock_function clock_ = nullptr;
+    bool fades_at_once_ = false;
     std::optional<base::function_ref<bool()>> settled_;
     std::optional<base::function_ref<void()>> fetch_hoard_;
     std::atomic<bool> behind_{false};                              ///< more has faded than was given back

@@ -107,8 +107,9 @@ public:
         arenas_ = 0;
         extents_.set_hoard({});
     }
+    /// None where free memory has to go at once.
     [[nodiscard]] bool keeps(base::pages length) const noexcept {
-        return arenas_ != 0 && length >= least_cached && length <= most_cached;
+        return arenas_ != 0 && length >= least_cached && length <= most_cached && !extents_.fades_at_once();
     }
 
     /// A reserved extent of at least `wanted` pages, which keeps() says yes to. Nothing where there is no space:

@@ -101,6 +101,7 @@ bool extent_allocator::make_space(pages wanted, pages spared) {
 void extent_allocator::set_decay(std::uint64_t total_ns, clock_function clock) {
     const base::scoped_lock lock(mutex_);
     clock_ = clock;
+    fades_at_once_ = total_ns == 0;
     decay_.start(total_ns, clock());
 }
 

@@ -22,9 +22,14 @@ base::result<void> block_allocator::use_log(slab_log* log, lane::lane_pool* lane
 
 std::uint8_t* block_allocator::mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept {
     const base::granule slab = base::granule_of(heap_offset{offset});
-    const bool loaded = slab_state::is_loaded(pool_.table().state(slab));
-    return pool_.table().has_marks() && loaded ? pool_.table().marks(slab) + offset % base::granule_size / block_size
-                                               : nullptr;
+    const std::uint8_t state = pool_.table().state(slab);
+    if (!pool_.table().has_marks() || !slab_state::is_loaded(state)) {
+        return nullptr;
+    }
+    const unsigned class_index = slab_state::class_of(state);
+    return size_classes[class_index].block_size == block_size
+               ? pool_.table().marks(slab, class_index) + offset % base::granule_size / block_size
+               : nullptr;
 }
 
 /// Whole pages.

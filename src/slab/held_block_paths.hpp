@@ -14,7 +14,7 @@ HF_HOT held_block block_allocator::small_block(std::uint64_t offset, unsigned cl
     return {offset,
             {lane::block_kind::small, kind.block_size, 0},
             {pool_.table().live_address(slab) + index / 64, bit, bit},
-            pool_.table().has_marks() ? pool_.table().marks(slab) + index : nullptr,
+            pool_.table().has_marks() ? pool_.table().marks(slab, class_index) + index : nullptr,
             class_index};
 }
 

@@ -362,7 +362,7 @@ void slab_pool::load_into(bin& owner, granule slab) noexcept {
         live += static_cast<std::size_t>(std::popcount(taken[word]));
     }
     if (table_.has_marks()) {
-        table_.load_marks(slab);
+        table_.load_marks(slab, owner.class_index);
     }
     slab_twin& twin = table_.twin(slab);
     twin.free_count = static_cast<std::uint16_t>(kind.block_count - live);

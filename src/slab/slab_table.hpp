@@ -5,8 +5,10 @@
 // state byte is what the path of every free reads and hardly anyone writes, so it has a table of its own.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -116,35 +118,51 @@ public:
     /// From now on the truth about the blocks of loaded slabs is a byte in DRAM for each, which its holder writes with
     /// a plain store; the bitmaps on media follow when a checkpoint asks (bits_of_line()). A locked instruction would
     /// wait for the fence of the record before it, and all that follows with it.
+    ///
+    /// Slabs with about as many blocks have a table of their own, in which each slab has room for these: so marks take
+    /// little more memory than there are blocks. A slab's marks are all `free` when it comes and when it goes.
     [[nodiscard]] base::result<void> use_marks() {
-        HF_TRY_ASSIGN(marks_, base::sparse_table<mark_array>::create(granules_, "live marks of blocks"));
+        for (unsigned shift = least_mark_shift; shift <= most_mark_shift; ++shift) {
+            HF_TRY_ASSIGN(marks_[shift - least_mark_shift],
+                          base::sparse_table<std::uint8_t>::create(granules_ << shift, "live marks of blocks"));
+        }
         has_marks_ = true;
         return {};
     }
     [[nodiscard]] bool has_marks() const noexcept { return has_marks_; }
-    [[nodiscard]] std::uint8_t* marks(base::granule of) const noexcept { return marks_[of.value].data(); }
-    /// A slab is loaded: its bitmap becomes marks.
-    void load_marks(base::granule of) const noexcept {
-        for (std::size_t word = 0; word < bitmap_words; ++word) {
+    [[nodiscard]] std::uint8_t* marks(base::granule of, unsigned class_index) const noexcept {
+        const unsigned shift = mark_shifts[class_index];
+        return &marks_[shift - least_mark_shift][of.value << shift];
+    }
+    /// A slab of that class is loaded, and no bit is set of a block that it has not: its bitmap becomes marks.
+    void load_marks(base::granule of, unsigned class_index) const noexcept {
+        for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
             const std::uint64_t live = live_word(of, word).load(std::memory_order_acquire);
             for (std::size_t bit = 0; live != 0 && bit < 64; ++bit) {
-                marks(of)[word * 64 + bit] = (live >> bit & 1) != 0 ? live_mark::live : live_mark::free;
+                marks(of, class_index)[word * 64 + bit] = (live >> bit & 1) != 0 ? live_mark::live : live_mark::free;
             }
         }
     }
-    /// What the line of bitmap words at this address must hold now.
+    /// What the line of bitmap words at this address must hold now. Whoever has recorded a change of it had seen the
+    /// slab loaded; one that is gone since has no live block.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
         const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
         const std::uint64_t first = at % live_stride_ % segment::bitmap_size / sizeof(std::uint64_t);
         for (std::size_t i = 0; i < bits.size(); ++i) {
-            bits[i] = pack_marks(marks(of) + (first + i) * 64);
+            bits[i] = live_bits(of, first + i);
         }
     }
     /// One word of what the user holds of a slab: its marks, where it has them, or its bitmap.
     [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
-        return has_marks_ && slab_state::is_loaded(state(of)) ? pack_marks(marks(of) + word * 64)
-                                                              : live_word(of, word).load(std::memory_order_acquire);
+        const std::uint8_t now = state(of);
+        if (!has_marks_ || !(slab_state::is_loaded(now) || now == slab_state::none)) {
+            return live_word(of, word).load(std::memory_order_acquire);
+        }
+        const unsigned class_index = slab_state::class_of(now);
+        return class_index == no_class || word >= words_of(size_classes[class_index])
+                   ? 0
+                   : pack_marks(marks(of, class_index) + word * 64);
     }
 
     /// Granules of the reservation.
@@ -184,7 +202,21 @@ public:
 
 private:
     using large_bitmap = std::array<std::uint64_t, bitmap_words>;
-    using mark_array = std::array<std::uint8_t, bitmap_words * 64>;
+    static constexpr unsigned least_mark_shift = 6;  ///< 64 marks, a word of bits
+    static constexpr unsigned most_mark_shift = 13;  ///< 8,192 blocks of 8 bytes
+    /// By class: the binary logarithm of the marks that a slab has room for.
+    static constexpr std::array<std::uint8_t, class_count> mark_shifts = [] {
+        std::array<std::uint8_t, class_count> shifts{};
+        for (unsigned i = 0; i < class_count; ++i) {
+            const auto bits = static_cast<unsigned>(std::bit_width(size_classes[i].block_count - 1U));
+            shifts[i] = static_cast<std::uint8_t>(bits < least_mark_shift ? least_mark_shift : bits);
+        }
+        return shifts;
+    }();
+    static_assert(std::ranges::max(mark_shifts) == most_mark_shift);
+    static_assert(std::ranges::equal(mark_shifts, size_classes, [](unsigned shift, const size_class& kind) {
+        return (std::size_t{1} << shift) >= kind.block_count;
+    }));
 
     std::byte* live_ = nullptr;
     std::uint64_t live_stride_ = 0;
@@ -195,7 +227,7 @@ private:
     base::sparse_table<std::uint32_t> types_;
     base::sparse_table<slab_twin> twins_;
     base::sparse_table<large_bitmap> large_;
-    base::sparse_table<mark_array> marks_;
+    std::array<base::sparse_table<std::uint8_t>, most_mark_shift - least_mark_shift + 1> marks_;
     bool has_marks_ = false;
 };
 
