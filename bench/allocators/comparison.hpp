@@ -43,6 +43,8 @@ struct configuration {
     run_summary found;
 };
 
+[[nodiscard]] std::vector<std::string> backend_names();
+
 /// The environment that a run needs before its process starts. Called once, by the process that compares.
 void prepare_environment_of_runs();
 
