@@ -1,6 +1,8 @@
 // holdfast-bench: what an allocation costs, and what its blocks take. Holdfast beside libpmemobj, Boost.Interprocess,
 // memkind, jemalloc, mimalloc, the C library's malloc, and the hardware's own limit; docs/benchmarks.md.
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 
 #include "allocators/allocation_run.hpp"
 #include "allocators/comparison.hpp"
+#include "allocators/html_report.hpp"
 #include "support/report.hpp"
 
 namespace {
@@ -22,6 +25,8 @@ struct options {
     std::vector<unsigned> threads{1};
     bool goals = false;
     bool large_goals = false;
+    bool small_goals = false;
+    std::string page;
     std::string worker;  // what this process is to run
 };
 
@@ -33,7 +38,7 @@ void declare_workload(CLI::App& app, bench::allocation_run& run) {
     constexpr std::uint64_t many = 1U << 24U;
     constexpr std::uint64_t most = 1U << 28U;
     app.add_option("--scale", run.scale,
-                   "Millions of calls a thread; default: 2, of large blocks 0.5, of applications 0.2")
+                   "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2")
         ->check(CLI::Range(1e-4, 1e5));
     number("--size", run.size, 8, many, "Bytes of a block, where the workload has no sizes of its own");
     number("--batch", run.batch, 1, 1U << 16U, "batch: blocks of one call");
@@ -86,6 +91,8 @@ void declare(CLI::App& app, options& chosen) {
     declare_workload(app, chosen.run);
     app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");
     app.add_flag("--report-large", chosen.large_goals, "Everything that the goals of large blocks are judged by");
+    app.add_flag("--report-small", chosen.small_goals, "Everything that the goals of small blocks are judged by");
+    app.add_option("--html", chosen.page, "Write one page with plots, tables and goals to this file");
     app.add_option("--worker", chosen.worker, "Run this, in this process")->group("Internal");
 }
 
@@ -108,6 +115,8 @@ std::vector<bench::configuration> configurations_of(const options& chosen) {
     return all;
 }
 
+bool judges_goals(const options& chosen) { return chosen.goals || chosen.large_goals || chosen.small_goals; }
+
 /// All there is, in a few seconds.
 void shrink(options& chosen) {
     chosen.common.rounds = 1;
@@ -122,12 +131,39 @@ void shrink(options& chosen) {
     chosen.run.bodies = 200;
     chosen.run.cfrac_number = "2524072652798701";
     chosen.run.durability = bench::holdfast_durability();
-    if (chosen.goals || chosen.large_goals) {
+    if (judges_goals(chosen)) {
         return;
     }
     chosen.backends = bench::backend_names();
     chosen.workloads = bench::workload_names();
     chosen.threads = {1, 2};
+}
+
+std::vector<bench::configuration> judge(const options& chosen, bench::report& out) {
+    std::vector<bench::configuration> all;
+    const auto add = [&all](std::vector<bench::configuration> more) {
+        std::ranges::move(more, std::back_inserter(all));
+    };
+    if (chosen.goals) {
+        add(bench::report_goals(out, chosen.common, chosen.run));
+    }
+    if (chosen.large_goals) {
+        add(bench::report_large_goals(out, chosen.common, chosen.run));
+    }
+    if (chosen.small_goals) {
+        add(bench::report_small_goals(out, chosen.common, chosen.run));
+    }
+    return all;
+}
+
+std::vector<bench::configuration> compare(const options& chosen, bench::report& out) {
+    std::vector<bench::configuration> all = configurations_of(chosen);
+    bench::measure_in_turn(all, chosen.common, chosen.common.smoke);
+    bench::print_configurations(out, all, chosen.common);
+    if (!chosen.common.json) {
+        out.checksum(bench::checksum_of(all));
+    }
+    return all;
 }
 
 int run(options chosen) {
@@ -161,20 +197,9 @@ int run(options chosen) {
                    {"bodies", chosen.run.bodies},
                    {"cfrac_number", chosen.run.cfrac_number}});
     }
-    if (chosen.goals || chosen.large_goals) {
-        if (chosen.goals) {
-            bench::report_goals(out, chosen.common, chosen.run);
-        }
-        if (chosen.large_goals) {
-            bench::report_large_goals(out, chosen.common, chosen.run);
-        }
-        return out.exit_status();
-    }
-    std::vector<bench::configuration> all = configurations_of(chosen);
-    bench::measure_in_turn(all, chosen.common, chosen.common.smoke);
-    bench::print_configurations(out, all, chosen.common);
-    if (!chosen.common.json) {
-        out.checksum(bench::checksum_of(all));
+    const std::vector<bench::configuration> all = judges_goals(chosen) ? judge(chosen, out) : compare(chosen, out);
+    if (!chosen.page.empty()) {
+        bench::write_html_report(chosen.page, all, out, chosen.common);
     }
     return out.exit_status();
 }

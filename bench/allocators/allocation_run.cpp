@@ -72,7 +72,9 @@ size_range sizes_of(const allocation_run& run) {
 
 std::uint64_t calls_of(const allocation_run& run) {
     const workload_kind kind = workload_of(run.workload);
-    const double usual = is_large(kind) ? 0.5 : kind == workload_kind::application ? 0.2 : 2;
+    const double usual = is_large(kind)                                                             ? 0.5
+                         : kind == workload_kind::application || kind == workload_kind::idle_caches ? 0.2
+                                                                                                    : 2;
     return static_cast<std::uint64_t>((run.scale != 0 ? run.scale : usual) * 1e6);
 }
 

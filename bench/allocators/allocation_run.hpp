@@ -82,7 +82,8 @@ enum class workload_kind : std::uint8_t {
 /// The sizes of its blocks.
 [[nodiscard]] size_range sizes_of(const allocation_run& run);
 /// Calls of a thread in the pass for throughput: the scale, or 2 million, of large blocks half a million (50 iterations
-/// of DBMStest with one thread), of applications 0.2 million. Fragbench makes as many as its phases need.
+/// of DBMStest with one thread), of applications and idle-caches 0.2 million. Fragbench makes as many as its phases
+/// need.
 [[nodiscard]] std::uint64_t calls_of(const allocation_run& run);
 
 /// When what blocks take is measured: before the first is allocated; when all that shall live do.
