@@ -58,6 +58,8 @@ void declare_workload(CLI::App& app, bench::allocation_run& run) {
     number("--frag-phase", run.frag_phase_mib, 1, 1U << 20U,
            "frag-w1 to -w4: MiB that all threads allocate in a phase");
     number("--frag-live", run.frag_live_mib, 1, 1U << 16U, "frag-w1 to -w4: MiB that live at the most");
+    number("--rest", run.rest_seconds, 0, 3'600,
+           "frag-w1 to -w4, idle-caches: seconds before space is measured, in which freed memory may fade");
     number("--bodies", run.bodies, 2, 1U << 22U, "barnes-hut: bodies of a thread (PMAlloc: 400,000)");
     app.add_option("--cfrac-number", run.cfrac_number,
                    "cfrac: a composite number (default: two primes, 28 digits; PMAlloc: "
@@ -194,6 +196,7 @@ int run(options chosen) {
                    {"latency_blocks", chosen.run.latency_blocks},
                    {"frag_phase_mib", chosen.run.frag_phase_mib},
                    {"frag_live_mib", chosen.run.frag_live_mib},
+                   {"rest_seconds", chosen.run.rest_seconds},
                    {"bodies", chosen.run.bodies},
                    {"cfrac_number", chosen.run.cfrac_number}});
     }

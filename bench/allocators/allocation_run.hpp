@@ -38,13 +38,14 @@ struct allocation_run {
     std::size_t latency_blocks = 1'000'000;  ///< latency-million: allocated by a thread before it frees them
     std::uint64_t frag_phase_mib = 1'280;    ///< frag-w1 to -w4: allocated in a phase by all threads together
     std::uint64_t frag_live_mib = 256;       ///< frag-w1 to -w4: live at the most, of all threads together
+    unsigned rest_seconds = 0;               ///< before space is measured: what fades with time has
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
     std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability, domain, directory, threads, scale,
                                    latency_calls, seed, size, batch, destinations, objects, queue, slots,
                                    handover_steps, large_objects, large_slots, dbms_objects, shbench_slots,
-                                   latency_blocks, frag_phase_mib, frag_live_mib, bodies, cfrac_number)
+                                   latency_blocks, frag_phase_mib, frag_live_mib, rest_seconds, bodies, cfrac_number)
 
 enum class workload_kind : std::uint8_t {
     threadtest,

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <barrier>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
@@ -186,6 +187,7 @@ private:
             space_.resident_before = resident_bytes();
             return;
         }
+        std::this_thread::sleep_for(std::chrono::seconds(run_.rest_seconds));
         space_.charged = backend_.settled_bytes();
         const std::uint64_t resident = resident_bytes();
         space_.resident = resident > space_.resident_before ? resident - space_.resident_before : 0;
