@@ -84,22 +84,23 @@ public:
         // Of Debian 12's (1.14) threads crash each other when one gives pages of the file back; this keeps them.
         ::setenv("MEMKIND_HOG_MEMORY", "1", 1);
         const shared_library library("libmemkind.so.0", "libmemkind-dev");
-        allocate_ = library.find<void*(kind*, std::size_t)>("memkind_malloc");
-        release_ = library.find<void(kind*, void*)>("memkind_free");
+        allocate_function = library.find<void*(kind*, std::size_t)>("memkind_malloc");
+        release_function = library.find<void(kind*, void*)>("memkind_free");
         auto* const create = library.find<int(const char*, std::size_t, kind**)>("memkind_create_pmem");
         constexpr std::size_t unlimited = 0;
-        if (const int refused = create(run.directory.c_str(), unlimited, &kind_); refused != 0) {
+        if (const int refused = create(run.directory.c_str(), unlimited, &opened); refused != 0) {
             throw std::runtime_error(fmt::format("memkind_create_pmem: {}", refused));
         }
-        return {[](std::size_t size) { return allocate_(kind_, size); }, [](void* block) { release_(kind_, block); }};
+        return {[](std::size_t size) { return allocate_function(opened, size); },
+                [](void* block) { release_function(opened, block); }};
     }
 
 private:
     struct kind;  // memkind's own
 
-    static inline kind* kind_ = nullptr;
-    static inline void* (*allocate_)(kind*, std::size_t) = nullptr;
-    static inline void (*release_)(kind*, void*) = nullptr;
+    static inline kind* opened = nullptr;
+    static inline void* (*allocate_function)(kind*, std::size_t) = nullptr;
+    static inline void (*release_function)(kind*, void*) = nullptr;
 };
 
 }  // namespace

@@ -63,7 +63,9 @@ public:
         for (const body& one : bodies) {
             insert(one.place);
         }
-        sum_up(*root_);
+        if (root_ != nullptr) {
+            sum_up(*root_);
+        }
     }
     octree(const octree&) = delete;
     octree& operator=(const octree&) = delete;
@@ -76,7 +78,9 @@ public:
     void attract(body& one) const {
         one.force = {};
         one.potential = 0;
-        attract(one, *root_);
+        if (root_ != nullptr) {
+            attract(one, *root_);
+        }
     }
 
 private:
