@@ -1,6 +1,8 @@
-// holdfast-bench: what an allocation costs. Holdfast beside libpmemobj, jemalloc, mimalloc, the C library's malloc, and
-// the hardware's own limit; docs/benchmarks.md.
+// holdfast-bench: what an allocation costs, and what its blocks take. Holdfast beside libpmemobj, Boost.Interprocess,
+// memkind, jemalloc, mimalloc, the C library's malloc, and the hardware's own limit; docs/benchmarks.md.
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 
 #include "allocators/allocation_run.hpp"
 #include "allocators/comparison.hpp"
+#include "allocators/html_report.hpp"
 #include "support/report.hpp"
 
 namespace {
@@ -22,43 +25,45 @@ struct options {
     std::vector<unsigned> threads{1};
     bool goals = false;
     bool large_goals = false;
+    bool small_goals = false;
+    std::string page;
     std::string worker;  // what this process is to run
 };
 
 void declare_workload(CLI::App& app, bench::allocation_run& run) {
-    app.add_option("--scale", run.scale, "Millions of calls a thread; default: 2, of large blocks 0.5")
+    const auto number = [&app](const char* name, auto& value, std::uint64_t least, std::uint64_t greatest,
+                               const char* text) {
+        app.add_option(name, value, text)->capture_default_str()->check(CLI::Range(least, greatest));
+    };
+    constexpr std::uint64_t many = 1U << 24U;
+    constexpr std::uint64_t most = 1U << 28U;
+    app.add_option("--scale", run.scale,
+                   "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2")
         ->check(CLI::Range(1e-4, 1e5));
-    app.add_option("--size", run.size, "Bytes of a block, where the workload has no sizes of its own")
-        ->capture_default_str()
-        ->check(CLI::Range(8U, 16U << 20U));
-    app.add_option("--batch", run.batch, "batch: blocks of one call")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 16U));
-    app.add_option("--destinations", run.destinations, "pair, latency: a thread goes round so many")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 24U));
-    app.add_option("--objects", run.objects, "threadtest: blocks that a thread allocates before it frees them")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 28U));
-    app.add_option("--queue", run.queue, "prod-con: blocks that a producer may be ahead")
-        ->capture_default_str()
-        ->check(CLI::Range(2U, 1U << 20U));
-    app.add_option("--slots", run.slots, "larson-small: blocks of a thread")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 24U));
-    app.add_option("--handover-steps", run.handover_steps, "larson: steps after which the slots go to another thread")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 30U));
-    app.add_option("--large-objects", run.large_objects, "threadtest-512k: as --objects")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 24U));
-    app.add_option("--large-slots", run.large_slots, "larson-large: as --slots")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 24U));
-    app.add_option("--dbms-objects", run.dbms_objects,
-                   "dbmstest: blocks that all threads together allocate in an iteration")
-        ->capture_default_str()
-        ->check(CLI::Range(10U, 1U << 24U));
+    number("--size", run.size, 8, many, "Bytes of a block, where the workload has no sizes of its own");
+    number("--batch", run.batch, 1, 1U << 16U, "batch: blocks of one call");
+    number("--destinations", run.destinations, 1, many, "pair, latency: a thread goes round so many");
+    number("--objects", run.objects, 1, most, "threadtest: blocks that a thread allocates before it frees them");
+    number("--queue", run.queue, 2, 1U << 20U, "prod-con: blocks that a producer may be ahead");
+    number("--slots", run.slots, 1, many, "larson-small: blocks of a thread");
+    number("--handover-steps", run.handover_steps, 1, 1U << 30U,
+           "larson: steps after which the slots go to another thread");
+    number("--large-objects", run.large_objects, 1, many, "threadtest-512k: as --objects");
+    number("--large-slots", run.large_slots, 1, many, "larson-large: as --slots");
+    number("--dbms-objects", run.dbms_objects, 10, many,
+           "dbmstest: blocks that all threads together allocate in an iteration");
+    number("--shbench-slots", run.shbench_slots, 16, many, "shbench, idle-caches: blocks of a thread");
+    number("--latency-blocks", run.latency_blocks, 1, most,
+           "latency-million: blocks that a thread allocates before it frees them");
+    number("--frag-phase", run.frag_phase_mib, 1, 1U << 20U,
+           "frag-w1 to -w4: MiB that all threads allocate in a phase");
+    number("--frag-live", run.frag_live_mib, 1, 1U << 16U, "frag-w1 to -w4: MiB that live at the most");
+    number("--rest", run.rest_seconds, 0, 3'600,
+           "frag-w1 to -w4, idle-caches: seconds before space is measured, in which freed memory may fade");
+    number("--bodies", run.bodies, 2, 1U << 22U, "barnes-hut: bodies of a thread (PMAlloc: 400,000)");
+    app.add_option("--cfrac-number", run.cfrac_number,
+                   "cfrac: a composite number (default: two primes, 28 digits; PMAlloc: "
+                   "17545186520507317056371138836327483792789528)");
     app.add_option("--latency-calls", run.latency_calls,
                    "Calls a thread that are timed one by one (0: 1 million in the workload latency, else 200,000)")
         ->capture_default_str();
@@ -70,12 +75,11 @@ void declare(CLI::App& app, options& chosen) {
                    "What allocates; several: in turn, the first is what others are held to")
         ->capture_default_str()
         ->delimiter(',')
-        ->check(CLI::IsMember({"holdfast", "libpmemobj", "jemalloc", "mimalloc", "glibc", "raw", "none"}));
+        ->check(CLI::IsMember(bench::backend_names()));
     app.add_option("--workload", chosen.workloads, "What is allocated and freed; several")
         ->capture_default_str()
         ->delimiter(',')
-        ->check(CLI::IsMember({"threadtest", "prod-con", "larson-small", "pair", "batch", "latency", "threadtest-512k",
-                               "larson-large", "dbmstest"}));
+        ->check(CLI::IsMember(bench::workload_names()));
     app.add_option("--durability", chosen.run.durability, "Of holdfast; the others have one only")
         ->capture_default_str()
         ->check(CLI::IsMember({"atomic", "commit", "volatile"}));
@@ -89,6 +93,8 @@ void declare(CLI::App& app, options& chosen) {
     declare_workload(app, chosen.run);
     app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");
     app.add_flag("--report-large", chosen.large_goals, "Everything that the goals of large blocks are judged by");
+    app.add_flag("--report-small", chosen.small_goals, "Everything that the goals of small blocks are judged by");
+    app.add_option("--html", chosen.page, "Write one page with plots, tables and goals to this file");
     app.add_option("--worker", chosen.worker, "Run this, in this process")->group("Internal");
 }
 
@@ -111,6 +117,8 @@ std::vector<bench::configuration> configurations_of(const options& chosen) {
     return all;
 }
 
+bool judges_goals(const options& chosen) { return chosen.goals || chosen.large_goals || chosen.small_goals; }
+
 /// All there is, in a few seconds.
 void shrink(options& chosen) {
     chosen.common.rounds = 1;
@@ -118,14 +126,46 @@ void shrink(options& chosen) {
     chosen.run.objects = 1'000;
     chosen.run.handover_steps = 500;
     chosen.run.large_objects = chosen.run.large_slots = chosen.run.dbms_objects = 50;
+    chosen.run.shbench_slots = 500;
+    chosen.run.latency_blocks = 2'000;
+    chosen.run.frag_phase_mib = 2;
+    chosen.run.frag_live_mib = 1;
+    chosen.run.bodies = 200;
+    chosen.run.cfrac_number = "2524072652798701";
     chosen.run.durability = bench::holdfast_durability();
-    if (chosen.goals || chosen.large_goals) {
+    if (judges_goals(chosen)) {
         return;
     }
-    chosen.backends = {"holdfast", "libpmemobj", "jemalloc", "mimalloc", "glibc", "raw", "none"};
-    chosen.workloads = {"threadtest", "prod-con",        "larson-small", "pair",    "batch",
-                        "latency",    "threadtest-512k", "larson-large", "dbmstest"};
+    chosen.backends = bench::backend_names();
+    chosen.workloads = bench::workload_names();
     chosen.threads = {1, 2};
+}
+
+std::vector<bench::configuration> judge(const options& chosen, bench::report& out) {
+    std::vector<bench::configuration> all;
+    const auto add = [&all](std::vector<bench::configuration> more) {
+        std::ranges::move(more, std::back_inserter(all));
+    };
+    if (chosen.goals) {
+        add(bench::report_goals(out, chosen.common, chosen.run));
+    }
+    if (chosen.large_goals) {
+        add(bench::report_large_goals(out, chosen.common, chosen.run));
+    }
+    if (chosen.small_goals) {
+        add(bench::report_small_goals(out, chosen.common, chosen.run));
+    }
+    return all;
+}
+
+std::vector<bench::configuration> compare(const options& chosen, bench::report& out) {
+    std::vector<bench::configuration> all = configurations_of(chosen);
+    bench::measure_in_turn(all, chosen.common, chosen.common.smoke);
+    bench::print_configurations(out, all, chosen.common);
+    if (!chosen.common.json) {
+        out.checksum(bench::checksum_of(all));
+    }
+    return all;
 }
 
 int run(options chosen) {
@@ -151,22 +191,18 @@ int run(options chosen) {
                    {"handover_steps", chosen.run.handover_steps},
                    {"large_objects", chosen.run.large_objects},
                    {"large_slots", chosen.run.large_slots},
-                   {"dbms_objects", chosen.run.dbms_objects}});
+                   {"dbms_objects", chosen.run.dbms_objects},
+                   {"shbench_slots", chosen.run.shbench_slots},
+                   {"latency_blocks", chosen.run.latency_blocks},
+                   {"frag_phase_mib", chosen.run.frag_phase_mib},
+                   {"frag_live_mib", chosen.run.frag_live_mib},
+                   {"rest_seconds", chosen.run.rest_seconds},
+                   {"bodies", chosen.run.bodies},
+                   {"cfrac_number", chosen.run.cfrac_number}});
     }
-    if (chosen.goals || chosen.large_goals) {
-        if (chosen.goals) {
-            bench::report_goals(out, chosen.common, chosen.run);
-        }
-        if (chosen.large_goals) {
-            bench::report_large_goals(out, chosen.common, chosen.run);
-        }
-        return out.exit_status();
-    }
-    std::vector<bench::configuration> all = configurations_of(chosen);
-    bench::measure_in_turn(all, chosen.common, chosen.common.smoke);
-    bench::print_configurations(out, all, chosen.common);
-    if (!chosen.common.json) {
-        out.checksum(bench::checksum_of(all));
+    const std::vector<bench::configuration> all = judges_goals(chosen) ? judge(chosen, out) : compare(chosen, out);
+    if (!chosen.page.empty()) {
+        bench::write_html_report(chosen.page, all, out, chosen.common);
     }
     return out.exit_status();
 }

@@ -12,7 +12,9 @@ packages=(
     libboost1.81-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
     libgtest-dev libgmock-dev libbenchmark-dev
     # what holdfast-bench is measured beside
-    libpmemobj-dev libjemalloc-dev libmimalloc-dev
+    libpmemobj-dev libjemalloc-dev libmimalloc-dev libmemkind-dev
+    # what one of its applications computes with
+    libgmp-dev
     # file systems that the crash tests mount
     e2fsprogs xfsprogs btrfs-progs fuse3 libfuse3-dev mount
     # the guest that has DAX

@@ -2,30 +2,59 @@
 
 #include <algorithm>
 
+#include "allocators/space_workloads.hpp"
+#include "applications/application.hpp"
+
 namespace bench {
 
+namespace {
+
+struct known_workload {
+    const char* name;
+    workload_kind kind;
+};
+constexpr known_workload workloads[] = {
+    {"pair", workload_kind::pair},
+    {"batch", workload_kind::batch},
+    {"threadtest", workload_kind::threadtest},
+    {"prod-con", workload_kind::prod_con},
+    {"shbench", workload_kind::shbench},
+    {"larson-small", workload_kind::larson_small},
+    {"larson-large", workload_kind::larson_large},
+    {"dbmstest", workload_kind::dbmstest},
+    {"threadtest-512k", workload_kind::threadtest_large},
+    {"latency", workload_kind::latency},
+    {"latency-million", workload_kind::latency_million},
+    {"frag-w1", workload_kind::fragmentation},
+    {"frag-w2", workload_kind::fragmentation},
+    {"frag-w3", workload_kind::fragmentation},
+    {"frag-w4", workload_kind::fragmentation},
+    {"idle-caches", workload_kind::idle_caches},
+};
+
+}  // namespace
+
 workload_kind workload_of(const std::string& name) {
-    struct known_workload {
-        const char* name;
-        workload_kind kind;
-    };
-    constexpr known_workload workloads[] = {
-        {"threadtest", workload_kind::threadtest},
-        {"prod-con", workload_kind::prod_con},
-        {"larson-small", workload_kind::larson_small},
-        {"pair", workload_kind::pair},
-        {"batch", workload_kind::batch},
-        {"latency", workload_kind::latency},
-        {"threadtest-512k", workload_kind::threadtest_large},
-        {"larson-large", workload_kind::larson_large},
-        {"dbmstest", workload_kind::dbmstest},
-    };
     for (const known_workload& one : workloads) {
         if (name == one.name) {
             return one.kind;
         }
     }
+    if (find_application(name) != nullptr) {
+        return workload_kind::application;
+    }
     throw std::invalid_argument("no such workload: " + name);
+}
+
+std::vector<std::string> workload_names() {
+    std::vector<std::string> names;
+    for (const known_workload& one : workloads) {
+        names.emplace_back(one.name);
+    }
+    for (const application& one : all_applications()) {
+        names.emplace_back(one.name);
+    }
+    return names;
 }
 
 size_range sizes_of(const allocation_run& run) {
@@ -34,12 +63,18 @@ size_range sizes_of(const allocation_run& run) {
         case workload_kind::larson_large:
         case workload_kind::dbmstest: return large_sizes;
         case workload_kind::threadtest_large: return {threadtest_large_size, threadtest_large_size};
+        case workload_kind::shbench:
+        case workload_kind::idle_caches: return shbench_sizes;
+        case workload_kind::fragmentation: return fragmentation_of(run.workload).sizes();
         default: return {run.size, run.size};
     }
 }
 
 std::uint64_t calls_of(const allocation_run& run) {
-    const double usual = is_large(workload_of(run.workload)) ? 0.5 : 2;
+    const workload_kind kind = workload_of(run.workload);
+    const double usual = is_large(kind)                                                             ? 0.5
+                         : kind == workload_kind::application || kind == workload_kind::idle_caches ? 0.2
+                                                                                                    : 2;
     return static_cast<std::uint64_t>((run.scale != 0 ? run.scale : usual) * 1e6);
 }
 
@@ -52,29 +87,50 @@ std::size_t dbms_slots(const allocation_run& run) {
     return fresh + fresh / 9 + 4;  // what remains of r blocks is at most r / 10 + 1
 }
 
+namespace {
+
+/// Destinations of a thread.
+std::size_t destinations_of(const allocation_run& run, workload_kind kind) {
+    switch (kind) {
+        case workload_kind::threadtest: return run.objects;
+        // Twice the queue: a destination is free again before its turn comes, without looking.
+        case workload_kind::prod_con: return 2 * run.queue;
+        case workload_kind::larson_small: return run.slots;
+        case workload_kind::threadtest_large: return run.large_objects;
+        case workload_kind::larson_large: return run.large_slots;
+        case workload_kind::dbmstest: return dbms_slots(run);
+        case workload_kind::batch: return run.batch;
+        case workload_kind::shbench:
+        case workload_kind::idle_caches: return run.shbench_slots;
+        case workload_kind::latency_million: return run.latency_blocks;
+        case workload_kind::fragmentation: return fragmentation_slots(run);
+        case workload_kind::application: return find_application(run.workload)->demand(run).blocks;
+        case workload_kind::pair:
+        case workload_kind::latency: break;
+    }
+    return run.destinations;
+}
+
+}  // namespace
+
 allocation_demand demand_of(const allocation_run& run) {
     constexpr std::size_t words_a_line = 8;
     const workload_kind kind = workload_of(run.workload);
-    std::size_t count = 0;
-    switch (kind) {
-        case workload_kind::threadtest: count = run.objects; break;
-        // Twice the queue: a destination is free again before its turn comes, without looking.
-        case workload_kind::prod_con: count = 2 * run.queue; break;
-        case workload_kind::larson_small: count = run.slots; break;
-        case workload_kind::threadtest_large: count = run.large_objects; break;
-        case workload_kind::larson_large: count = run.large_slots; break;
-        case workload_kind::dbmstest: count = dbms_slots(run); break;
-        case workload_kind::batch: count = run.batch; break;
-        case workload_kind::pair:
-        case workload_kind::latency: count = run.destinations; break;
-    }
+    const std::size_t count = destinations_of(run, kind);
     allocation_demand demand;
     demand.destinations_a_thread = (count + words_a_line - 1) / words_a_line * words_a_line;
     demand.destinations = demand.destinations_a_thread * run.threads;
     const size_range sizes = sizes_of(run);
     const std::size_t room =
         is_large(kind) ? sizes.middle() + sizes.middle() / 4 : 2 * std::max<std::size_t>(sizes.greatest, 16);
-    demand.bytes = std::uint64_t{demand.destinations} * room;
+    if (kind == workload_kind::fragmentation) {
+        constexpr std::uint64_t worst = 4;  // PMAlloc's worst allocator takes 2.8 times what is live
+        demand.bytes = worst * (run.frag_live_mib << 20U);
+    } else if (kind == workload_kind::application) {
+        demand.bytes = find_application(run.workload)->demand(run).bytes * run.threads;
+    } else {
+        demand.bytes = std::uint64_t{demand.destinations} * room;
+    }
     return demand;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -29,14 +30,22 @@ struct allocation_run {
     std::size_t objects = 100'000;    ///< threadtest: allocated by a thread before it frees them
     std::size_t queue = 1'024;        ///< prod-con: what a producer may be ahead
     std::size_t slots = 1'000;        ///< larson-small: blocks of a thread
-    std::size_t handover_steps = 10'000;  ///< larson: steps after which the slots go to another thread
-    std::size_t large_objects = 1'000;    ///< threadtest-512k: as objects
-    std::size_t large_slots = 1'000;      ///< larson-large: as slots
-    std::size_t dbms_objects = 5'000;     /**< dbmstest: allocated in an iteration by all threads together */
+    std::size_t handover_steps = 10'000;     ///< larson: steps after which the slots go to another thread
+    std::size_t large_objects = 1'000;       ///< threadtest-512k: as objects
+    std::size_t large_slots = 1'000;         ///< larson-large: as slots
+    std::size_t dbms_objects = 5'000;        ///< dbmstest: allocated in an iteration by all threads together
+    std::size_t shbench_slots = 8'192;       ///< shbench, idle-caches: blocks of a thread
+    std::size_t latency_blocks = 1'000'000;  ///< latency-million: allocated by a thread before it frees them
+    std::uint64_t frag_phase_mib = 1'280;    ///< frag-w1 to -w4: allocated in a phase by all threads together
+    std::uint64_t frag_live_mib = 256;       ///< frag-w1 to -w4: live at the most, of all threads together
+    unsigned rest_seconds = 0;               ///< before space is measured: what fades with time has
+    std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
+    std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability, domain, directory, threads, scale,
                                    latency_calls, seed, size, batch, destinations, objects, queue, slots,
-                                   handover_steps, large_objects, large_slots, dbms_objects)
+                                   handover_steps, large_objects, large_slots, dbms_objects, shbench_slots,
+                                   latency_blocks, frag_phase_mib, frag_live_mib, rest_seconds, bodies, cfrac_number)
 
 enum class workload_kind : std::uint8_t {
     threadtest,
@@ -48,19 +57,38 @@ enum class workload_kind : std::uint8_t {
     threadtest_large,
     larson_large,
     dbmstest,
+    shbench,
+    latency_million,
+    fragmentation,  ///< frag-w1 to frag-w4
+    idle_caches,
+    application,  ///< bench/applications
 };
 /// Throws std::invalid_argument.
 [[nodiscard]] workload_kind workload_of(const std::string& name);
+/// All names, in the order of docs/benchmarks.md.
+[[nodiscard]] std::vector<std::string> workload_names();
 /// Blocks of 32 to 512 KiB, each touched at both ends.
 [[nodiscard]] constexpr bool is_large(workload_kind kind) noexcept {
     return kind == workload_kind::threadtest_large || kind == workload_kind::larson_large ||
            kind == workload_kind::dbmstest;
 }
+/// What its blocks take is looked at, not only its calls: the heap begins small and grows.
+[[nodiscard]] constexpr bool measures_space(workload_kind kind) noexcept {
+    return kind == workload_kind::fragmentation || kind == workload_kind::idle_caches;
+}
+/// Its passes: one that checks, and one in which every call is timed.
+[[nodiscard]] constexpr bool is_for_latency(workload_kind kind) noexcept {
+    return kind == workload_kind::latency || kind == workload_kind::latency_million;
+}
 /// The sizes of its blocks.
 [[nodiscard]] size_range sizes_of(const allocation_run& run);
 /// Calls of a thread in the pass for throughput: the scale, or 2 million, of large blocks half a million (50 iterations
-/// of DBMStest with one thread).
+/// of DBMStest with one thread), of applications and idle-caches 0.2 million. Fragbench makes as many as its phases
+/// need.
 [[nodiscard]] std::uint64_t calls_of(const allocation_run& run);
+
+/// When what blocks take is measured: before the first is allocated; when all that shall live do.
+enum class resting : std::uint8_t { at_start, at_end };
 
 /// DBMStest: blocks that a thread allocates in an iteration, and has at most at a time.
 [[nodiscard]] std::size_t dbms_objects_of_thread(const allocation_run& run);
@@ -99,6 +127,8 @@ nlohmann::ordered_json run_libpmemobj_allocations(const allocation_run& run);
 nlohmann::ordered_json run_jemalloc_allocations(const allocation_run& run);
 nlohmann::ordered_json run_mimalloc_allocations(const allocation_run& run);
 nlohmann::ordered_json run_glibc_allocations(const allocation_run& run);
+nlohmann::ordered_json run_memkind_allocations(const allocation_run& run);
+nlohmann::ordered_json run_interprocess_allocations(const allocation_run& run);
 nlohmann::ordered_json run_raw_allocations(const allocation_run& run);
 nlohmann::ordered_json run_no_allocations(const allocation_run& run);
 

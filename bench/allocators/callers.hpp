@@ -52,6 +52,7 @@ public:
     void allocate_batch(destinations many, std::size_t size) { worker_.allocate_batch(many, size); }
     void release_batch(destinations many) { worker_.release_batch(many); }
     void touch_ends(const destination& one, std::size_t size) { store_at_ends(worker_, one, size); }
+    [[nodiscard]] void* block(const destination& one) { return worker_.block(one); }
 
 private:
     Worker& worker_;
@@ -79,6 +80,7 @@ public:
     }
     /// The program's own part: not in the time of a call.
     void touch_ends(const destination& one, std::size_t size) { store_at_ends(worker_, one, size); }
+    [[nodiscard]] void* block(const destination& one) { return worker_.block(one); }
 
 private:
     template <class Call>
@@ -101,9 +103,8 @@ public:
     using destination = typename Worker::destination;
     using destinations = std::span<destination* const>;
 
-    /// `first`: the first destination of all threads, from which they are numbered; `least_size`: of all blocks.
-    checking_caller(Worker& worker, const destination* first, std::size_t least_size)
-        : worker_(worker), first_(first), one_word_only_(least_size < 3 * word) {}
+    /// `first`: the first destination of all threads, from which they are numbered.
+    checking_caller(Worker& worker, const destination* first) : worker_(worker), first_(first) {}
     void allocate(destination& one, std::size_t size) {
         worker_.allocate(one, size);
         mark(one, size);
@@ -130,11 +131,18 @@ public:
     }
     /// Its marks stand there already.
     static void touch_ends(const destination& /*one*/, std::size_t /*size*/) noexcept {}
+    [[nodiscard]] void* block(const destination& one) { return worker_.block(one); }
     [[nodiscard]] std::uint64_t checksum() const noexcept { return checksum_; }
 
 private:
     static constexpr std::size_t word = sizeof(std::uint64_t);
+    /// What is marked in a block, by its size; stands in the last two bits of its first byte.
+    enum mark_extent : std::uint8_t { first_byte, first_word, both_ends };
+    static constexpr std::uint64_t extent_bits = 3;
 
+    [[nodiscard]] static mark_extent extent_of(std::size_t size) noexcept {
+        return size >= 3 * word ? both_ends : size >= word ? first_word : first_byte;
+    }
     static void require(bool holds, const char* message) {
         if (!holds) {
             throw std::logic_error(message);
@@ -143,7 +151,8 @@ private:
     [[nodiscard]] std::uint64_t token_of(const destination& one) const noexcept {
         return mix(static_cast<std::uint64_t>(&one - first_) + 1);
     }
-    /// First word: the token; second: the size; last: the token. Where blocks are too small for that, the first alone.
+    /// First word: the token and the extent of the mark; second: the size; last: the token. Of what is smaller, the
+    /// first word or byte alone.
     void mark(const destination& one, std::size_t size) {
         require(!worker_.is_null(one), "a destination is null after an allocation");
         const std::uint64_t token = token_of(one);
@@ -152,8 +161,10 @@ private:
         if (block == nullptr) {
             return;
         }
-        std::memcpy(block, &token, word);
-        if (!one_word_only_) {
+        const mark_extent extent = extent_of(size);
+        const std::uint64_t first = (token & ~extent_bits) | extent;
+        std::memcpy(block, &first, extent == first_byte ? 1 : word);
+        if (extent == both_ends) {
             const std::uint64_t bytes = size;
             std::memcpy(block + word, &bytes, word);
             std::memcpy(block + size - word, &token, word);
@@ -167,9 +178,14 @@ private:
             return;
         }
         std::uint64_t found = 0;
-        std::memcpy(&found, block, word);
-        require(found == token, "the first word of a block was overwritten");
-        if (!one_word_only_) {
+        std::memcpy(&found, block, 1);  // its low byte: this machine and the media are little-endian
+        const std::uint64_t extent = found & extent_bits;
+        if (extent != first_byte) {
+            std::memcpy(&found, block, word);
+        }
+        const std::uint64_t compared = (extent == first_byte ? 0xffU : ~std::uint64_t{0}) & ~extent_bits;
+        require(extent <= both_ends && ((found ^ token) & compared) == 0, "the first word of a block was overwritten");
+        if (extent == both_ends) {
             std::uint64_t size = 0;
             std::memcpy(&size, block + word, word);
             require(size >= 3 * word && size <= (std::uint64_t{1} << 40U), "the size in a block was overwritten");
@@ -180,7 +196,6 @@ private:
 
     Worker& worker_;
     const destination* first_;
-    bool one_word_only_;
     std::uint64_t checksum_ = 0;
 };
 

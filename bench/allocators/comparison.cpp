@@ -23,9 +23,14 @@ struct backend_entry {
     run_function run;
 };
 constexpr backend_entry backends[] = {
-    {"holdfast", run_holdfast_allocations}, {"libpmemobj", run_libpmemobj_allocations},
-    {"jemalloc", run_jemalloc_allocations}, {"mimalloc", run_mimalloc_allocations},
-    {"glibc", run_glibc_allocations},       {"raw", run_raw_allocations},
+    {"holdfast", run_holdfast_allocations},
+    {"libpmemobj", run_libpmemobj_allocations},
+    {"jemalloc", run_jemalloc_allocations},
+    {"mimalloc", run_mimalloc_allocations},
+    {"glibc", run_glibc_allocations},
+    {"memkind", run_memkind_allocations},
+    {"interprocess", run_interprocess_allocations},
+    {"raw", run_raw_allocations},
     {"none", run_no_allocations},
 };
 
@@ -75,6 +80,8 @@ row row_of(const configuration& one, double first_mops) {
         figure("p9999_ns", found, "{:.0f}"),
         figure("max_ns", found, "{:.0f}"),
         figure("charged_mib", found, "{:.1f}"),
+        figure("taken_mib", found, "{:.1f}"),
+        figure("taken_ratio", found, "{:.2f}"),
         figure("records_per_call", found, "{:.3f}"),
         figure("fences_per_call", found, "{:.3f}"),
         figure("reflush_ratio", found, "{:.4f}")};
@@ -90,7 +97,9 @@ void run_summary::add(const nlohmann::ordered_json& outcome) {
         }
     }
     mops_.push_back(outcome.at("mops").get<double>());
-    max_ns_.push_back(outcome.at("max_ns").get<double>());
+    if (outcome.contains("max_ns")) {
+        max_ns_.push_back(outcome.at("max_ns").get<double>());
+    }
 }
 
 double run_summary::median(const std::string& key) const { return values(key).median(); }
@@ -121,6 +130,14 @@ nlohmann::ordered_json run_summary::median_fields() const {
     fields["mops_of_runs"] = mops_;
     fields["max_ns_of_runs"] = max_ns_;
     return fields;
+}
+
+std::vector<std::string> backend_names() {
+    std::vector<std::string> names;
+    for (const backend_entry& one : backends) {
+        names.emplace_back(one.name);
+    }
+    return names;
 }
 
 void prepare_environment_of_runs() {

@@ -43,6 +43,8 @@ struct configuration {
     run_summary found;
 };
 
+[[nodiscard]] std::vector<std::string> backend_names();
+
 /// The environment that a run needs before its process starts. Called once, by the process that compares.
 void prepare_environment_of_runs();
 
@@ -61,9 +63,14 @@ void print_configurations(report& out, const std::vector<configuration>& all, co
 /// A checksum of all checksums.
 [[nodiscard]] std::uint64_t checksum_of(const std::vector<configuration>& all);
 
-/// The goals of the durability `atomic`, all in one run (docs/benchmarks.md). `pattern`: sizes, scale, seed.
-void report_goals(report& out, const common_options& options, const allocation_run& pattern);
+/// The goals of the durability `atomic`, all in one run (docs/benchmarks.md). `pattern`: sizes, scale, seed. Returns
+/// what was measured.
+std::vector<configuration> report_goals(report& out, const common_options& options, const allocation_run& pattern);
 /// The goals of large blocks, all in one run.
-void report_large_goals(report& out, const common_options& options, const allocation_run& pattern);
+std::vector<configuration> report_large_goals(report& out, const common_options& options,
+                                              const allocation_run& pattern);
+/// The goals of small blocks, all in one run. Space is measured once, whatever the rounds.
+std::vector<configuration> report_small_goals(report& out, const common_options& options,
+                                              const allocation_run& pattern);
 
 }  // namespace bench

@@ -3,50 +3,37 @@
 #include <fmt/format.h>
 
 #include "allocators/comparison.hpp"
-#include "allocators/goal_runs.hpp"
+#include "allocators/goal_judge.hpp"
 
 namespace bench {
 
 namespace {
 
-class judge {
+class judge : public goal_judge {
 public:
-    judge(report& out, const goal_runs& runs) : out_(out), runs_(runs) {}
+    using goal_judge::goal_judge;
 
-    /// The throughput of one configuration as a multiple of another's.
-    void times_as_fast(const std::string& what, const run_summary* ours, const run_summary* other, double limit) {
-        if (is_there(what, ours, other)) {
-            out_.goal_at_least(what, ours->median("mops") / other->median("mops"), limit, "x");
-        }
-    }
-    void at_most(const std::string& what, const run_summary* ours, const char* key, double limit, const char* unit) {
-        if (is_there(what, ours, ours) && ours->has(key)) {
-            out_.goal_at_most(what, ours->median(key), limit, unit);
-        } else if (ours != nullptr) {
-            out_.note(fmt::format("goal: {}: not measured", what));
-        }
-    }
     void pairs() {
-        const run_summary* const one = runs_.find("pair", 1, "holdfast");
-        const run_summary* const two = runs_.find("pair", 2, "holdfast");
+        const run_summary* const one = runs().find("pair", 1, "holdfast");
+        const run_summary* const two = runs().find("pair", 2, "holdfast");
         for (const unsigned threads : {1U, 2U}) {
             const run_summary* const ours = threads == 1 ? one : two;
-            const run_summary* const raw = runs_.find("pair", threads, "raw");
+            const run_summary* const raw = runs().find("pair", threads, "raw");
             const auto what = fmt::format("pair, {} thread(s): time of a call by the raw limit", threads);
             if (is_there(what, ours, raw)) {
-                out_.goal_at_most(what, raw->median("mops") / ours->median("mops"), 1.3, "x");
+                out().goal_at_most(what, raw->median("mops") / ours->median("mops"), 1.3, "x");
             }
-            const run_summary* const peer = runs_.find("pair", threads, "libpmemobj");
+            const run_summary* const peer = runs().find("pair", threads, "libpmemobj");
             times_as_fast(fmt::format("pair, {} thread(s), as fast as libpmemobj", threads), ours, peer, 8);
             if (raw != nullptr && peer != nullptr) {
-                out_.note(fmt::format("the raw limit itself is {:.2f} x as fast as libpmemobj",
-                                      raw->median("mops") / peer->median("mops")));
+                out().note(fmt::format("the raw limit itself is {:.2f} x as fast as libpmemobj",
+                                       raw->median("mops") / peer->median("mops")));
             }
         }
         times_as_fast("pair, 2 threads, as fast as 1", two, one, 1.9);
-        times_as_fast("batches, as fast as single calls", runs_.find("batch", 1, "holdfast"), one, 3);
-        times_as_fast("pair on page-cache, as fast as mimalloc", runs_.find("pair", 1, "holdfast", "page-cache"),
-                      runs_.find("pair", 1, "mimalloc"), 0.25);
+        times_as_fast("batches, as fast as single calls", runs().find("batch", 1, "holdfast"), one, 3);
+        times_as_fast("pair on page-cache, as fast as mimalloc", runs().find("pair", 1, "holdfast", "page-cache"),
+                      runs().find("pair", 1, "mimalloc"), 0.25);
         at_most("pair: durable records a call", one, "records_per_call", 1.005, "");
         at_most("pair: fences a call", one, "fences_per_call", 1.01, "");
         at_most("pair: lines flushed again at a distance < 4", one, "reflush_ratio", 0, "");
@@ -55,49 +42,37 @@ public:
         for (const char* const workload : {"larson-small", "prod-con"}) {
             for (const unsigned threads : {1U, 2U}) {
                 times_as_fast(fmt::format("{}, {} thread(s), as fast as libpmemobj", workload, threads),
-                              runs_.find(workload, threads, "holdfast"), runs_.find(workload, threads, "libpmemobj"),
+                              runs().find(workload, threads, "holdfast"), runs().find(workload, threads, "libpmemobj"),
                               6);
             }
         }
     }
     void latency() {
-        const run_summary* const ours = runs_.find("latency", 1, "holdfast");
+        const run_summary* const ours = runs().find("latency", 1, "holdfast");
         if (ours != nullptr) {
             const double checkpoint = ours->median("longest_checkpoint_ns");
             at_most(fmt::format("latency: p99.9; the limit is 2 x p50 + the longest checkpoint, {:.0f} ns", checkpoint),
                     ours, "p999_ns", 2 * ours->median("p50_ns") + checkpoint, "ns");
         }
         at_most("latency: the longest call", ours, "max_ns", 1e6, "ns");
-        const run_summary* const nothing = runs_.find("latency", 1, "none");
+        const run_summary* const nothing = runs().find("latency", 1, "none");
         if (nothing != nullptr) {
-            out_.note(
+            out().note(
                 fmt::format("a call that does nothing: p50 {:.0f} ns, p99.9 {:.0f} ns, longest {:.0f} ns, all "
                             "with the clock's {:.0f} ns: what clock, kernel and neighbours add",
                             nothing->median("p50_ns"), nothing->median("p999_ns"), nothing->median("max_ns"),
                             nothing->median("clock_ns")));
         }
-        const run_summary* const loop = runs_.find("pair", 1, "none");
+        const run_summary* const loop = runs().find("pair", 1, "none");
         if (loop != nullptr) {
-            out_.note(fmt::format("the benchmark's own cost: {:.2f} ns a call of pair", loop->median("call_ns")));
+            out().note(fmt::format("the benchmark's own cost: {:.2f} ns a call of pair", loop->median("call_ns")));
         }
     }
-
-private:
-    [[nodiscard]] bool is_there(const std::string& what, const run_summary* one, const run_summary* other) {
-        if (one == nullptr || other == nullptr) {
-            out_.note(fmt::format("goal: {}: not measured", what));
-            return false;
-        }
-        return true;
-    }
-
-    report& out_;
-    const goal_runs& runs_;
 };
 
 }  // namespace
 
-void report_goals(report& out, const common_options& options, const allocation_run& pattern) {
+std::vector<configuration> report_goals(report& out, const common_options& options, const allocation_run& pattern) {
     goal_runs runs(pattern);
     for (const unsigned threads : {1U, 2U}) {
         for (const char* const backend : {"raw", "holdfast", "libpmemobj", "none"}) {
@@ -129,6 +104,7 @@ void report_goals(report& out, const common_options& options, const allocation_r
     if (!options.json) {
         out.checksum(checksum_of(runs.all()));
     }
+    return runs.all();
 }
 
 }  // namespace bench

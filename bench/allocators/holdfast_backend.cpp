@@ -118,9 +118,14 @@ public:
         const holdfast::open_options options = options_of(run);
         const allocation_demand demand = demand_of(run);
         const std::uint64_t bytes = (std::uint64_t{32} << 20U) + demand.bytes + demand.destinations * sizeof(word);
-        // Made large enough, so that growth is not measured, and with durable destinations: by a commit, whatever the
-        // durability afterwards.
-        heap_.emplace(holdfast::create_only, path, static_cast<std::size_t>(bytes));
+        // Made large enough, so that growth is not measured (unless space is), and with durable destinations: by a
+        // commit, whatever the durability afterwards.
+        if (measures_space(workload_of(run.workload))) {
+            heap_.emplace(holdfast::create_only, path);
+        } else {
+            heap_.emplace(holdfast::create_only, path, static_cast<std::size_t>(bytes));
+        }
+        destination_bytes_ = demand.destinations * sizeof(word);
         heap_->construct<destination_line>("destinations")[demand.destinations / 8]();
         heap_->close(true);
         heap_.emplace(holdfast::open_only, path, options);
@@ -134,6 +139,12 @@ public:
     [[nodiscard]] std::string domain() const { return heap_->domain(); }
     [[nodiscard]] protocol_totals totals() const { return totals_of(*heap_); }
     [[nodiscard]] std::uint64_t charged_bytes() const { return bench::charged_bytes(heap_->path()); }
+    [[nodiscard]] std::optional<std::uint64_t> settled_bytes() {
+        if (run_.durability == "commit") {
+            heap_->commit();
+        }
+        return charged_bytes() - destination_bytes_;
+    }
     [[nodiscard]] double finish() {
         if (!heap_->check_sanity()) {
             throw std::logic_error("the heap fails its own check after the benchmark");
@@ -150,6 +161,7 @@ private:
     const allocation_run& run_;
     std::optional<holdfast::manager> heap_;
     word* destinations_ = nullptr;
+    std::uint64_t destination_bytes_ = 0;
 };
 
 }  // namespace

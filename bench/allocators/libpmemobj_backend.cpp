@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -87,6 +88,8 @@ public:
     [[nodiscard]] std::string domain() const { return forced_ ? "emulated" : "detect"; }
     [[nodiscard]] static protocol_totals totals() noexcept { return {}; }
     [[nodiscard]] std::uint64_t charged_bytes() const { return bench::charged_bytes(path_); }
+    /// All of the pool is allocated from the start; what it takes is what of it was touched.
+    [[nodiscard]] static std::optional<std::uint64_t> settled_bytes() noexcept { return std::nullopt; }
     [[nodiscard]] static double finish() noexcept { return 0; }
 
 private:

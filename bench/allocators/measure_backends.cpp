@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "allocators/runner.hpp"
@@ -120,6 +121,7 @@ public:
     [[nodiscard]] static std::string domain() { return "emulated"; }
     [[nodiscard]] static protocol_totals totals() noexcept { return {}; }
     [[nodiscard]] std::uint64_t charged_bytes() const { return bench::charged_bytes(rings_.path()); }
+    [[nodiscard]] static std::optional<std::uint64_t> settled_bytes() noexcept { return std::nullopt; }
     [[nodiscard]] static double finish() noexcept { return 0; }
 
 private:
@@ -152,15 +154,26 @@ public:
     [[nodiscard]] static std::string domain() { return "none"; }
     [[nodiscard]] static protocol_totals totals() noexcept { return {}; }
     [[nodiscard]] static std::uint64_t charged_bytes() noexcept { return 0; }
+    [[nodiscard]] static std::optional<std::uint64_t> settled_bytes() noexcept { return std::nullopt; }
     [[nodiscard]] static double finish() noexcept { return 0; }
 
 private:
     volatile_destinations destinations_;
 };
 
+/// Their blocks are none: what writes into them or counts what they take cannot run.
+template <class Backend>
+nlohmann::ordered_json run_calls_alone(const allocation_run& run) {
+    const workload_kind kind = workload_of(run.workload);
+    if (kind == workload_kind::application || measures_space(kind)) {
+        throw backend_unavailable("it has no blocks for those workloads that use theirs or count what they take");
+    }
+    return run_allocations<Backend>(run);
+}
+
 }  // namespace
 
-nlohmann::ordered_json run_raw_allocations(const allocation_run& run) { return run_allocations<raw_backend>(run); }
-nlohmann::ordered_json run_no_allocations(const allocation_run& run) { return run_allocations<no_backend>(run); }
+nlohmann::ordered_json run_raw_allocations(const allocation_run& run) { return run_calls_alone<raw_backend>(run); }
+nlohmann::ordered_json run_no_allocations(const allocation_run& run) { return run_calls_alone<no_backend>(run); }
 
 }  // namespace bench

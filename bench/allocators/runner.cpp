@@ -49,15 +49,27 @@ nlohmann::ordered_json describe_passes(const allocation_run& run, const pass_res
     fields["mops"] = calls * 1e3 / throughput.wall_ns;
     fields["call_ns"] = throughput.wall_ns * run.threads / calls;
     fields["cpu_ns"] = throughput.cpu_ns / calls;
-    fields["p50_ns"] = histogram.quantile(0.5) * nanoseconds;
-    fields["p999_ns"] = histogram.quantile(0.999) * nanoseconds;
-    fields["p9999_ns"] = histogram.quantile(0.9999) * nanoseconds;
-    fields["max_ns"] = static_cast<double>(histogram.greatest()) * nanoseconds;
-    fields["clock_ns"] = clock_cost(nanoseconds);
-    fields["preemptions"] = latency.preemptions;
+    if (histogram.count() != 0) {
+        fields["p50_ns"] = histogram.quantile(0.5) * nanoseconds;
+        fields["p999_ns"] = histogram.quantile(0.999) * nanoseconds;
+        fields["p9999_ns"] = histogram.quantile(0.9999) * nanoseconds;
+        fields["max_ns"] = static_cast<double>(histogram.greatest()) * nanoseconds;
+        fields["clock_ns"] = clock_cost(nanoseconds);
+        fields["preemptions"] = latency.preemptions;
+    }
     describe_protocol(fields, throughput);
     fields["checksum"] = fmt::format("{:016x}", check.checksum);
     return fields;
+}
+
+void describe_space(nlohmann::ordered_json& fields, const space_found& found) {
+    constexpr double mebibyte = 1U << 20U;
+    fields["live_mib"] = static_cast<double>(found.live) / mebibyte;
+    fields["taken_mib"] = static_cast<double>(found.taken()) / mebibyte;
+    fields["resident_mib"] = static_cast<double>(found.resident) / mebibyte;
+    if (found.live != 0) {
+        fields["taken_ratio"] = static_cast<double>(found.taken()) / static_cast<double>(found.live);
+    }
 }
 
 }  // namespace bench

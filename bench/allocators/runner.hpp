@@ -1,8 +1,9 @@
 // Runs one backend with one workload in this process: threads, passes, clocks.
 //
 // Each thread makes three passes over the workload, all threads in step: one that checks what the allocator does (and
-// warms caches and pages), one for throughput without any clock in it, one with a clock around each call. The workload
-// `latency` makes the first and the last alone.
+// warms caches and pages), one for throughput without any clock in it, one with a clock around each call. The workloads
+// for latency make the first and the last alone, those that look at space the first two; the space is that of the
+// first.
 #pragma once
 
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <barrier>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +19,7 @@
 #include <ctime>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +31,7 @@
 #include "allocators/callers.hpp"
 #include "allocators/ticks.hpp"
 #include "allocators/workloads.hpp"
+#include "support/process.hpp"
 
 namespace bench {
 
@@ -44,6 +48,9 @@ concept allocation_backend = allocation_worker<typename Backend::worker> && requ
     { backend.domain() } -> std::convertible_to<std::string>;
     { backend.totals() } -> std::same_as<protocol_totals>;
     { backend.charged_bytes() } -> std::same_as<std::uint64_t>;
+    /// While all threads rest: makes the state durable where that takes a commit, and returns what the file system
+    /// charges for all but the destinations. Nothing where the backend has no files, or they are allocated as a whole.
+    { backend.settled_bytes() } -> std::same_as<std::optional<std::uint64_t>>;
     /// After the last pass: the time of the commit where there is one, and every check that the allocator offers.
     { backend.finish() } -> std::same_as<double>;
 };
@@ -83,10 +90,23 @@ struct pass_result {
     return usage.ru_nivcsw;
 }
 
+/// What blocks took, as it was in the first pass.
+struct space_found {
+    bool made = false;
+    std::uint64_t resident_before = 0;  ///< of this process, before the first block
+    std::uint64_t resident = 0;         ///< more than that, at the end
+    std::uint64_t live = 0;
+    std::optional<std::uint64_t> charged;
+
+    /// Of the storage, or where there is none of the memory.
+    [[nodiscard]] std::uint64_t taken() const noexcept { return charged.value_or(resident); }
+};
+
 /// The fields of the JSON object that all backends share.
 [[nodiscard]] nlohmann::ordered_json describe_passes(const allocation_run& run, const pass_result& check,
                                                      const pass_result& throughput, const pass_result& latency,
                                                      const tick_histogram& histogram);
+void describe_space(nlohmann::ordered_json& fields, const space_found& found);
 
 template <allocation_backend Backend>
 class allocation_runner {
@@ -97,14 +117,16 @@ public:
         : run_(run),
           kind_(workload_of(run.workload)),
           backend_(run),
-          field_(run, backend_.destinations()),
+          field_(run, backend_.destinations(), [this](resting when, std::uint64_t live) { look_at_space(when, live); }),
           parts_(run.threads),
           in_step_(static_cast<std::ptrdiff_t>(run.threads) + 1) {
         passes_ = {pass_kind::check};
-        if (kind_ != workload_kind::latency) {
+        if (!is_for_latency(kind_)) {
             passes_.push_back(pass_kind::throughput);
         }
-        passes_.push_back(pass_kind::latency);
+        if (!measures_space(kind_)) {
+            passes_.push_back(pass_kind::latency);
+        }
     }
 
     [[nodiscard]] nlohmann::ordered_json measure() {
@@ -118,7 +140,7 @@ public:
                 results[static_cast<std::size_t>(pass)] = oversee();
             }
         }
-        if (kind_ == workload_kind::latency) {
+        if (is_for_latency(kind_)) {
             results[1] = results[2];
         }
         tick_histogram histogram;
@@ -126,6 +148,9 @@ public:
             histogram.merge(part.histogram);
         }
         nlohmann::ordered_json fields = describe_passes(run_, results[0], results[1], results[2], histogram);
+        if (space_.made) {
+            describe_space(fields, space_);
+        }
         fields["durability"] = std::string(backend_.durability());
         fields["domain"] = std::string(backend_.domain());
         fields["charged_mib"] = static_cast<double>(backend_.charged_bytes()) / (1U << 20U);
@@ -139,14 +164,35 @@ private:
         const std::uint64_t all = bench::calls_of(run_);
         const std::uint64_t timed = run_.latency_calls != 0           ? run_.latency_calls
                                     : kind_ == workload_kind::latency ? std::min<std::uint64_t>(all, 1'000'000)
-                                                                      : std::min<std::uint64_t>(all / 4, 200'000);
+                                    : kind_ == workload_kind::latency_million
+                                        ? all
+                                        : std::min<std::uint64_t>(all / 4, 200'000);
         switch (pass) {
             // Of large blocks as many as are measured: a heap that still grows is not what is measured.
-            case pass_kind::check: return is_large(kind_) ? all : std::min<std::uint64_t>(all / 4, 200'000);
+            case pass_kind::check:
+                return is_large(kind_) || kind_ == workload_kind::idle_caches
+                           ? all
+                           : std::min<std::uint64_t>(all / 4, 200'000);
             case pass_kind::throughput: return all;
             case pass_kind::latency: return timed;
         }
         return 0;
+    }
+
+    void look_at_space(resting when, std::uint64_t live) {
+        if (space_.made) {
+            return;
+        }
+        if (when == resting::at_start) {
+            space_.resident_before = resident_bytes();
+            return;
+        }
+        std::this_thread::sleep_for(std::chrono::seconds(run_.rest_seconds));
+        space_.charged = backend_.settled_bytes();
+        const std::uint64_t resident = resident_bytes();
+        space_.resident = resident > space_.resident_before ? resident - space_.resident_before : 0;
+        space_.live = live;
+        space_.made = true;
     }
 
     pass_result oversee() {
@@ -192,8 +238,12 @@ private:
         const std::int64_t preemptions = preemptions_of_this_thread();
         const std::int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         part.start_ns = clock_ns(CLOCK_MONOTONIC);
-        if (pass == pass_kind::check) {
-            checking_caller<worker> caller(own, field_.first(), sizes_of(run_).least);
+        if (pass == pass_kind::check && kind_ == workload_kind::application) {
+            plain_caller<worker> caller(own);  // it has all of its blocks, and proves its answer
+            part.calls = run_application(caller, field_, thread, calls);
+            part.checksum = field_.answer_of(thread);
+        } else if (pass == pass_kind::check) {
+            checking_caller<worker> caller(own, field_.first());
             part.calls = run_workload(kind_, caller, field_, thread, calls);
             part.checksum = caller.checksum();
         } else if (pass == pass_kind::throughput) {
@@ -210,6 +260,7 @@ private:
 
     const allocation_run& run_;
     workload_kind kind_;
+    space_found space_;
     Backend backend_;
     allocation_field<typename worker::destination> field_;
     std::vector<pass_part> parts_;

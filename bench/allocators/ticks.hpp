@@ -72,6 +72,7 @@ public:
         }
         return 0;
     }
+    [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
     [[nodiscard]] std::uint64_t greatest() const noexcept { return greatest_; }
 
 private:

@@ -6,10 +6,14 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "allocators/allocation_run.hpp"
@@ -17,6 +21,8 @@
 #include "allocators/handing_over.hpp"
 #include "allocators/large_workloads.hpp"
 #include "allocators/sizes.hpp"
+#include "allocators/space_workloads.hpp"
+#include "applications/application.hpp"
 #include "support/random.hpp"
 
 namespace bench {
@@ -25,8 +31,15 @@ namespace bench {
 template <class Destination>
 class allocation_field {
 public:
-    allocation_field(const allocation_run& run, Destination* first)
-        : run_(run), demand_(demand_of(run)), first_(first) {
+    /// `look` is called while all threads rest, with the bytes that live.
+    allocation_field(const allocation_run& run, Destination* first,
+                     std::function<void(resting, std::uint64_t)> look = {})
+        : run_(run),
+          demand_(demand_of(run)),
+          first_(first),
+          look_(std::move(look)),
+          resting_(static_cast<std::ptrdiff_t>(run.threads)),
+          answers_(run.threads) {
         for (unsigned i = 0; i < (run.threads + 1) / 2; ++i) {
             queues_.emplace_back(run.queue);
         }
@@ -47,6 +60,17 @@ public:
     [[nodiscard]] std::span<Destination> all() const noexcept { return {first_, demand_.destinations}; }
     [[nodiscard]] handing_queue<Destination*>& queue_of(unsigned thread) { return queues_[thread / 2]; }
     [[nodiscard]] turn& turn_of(std::size_t set) { return turns_[set]; }
+    /// All threads come here and rest while one looks.
+    void all_rest(unsigned thread, resting when, std::uint64_t live_bytes) {
+        live_bytes_.fetch_add(live_bytes, std::memory_order_relaxed);
+        resting_.arrive_and_wait();
+        if (thread == 0) {
+            look_(when, live_bytes_.exchange(0, std::memory_order_relaxed));
+        }
+        resting_.arrive_and_wait();
+    }
+    /// The checksum of an application's answer, of the thread's last pass.
+    [[nodiscard]] std::uint64_t& answer_of(unsigned thread) { return answers_[thread]; }
 
 private:
     const allocation_run& run_;
@@ -54,6 +78,10 @@ private:
     Destination* first_;
     std::deque<handing_queue<Destination*>> queues_;
     std::vector<turn> turns_;
+    std::function<void(resting, std::uint64_t)> look_;
+    std::barrier<> resting_;
+    std::atomic<std::uint64_t> live_bytes_{0};
+    std::vector<std::uint64_t> answers_;
 };
 
 /// Allocates into one destination and frees it, round by round through the thread's destinations.
@@ -88,11 +116,9 @@ std::uint64_t run_batch(Caller& caller, Field& field, unsigned thread, std::uint
     return rounds * 2 * many.size();
 }
 
-/// Threadtest: allocates all of a thread's destinations, then frees all, again and again.
-template <bool Touch, class Caller, class Field>
-std::uint64_t run_threadtest(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
-    const auto own = field.part(thread, Touch ? field.run().large_objects : field.run().objects);
-    const std::size_t size = Touch ? threadtest_large_size : field.run().size;
+/// Threadtest: allocates all of `own`, then frees all, again and again. Touch: blocks are large, and touched.
+template <bool Touch, class Caller, class Destination>
+std::uint64_t allocate_and_free_all(Caller& caller, std::span<Destination> own, std::size_t size, std::uint64_t calls) {
     const std::uint64_t rounds = std::max<std::uint64_t>(calls / (2 * own.size()), 1);
     for (std::uint64_t i = 0; i < rounds; ++i) {
         for (auto& one : own) {
@@ -198,16 +224,95 @@ std::uint64_t run_larson(Caller& caller, Field& field, unsigned thread, std::uin
     return steps * 2 + fills;
 }
 
+/// Shbench, after what is written of MicroQuill's: sizes of 1 to 1,000 B, small ones more often, and blocks that live
+/// for long among such that live shortly. A thread frees a random block and allocates another in its place; half of the
+/// time it is one of the first 64th of its slots, three eighths of the time of the next eighth, else any of the rest.
+template <class Caller, class Field>
+std::uint64_t run_shbench(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    const auto slots = field.part(thread, field.run().shbench_slots);
+    const std::size_t young = std::max<std::size_t>(slots.size() / 64, 1);
+    const std::size_t middle = std::max<std::size_t>(slots.size() / 8, 1);
+    random_source random(mix(field.run().seed + thread));
+    const auto draw_slot = [&] {
+        const std::uint64_t lifetime = random.below(8);
+        if (lifetime < 4) {
+            return random.below(young);
+        }
+        return lifetime < 7 ? young + random.below(middle)
+                            : young + middle + random.below(slots.size() - young - middle);
+    };
+    for (auto& slot : slots) {
+        caller.allocate(slot, draw_shbench_size(random));
+    }
+    const std::uint64_t filling = 2 * std::uint64_t{slots.size()};
+    const std::uint64_t steps = calls > filling + 2 ? (calls - filling) / 2 : 1;
+    for (std::uint64_t i = 0; i < steps; ++i) {
+        auto& slot = slots[draw_slot()];
+        caller.release(slot);
+        caller.allocate(slot, draw_shbench_size(random));
+    }
+    for (auto& slot : slots) {
+        caller.release(slot);
+    }
+    return steps * 2 + filling;
+}
+
+/// Each thread does what shbench does and frees all; then all threads are idle, and what is held is measured.
+template <class Caller, class Field>
+std::uint64_t run_idle_caches(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    field.all_rest(thread, resting::at_start, 0);
+    const std::uint64_t made = run_shbench(caller, field, thread, calls);
+    field.all_rest(thread, resting::at_end, 0);
+    return made;
+}
+
+/// What an application sees of its thread's destinations.
+template <class Caller>
+class destination_memory final : public application_memory {
+public:
+    using destination = typename Caller::destination;
+
+    destination_memory(Caller& caller, std::span<destination> own) : caller_(caller), own_(own) {}
+    void* allocate(std::size_t which, std::size_t size) override {
+        caller_.allocate(own_[which], size);
+        return caller_.block(own_[which]);
+    }
+    void release(std::size_t which) override { caller_.release(own_[which]); }
+
+private:
+    Caller& caller_;
+    std::span<destination> own_;
+};
+
+template <class Caller, class Field>
+std::uint64_t run_application(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    const application& program = *find_application(field.run().workload);
+    destination_memory<Caller> memory(caller, field.part(thread, program.demand(field.run()).blocks));
+    const application_outcome outcome = program.work(memory, field.run(), thread, calls);
+    field.answer_of(thread) = outcome.checksum;
+    return outcome.calls;
+}
+
 template <class Caller, class Field>
 std::uint64_t run_workload(workload_kind kind, Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
+    const allocation_run& run = field.run();
     switch (kind) {
-        case workload_kind::threadtest: return run_threadtest<false>(caller, field, thread, calls);
-        case workload_kind::threadtest_large: return run_threadtest<true>(caller, field, thread, calls);
+        case workload_kind::threadtest:
+            return allocate_and_free_all<false>(caller, field.part(thread, run.objects), run.size, calls);
+        case workload_kind::latency_million:
+            return allocate_and_free_all<false>(caller, field.part(thread, run.latency_blocks), run.size, calls);
+        case workload_kind::threadtest_large:
+            return allocate_and_free_all<true>(caller, field.part(thread, run.large_objects), threadtest_large_size,
+                                               calls);
         case workload_kind::prod_con: return run_prod_con(caller, field, thread, calls);
         case workload_kind::larson_small: return run_larson<false>(caller, field, thread, calls);
         case workload_kind::larson_large: return run_larson<true>(caller, field, thread, calls);
         case workload_kind::dbmstest: return run_dbmstest(caller, field, thread, calls);
         case workload_kind::batch: return run_batch(caller, field, thread, calls);
+        case workload_kind::shbench: return run_shbench(caller, field, thread, calls);
+        case workload_kind::fragmentation: return run_fragmentation(caller, field, thread);
+        case workload_kind::idle_caches: return run_idle_caches(caller, field, thread, calls);
+        case workload_kind::application: return run_application(caller, field, thread, calls);
         case workload_kind::pair:
         case workload_kind::latency: break;
     }

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -68,6 +69,17 @@ std::string run_self(const std::vector<std::string>& arguments) {
         throw std::runtime_error(fmt::format("a worker ended with status {:#x}", static_cast<unsigned>(status)));
     }
     return text;
+}
+
+std::uint64_t resident_bytes() {
+    std::ifstream words("/proc/self/smaps_rollup");
+    for (std::string word; words >> word;) {
+        std::uint64_t kibibytes = 0;
+        if (word == "Rss:" && words >> kibibytes) {
+            return kibibytes * 1024;
+        }
+    }
+    throw std::runtime_error("/proc/self/smaps_rollup does not say how much of this process is in memory");
 }
 
 }  // namespace bench

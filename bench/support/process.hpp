@@ -1,6 +1,7 @@
-// Runs this program again, in a process of its own.
+// This process: what it has in memory; runs its program again, in a process of its own.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,5 +10,8 @@ namespace bench {
 /// Runs the program that is running with the given arguments, and returns what it wrote to standard output. Throws
 /// std::runtime_error where it could not be run or did not exit with 0.
 [[nodiscard]] std::string run_self(const std::vector<std::string>& arguments);
+
+/// Bytes of all pages of this process that are in memory: Rss of /proc/self/smaps_rollup. Throws std::runtime_error.
+[[nodiscard]] std::uint64_t resident_bytes();
 
 }  // namespace bench

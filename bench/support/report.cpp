@@ -113,14 +113,15 @@ void report::goal(const std::string& what, double measured, const char* relation
                   bool holds) {
     const char* const verdict = options_.smoke ? "not judged" : (holds ? "holds" : "MISSED");
     missed_ = missed_ || (!options_.smoke && !holds);
+    goals_.push_back({{"record", "goal"},
+                      {"goal", what},
+                      {"measured", measured},
+                      {"relation", relation},
+                      {"limit", limit},
+                      {"unit", unit},
+                      {"verdict", verdict}});
     if (options_.json) {
-        line({{"record", "goal"},
-              {"goal", what},
-              {"measured", measured},
-              {"relation", relation},
-              {"limit", limit},
-              {"unit", unit},
-              {"verdict", verdict}});
+        line(goals_.back());
         return;
     }
     fmt::print("goal: {}: {:.2f} {} {} {:.2f} {}: {}\n", what, measured, unit, relation, limit, unit, verdict);

@@ -50,6 +50,8 @@ public:
     /// A goal: what was measured must not exceed (at_most) or not fall below the limit. Smoke runs judge nothing.
     void goal_at_most(const std::string& what, double measured, double limit, const std::string& unit);
     void goal_at_least(const std::string& what, double measured, double limit, const std::string& unit);
+    /// All goals that were judged so far, as --json prints them.
+    [[nodiscard]] const nlohmann::ordered_json& goals() const noexcept { return goals_; }
     void note(const std::string& text);
     void checksum(std::uint64_t value);
     /// The program's exit status: 1 where a goal was missed and --require-goals was given.
@@ -63,6 +65,7 @@ private:
     std::string benchmark_;
     common_options options_;
     bool missed_ = false;
+    nlohmann::ordered_json goals_ = nlohmann::ordered_json::array();
 };
 
 }  // namespace bench

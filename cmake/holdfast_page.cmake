@@ -1,0 +1,18 @@
+# hf_compose_page(result folder SCRIPTS ...): page.html of the folder with style.css and the scripts in it, where it
+# says @HF_PAGE_STYLE@ and @HF_PAGE_SCRIPT@. Other marks stay as they are: a program fills them in.
+function(hf_compose_page result folder)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SCRIPTS")
+    set(script "")
+    foreach(name IN LISTS arg_SCRIPTS)
+        file(READ ${folder}/${name} text)
+        string(APPEND script "${text}")
+    endforeach()
+    file(READ ${folder}/page.html page)
+    file(READ ${folder}/style.css style)
+    string(REPLACE "@HF_PAGE_STYLE@" "${style}" page "${page}")
+    string(REPLACE "@HF_PAGE_SCRIPT@\n" "${script}" page "${page}")
+    set(parts page.html style.css ${arg_SCRIPTS})
+    list(TRANSFORM parts PREPEND ${folder}/)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${parts})
+    set(${result} "${page}" PARENT_SCOPE)
+endfunction()
