@@ -115,6 +115,8 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     }
     if (mapping.shared) {
         HF_TRY(opened->start_atomic(options));
+    } else if (mode == access_mode::read_write) {
+        opened->files_->note_free(opened->free_space());
     }
     if (mode == access_mode::read_write) {
         // What was promised at creation stays reserved while its creator has the heap open.
