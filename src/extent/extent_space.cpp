@@ -303,6 +303,11 @@ void extent_allocator::unshrink() noexcept {
     adopt(growth_.frontier(), false);
 }
 
+void extent_allocator::for_each_backed(visitor each) const {
+    const base::scoped_lock lock(mutex_);
+    free_.for_each_backed([&each](const free_index::run& one) { each({one.start, one.length, extent_kind::free}); });
+}
+
 pages extent_allocator::backed_free_pages() const {
     const base::scoped_lock lock(mutex_);
     return free_.backed();
