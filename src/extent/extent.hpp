@@ -136,6 +136,9 @@ public:
     /// The same where a commit makes the heap shorter: from here on the space ends there. unshrink() where it failed.
     [[nodiscard]] base::pages shrink_for_commit(base::pages keep) noexcept;
     void unshrink() noexcept;
+    /// Calls `each`, under the lock, for free extents that may have space, the oldest first. After open() these are all
+    /// that are free, in order of address; faster than for_each_free().
+    void for_each_backed(visitor each) const;
     /// Pages of free extents that are not known to be holes.
     [[nodiscard]] base::pages backed_free_pages() const;
 

@@ -40,6 +40,9 @@ result<void> extent_allocator::back(const free_index::placement& place, pages le
     const pages needed_end = place.at + length;
     const pages from{std::max(place.in.start.value, base::align_down(place.at.value, least_step))};
     auto taken = back_range(place.in.start, from, {std::min(in_end.value, base::align_up(needed_end.value, step))});
+    if (!taken && is_full_disk(taken.error())) {
+        taken = back_range(place.in.start, place.at, needed_end);
+    }
     while (!taken && is_full_disk(taken.error()) && make_space(length, place.in.start)) {
         taken = back_range(place.in.start, place.at, needed_end);
     }
@@ -299,6 +302,11 @@ pages extent_allocator::shrink_for_commit(pages keep) noexcept {
 void extent_allocator::unshrink() noexcept {
     const base::scoped_lock lock(mutex_);
     adopt(growth_.frontier(), false);
+}
+
+void extent_allocator::for_each_backed(visitor each) const {
+    const base::scoped_lock lock(mutex_);
+    free_.for_each_backed([&each](const free_index::run& one) { each({one.start, one.length, extent_kind::free}); });
 }
 
 pages extent_allocator::backed_free_pages() const {

@@ -115,6 +115,11 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     }
     if (mapping.shared) {
         HF_TRY(opened->start_atomic(options));
+    } else if (mode == access_mode::read_write) {
+        segment::free_runs free;
+        free.reserve(opened->extents_.count(segment::extent_kind::free));
+        opened->extents_.for_each_backed([&](const extent::extent& run) { free.emplace_back(run.start, run.length); });
+        opened->files_->note_free(free);
     }
     if (mode == access_mode::read_write) {
         // What was promised at creation stays reserved while its creator has the heap open.

@@ -1,8 +1,9 @@
 // Turns the dirty pages of a mapped heap into a commit_plan: finds them, drops what is free, stores their checksums,
-// sorts them into fresh and changed.
+// sorts them into fresh (the last commit has nothing there, so they are written home at once) and changed.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -13,7 +14,7 @@ namespace holdfast::segment {
 class commit_builder {
 public:
     commit_builder(heap_files& files, const free_runs& free, const space_going& going)
-        : files_(files), free_(free), going_(going) {}
+        : files_(files), free_(free), going_(going), next_free_(files.committed_free_.begin()) {}
 
     /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
@@ -32,16 +33,25 @@ public:
     void release() noexcept;
 
 private:
+    /// What the last commit has at a page.
+    enum class content : std::uint8_t {
+        none,   ///< the page lies beyond its end
+        blank,  ///< free, and without a sum: whatever is there
+        known,
+    };
     struct summed_run {
         page_run run;
         std::size_t first_sum = 0;
-        bool fresh = false;
+        content before = content::known;
+        [[nodiscard]] bool fresh() const noexcept { return before != content::known; }
     };
 
     void scan_user_runs(const std::vector<memory_run>& dirty);
     void add_user(base::pages first, std::uint64_t count);
+    [[nodiscard]] std::pair<content, std::uint64_t> content_before(base::pages first, std::uint64_t most);
+    [[nodiscard]] bool is_blank(base::pages page, bool free) const noexcept;
     [[nodiscard]] bool is_file_below(const page_run& run) const noexcept;
-    void add(const page_run& run, bool fresh);
+    void add(const page_run& run, content before);
     void sum_segment_run(const page_run& run, std::size_t first_sum);
     void sum_objects_run(const page_run& run, std::size_t first_sum);
     void forget_sums(base::pages first, base::pages end);
@@ -53,6 +63,7 @@ private:
     heap_files& files_;
     const free_runs& free_;
     const space_going going_;
+    free_runs::const_iterator next_free_;  ///< of the last commit: the first that the scan has not passed
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<memory_run> dropped_;

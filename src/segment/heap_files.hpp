@@ -4,8 +4,8 @@
 //   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk; beyond it nothing is
 //          accessible.
 //   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until
-//          the commit that writes them home. So "fresh" needs no list: it is an address comparison. Where the kernel
-//          refused to map a committed page it stays memory, beyond the adopted frontier, and counts as changed.
+//          the commit that writes them home. Where the kernel refused to map a committed page it stays memory, beyond
+//          the adopted frontier, and counts as changed.
 //
 // Thread safety: grow() is serialised by its callers, and so is grow_objects(); each may meet the other. commit() and
 // close() run alone.
@@ -154,6 +154,9 @@ public:
     base::result<commit_statistics> commit(const free_runs& free) { return commit(free, {}); }
     /// The same, and space goes back to the file system. Failures to give it back are none of the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going);
+    /// What is free in the last commit, where nothing was changed since: of a heap that was opened. Without it pages of
+    /// free space go through the journal.
+    void note_free(const free_runs& free) noexcept;
     /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
     /// Leaves a clean heap on media; the last commit() has everything.
@@ -202,6 +205,7 @@ private:
     template <class Each>
     base::result<void> for_each_file(base::pages start, base::pages length, Each each);
     base::result<void> reserve_journal(base::pages frontier);
+    void shorten_journal() noexcept;
     base::result<void> check_mappings(base::pages from, base::pages to) const;
     base::result<void> check_mappings_in_use(base::pages from, base::pages to) const;
     base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
@@ -228,6 +232,7 @@ private:
     base::mutex superblock_mutex_;      ///< for change_superblock()
     base::pages frontier_{};
     base::pages committed_frontier_{};
+    free_runs committed_free_;  ///< extents that are free in the last commit; some may lack
     std::uint64_t objects_size_ = 0;
     std::uint64_t committed_objects_size_ = 0;
     base::pages adopted_frontier_{};  ///< up to here pages are mappings of their files, not memory

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -86,6 +87,7 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, const 
             remove_beyond(frontier_, before);
         }
         done->given_back_pages = punch(going.holes);
+        shorten_journal();
         return done;
     } catch (const std::bad_alloc&) {
         if (committed_frontier_ != frontier_) {
@@ -107,6 +109,9 @@ base::result<commit_statistics> heap_files::commit_scanned(const free_runs& free
     HF_TRY(write_commit(builder, plan, statistics, report));
     builder.release();
     adopt(plan);
+    if (!HF_MUTANT("space.note_free")) {
+        note_free(free);
+    }
     statistics.write_ns = report.write_ns;
     statistics.sync_ns = report.sync_ns;
     statistics.written_bytes = report.written_bytes;
@@ -188,6 +193,22 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
         static_cast<void>(map_adopted().ok());
     } catch (const std::bad_alloc&) {
         return;  // the same
+    }
+}
+
+/// Takes a byte a page of the heap at the most. Where there are more extents than that, the short ones are left out;
+/// where there is no memory, all.
+void heap_files::note_free(const free_runs& free) noexcept {
+    constexpr std::uint64_t few = 1024;
+    const bool crowded = free.size() > std::max(few, frontier_.value / sizeof(free_runs::value_type));
+    const base::pages least{crowded ? sizeof(free_runs::value_type) : 1};
+    const auto is_worth_it = [least](const auto& run) { return run.second >= least; };
+    committed_free_.clear();
+    try {
+        committed_free_.reserve(static_cast<std::size_t>(std::ranges::count_if(free, is_worth_it)));
+        std::ranges::copy_if(free, std::back_inserter(committed_free_), is_worth_it);
+    } catch (const std::bad_alloc&) {
+        committed_free_.clear();
     }
 }
 

@@ -37,6 +37,15 @@ std::uint64_t mappings_of_this_process() {
     return lines;
 }
 
+/// Bytes of a journal for a commit that does nothing but free: page entries, slab headers and checksums, all of them.
+/// So that on a full disk something can be freed.
+std::uint64_t journal_reserve(pages frontier) noexcept {
+    constexpr std::uint64_t least = 64 * base::kibibyte;
+    constexpr std::uint64_t bytes_a_page =
+        page_entry_size + slab_header_size / base::pages_per_granule + checksum_entry_size;
+    return base::align_up(least + frontier.value * bytes_a_page, page_size);
+}
+
 }  // namespace
 
 /// Calls `each` with the file, the first page in it and the number of pages, segment by segment.
@@ -115,16 +124,26 @@ bool heap_files::has_bitmap(base::granule position) {
     return next != examined_.ranges.begin() && at < std::prev(next)->end;
 }
 
-/// Space for a commit that does nothing but free: page entries, slab headers and checksums, all of them. So that on a
-/// full disk something can be freed.
 base::result<void> heap_files::reserve_journal(pages frontier) {
-    constexpr std::uint64_t least = 64 * base::kibibyte;
-    constexpr std::uint64_t bytes_a_page =
-        page_entry_size + slab_header_size / base::pages_per_granule + checksum_entry_size;
-    const std::uint64_t wanted = base::align_up(least + frontier.value * bytes_a_page, page_size);
+    const std::uint64_t wanted = journal_reserve(frontier);
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.journal(), access_mode::read_write));
     HF_TRY_ASSIGN(const std::uint64_t size, file->size());
     return size >= wanted ? base::result<void>() : file->allocate(size, wanted - size, "journal.reserve");
+}
+
+/// After a commit, whose pages are home: where the disk is short, the journal goes back but for its reserve. What its
+/// header speaks of is void by its sequence. Best effort.
+void heap_files::shorten_journal() noexcept {
+    try {
+        auto file = storage_.open(paths_.journal(), access_mode::read_write);
+        const auto size = file ? (*file)->size() : base::result<std::uint64_t>(0);
+        const std::uint64_t kept = journal_reserve(frontier_);
+        if (size && *size > kept && is_space_short(base::pages_for(*size - kept))) {
+            static_cast<void>((*file)->resize(kept, "journal.give_back").ok());
+        }
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for a name
+    }
 }
 
 bool heap_files::is_space_short(pages free) const {

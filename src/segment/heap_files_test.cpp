@@ -493,7 +493,7 @@ TEST_F(heap_files_test, equal_a_model_over_growth_commits_and_reopening) {
             const free_runs free = random() % 2 == 0 ? free_runs{} : random_free(files->frontier().value, random);
             const bool clean = random() % 4 == 0;
             present.forget(free);
-            must(files->commit(free));
+            must(random() % 2 == 0 ? files->commit(free) : files->commit(free, {free, {}}));
             if (clean) {
                 must(files->close_cleanly());
             }

@@ -2,7 +2,8 @@
 //
 // A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 a checksum page,
 // the last entry is the checksum page's own. The objects file keeps 64-bit sums in the first page of each group of 512:
-// entry 0 is the page's own, entry i of page i of the group. A sum of 0 says that the page was never written.
+// entry 0 is the page's own, entry i of page i of the group. A sum of 0 says that the page was never written, or is
+// one of a hole: nobody compares it with anything.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic.
 //
-//     1  fresh pages home, sync           nothing of the old state is there, so they need no journal
+//     1  fresh pages home, sync           nothing of the old state is there (JRN-5), so they need no journal
 //     2  journal: superblock + changed pages, sync      <- the commit point
 //     3  changed pages home, sync
 //     4  superblock, both copies, sync    from here the journal is void

@@ -215,6 +215,7 @@ TEST_P(full_disk, commit_without_room_changes_nothing_and_may_be_repeated) {
     full.reset();
     heap.commit();
     EXPECT_TRUE(std::all_of(blocks.begin(), blocks.end(), intact));
+    EXPECT_LT(fs::file_size(path_ + "/journal"), mebibyte) << "of 8 MiB, where the disk is short";
     // The copy of then still has the blocks of then.
     const manager old(open_read_only, copy);
     EXPECT_EQ(examine(old).digest, before.digest);
@@ -433,6 +434,37 @@ TEST_P(full_disk_space, atomic_on_the_page_cache_gives_room_for_larger_blocks) {
 }
 TEST_P(full_disk_space, atomic_emulated_gives_room_for_larger_blocks) {
     what_is_freed_can_be_had_in_larger_pieces(way::emulated);
+}
+
+/// A commit needs no space twice for what fills its holes: neither in the session that made them nor in the next.
+TEST_P(full_disk_space, commit_of_what_fills_the_holes_needs_no_more_space) {
+    auto heap = std::make_unique<manager>(create_only, path_, options(way::commit));
+    std::ofstream(directory_ + "/spare") << std::string(2 * mebibyte, 'x');
+    std::vector<block> blocks = use_up(*heap, 40 * 1024);
+    fs::remove(directory_ + "/spare");
+    heap->commit();
+    for (const bool reopened : {false, true}) {
+        const std::uint64_t freed = free_every_second(*heap, blocks);
+        ASSERT_GT(freed, 6 * mebibyte);
+        heap->shrink();
+        if (reopened) {
+            const auto held = [&](const block& each) { return heap->get_handle_from_address(each.at); };
+            std::vector<manager::handle_t> handles;
+            std::transform(blocks.begin(), blocks.end(), std::back_inserter(handles), held);
+            heap->close(true);
+            heap = std::make_unique<manager>(open_only, path_, options(way::commit));
+            for (std::size_t i = 0; i < blocks.size(); ++i) {
+                blocks[i].at = static_cast<std::byte*>(heap->get_address_from_handle(handles[i]));
+            }
+        }
+        const std::vector<block> filled = use_up(*heap, 40 * 1024);
+        EXPECT_GT(bytes_of(filled) * 10, freed * 9) << reason_;
+        EXPECT_LT(fs::space(directory_).available, 2 * mebibyte) << "the heap grows by no less";
+        heap->commit();
+        blocks.insert(blocks.end(), filled.begin(), filled.end());
+        EXPECT_TRUE(std::all_of(blocks.begin(), blocks.end(), intact));
+        EXPECT_EQ(heap->check(true), std::vector<std::string>());
+    }
 }
 
 /// A destination in a block that went back: the checkpoint that writes its line back must not meet a hole.

@@ -55,6 +55,11 @@ std::vector<commit_scenario> scenarios_of_space() {
                    1});
     all.push_back(
         {"holes_and_a_close", small_segment, {begin, giving({}, pages(0, {5}), 0, true), change(pages(0, {5}))}, 1});
+    all.push_back({"holes_beside_what_is_kept",
+                   small_segment,
+                   {begin, giving(pages(0, {0}), pages(0, {1, 5}), 0, false), change(pages(0, {0, 1})),
+                    giving(pages(0, {0}), pages(0, {1}), 0, false), change(pages(0, {0, 1, 5}))},
+                   2});
     all.push_back({"a_segment_goes_and_comes_again",
                    small_segment,
                    {begin, growing(pages(1, {0, 10, 513})), giving(pages(0, {1}), pages(0, {5}), 1, false),

@@ -177,7 +177,7 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
     plan.names_changed = names_changed_;
     for (const page_place& place : written) {
         const page_content& content = next.pages.at(place);
-        const bool fresh = !is_inside(place, before);
+        const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // JRN-5
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
         if (!fresh) {
             plan.changed_sums.push_back(base::checksum64(*content));
@@ -228,7 +228,7 @@ result<void> model_heap::take_back(const model_step& step) {
     return {};
 }
 
-/// After the commit: what heap_files::remove_beyond() and punch() do.
+/// After the commit: what heap_files::remove_beyond(), punch() and shorten_journal() do.
 result<void> model_heap::give_back(const model_step& step, std::uint64_t frontier_before) {
     const auto& superblock = state_->superblock;
     const geometry shape{superblock.segment_size};
@@ -246,6 +246,11 @@ result<void> model_heap::give_back(const model_step& step, std::uint64_t frontie
     for (const page_place& place : step.holes) {
         HF_TRY_ASSIGN(auto file, storage_.open(paths_.file(place.first), access_mode::read_write));
         HF_TRY(file->punch_hole(place.second * page_size, page_size, "model.space.give_back"));
+    }
+    if (!step.holes.empty()) {
+        HF_TRY_ASSIGN(auto journal, storage_.open(paths_.journal(), access_mode::read_write));
+        HF_TRY_ASSIGN(const std::uint64_t size, journal->size());
+        HF_TRY(journal->resize(std::min(size, 2 * page_size), "model.journal.give_back"));
     }
     return {};
 }

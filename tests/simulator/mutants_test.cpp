@@ -27,6 +27,10 @@ const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"model.space.give_back", "As space.give_back below."},
         {"model.space.take_back", "As space.take_back below."},
+        {"model.journal.give_back",
+         "It gives disk space back and no more: both copies of the superblock are durable, so the header that stays is "
+         "void by its sequence, and the next journal overwrites or extends the file. Where its journal is broken, that "
+         "is as journal.void.resize below."},
         {"journal.allocate",
          "It asks for space early, so that a full disk shows before anything is written (full_disk_test). What is "
          "written to the journal afterwards makes the file just as long. Until journal.sync returns, a journal that is "

@@ -32,21 +32,29 @@ std::uint64_t word_at(const engine& of, std::uint64_t offset) {
 
 // --- blocks ---------------------------------------------------------------------------------------------------------
 
+std::uint64_t known_blocks::word_of(const block& of, std::uint64_t at) noexcept {
+    return of.seed == 0 ? 0 : mix(of.seed, at) | 1U;
+}
+
 void known_blocks::fill(engine& in, const block& filled) {
     std::byte* const begin = in.files().view().base() + filled.offset;
     for (std::uint64_t at = 0; at + 8 <= filled.bytes; at += step_of_content) {
-        const std::uint64_t word = mix(filled.seed, at) | 1U;
+        const std::uint64_t word = word_of(filled, at);
         std::memcpy(begin + at, &word, sizeof word);
     }
 }
 
-void known_blocks::put(engine& in, unsigned number, std::uint64_t bytes) {
+void known_blocks::put_untouched(engine& in, unsigned number, std::uint64_t bytes) {
     void* const memory = in.allocate(bytes, 16);
     if (memory == nullptr) {
         throw std::runtime_error(engine::last_failure().message());
     }
-    blocks_[number] = {in.files().view().offset(memory).value, bytes, ++seeds_};
-    fill(in, blocks_[number]);
+    blocks_[number] = {in.files().view().offset(memory).value, bytes, 0};
+}
+
+void known_blocks::put(engine& in, unsigned number, std::uint64_t bytes) {
+    put_untouched(in, number, bytes);
+    rewrite(in, number);
 }
 
 void known_blocks::rewrite(engine& in, unsigned number) {
@@ -70,7 +78,7 @@ std::string known_blocks::difference(engine& in, bool pages) const {
             return fmt::format("block {} lies beyond the end", number);
         }
         for (std::uint64_t at = 0; at + 8 <= one.bytes; at += step_of_content) {
-            if (word_at(in, one.offset + at) != (mix(one.seed, at) | 1U)) {
+            if (word_at(in, one.offset + at) != word_of(one, at)) {
                 return fmt::format("block {} has other content at {:#x}", number, at);
             }
         }
@@ -199,23 +207,56 @@ std::string space_laboratory::go_on(heap::engine& in) {
 
 namespace {
 
+void free_two_of_six(space_laboratory& in) {
+    for (unsigned i = 0; i < 6; ++i) {
+        in.put(i, 40'000);
+    }
+    in.commit();
+    in.begin();
+    in.drop(1);
+    in.drop(3);
+}
+
+/// What is no blank page, though it looks like one.
+std::vector<space_scenario> scenarios_of_known_pages() {
+    return {
+        {"freed pages keep their sums, and are used again", small_segment, never,
+         [](space_laboratory& in) {
+             free_two_of_six(in);
+             in.commit();
+             in.put(1, 40'000);
+             in.rewrite(0);
+             in.commit();
+         }},
+        {"blocks that were never written are, at last", small_segment, never,
+         [](space_laboratory& in) {
+             in.put(0, 100'000);
+             in.commit();
+             in.reopen();
+             in.put_untouched(1, 100'000);  // where the last commit has free space
+             in.commit();
+             in.begin();
+             in.rewrite(1);
+             in.rewrite(0);
+             in.commit();
+         }},
+    };
+}
+
 std::vector<space_scenario> scenarios_of_one_kind() {
     return {
         {"freed pages become holes, and are used again", small_segment, 0,
          [](space_laboratory& in) {
-             for (unsigned i = 0; i < 6; ++i) {
-                 in.put(i, 40'000);
-             }
-             in.commit();
-             in.begin();
-             in.drop(1);
-             in.drop(3);
+             free_two_of_six(in);
              in.rewrite(0);
              in.commit();
              in.put(1, 40'000);
              in.put(7, 20'000);
              in.commit();
              in.drop(1);
+             in.commit();
+             in.reopen();
+             in.put(1, 30'000);
              in.commit();
          }},
         {"segments at the end go, and come again", small_segment, never,
@@ -287,10 +328,11 @@ std::vector<space_scenario> scenarios_of_several_kinds() {
 
 const std::vector<space_scenario>& space_scenarios() {
     static const std::vector<space_scenario> all = [] {
-        std::vector<space_scenario> both = scenarios_of_one_kind();
-        const std::vector<space_scenario> more = scenarios_of_several_kinds();
-        both.insert(both.end(), more.begin(), more.end());
-        return both;
+        std::vector<space_scenario> together = scenarios_of_one_kind();
+        for (const auto& more : {scenarios_of_known_pages(), scenarios_of_several_kinds()}) {
+            together.insert(together.end(), more.begin(), more.end());
+        }
+        return together;
     }();
     return all;
 }

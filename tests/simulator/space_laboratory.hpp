@@ -26,9 +26,11 @@ public:
     struct block {
         std::uint64_t offset = 0;
         std::uint64_t bytes = 0;
-        std::uint64_t seed = 0;
+        std::uint64_t seed = 0;  ///< 0: never written, and zeros
     };
     void put(heap::engine& engine, unsigned number, std::uint64_t bytes);
+    /// In space that nobody has written.
+    void put_untouched(heap::engine& engine, unsigned number, std::uint64_t bytes);
     void rewrite(heap::engine& engine, unsigned number);
     void drop(heap::engine& engine, unsigned number);
     [[nodiscard]] const std::map<unsigned, block>& all() const noexcept { return blocks_; }
@@ -37,6 +39,7 @@ public:
 
 private:
     static void fill(heap::engine& engine, const block& filled);
+    static std::uint64_t word_of(const block& of, std::uint64_t at) noexcept;
     std::map<unsigned, block> blocks_;
     std::uint64_t seeds_ = 0;
 };
@@ -49,6 +52,7 @@ public:
     ~space_laboratory() = default;
 
     void put(unsigned number, std::uint64_t bytes) { now_.put(*engine_, number, bytes); }
+    void put_untouched(unsigned number, std::uint64_t bytes) { now_.put_untouched(*engine_, number, bytes); }
     void rewrite(unsigned number) { now_.rewrite(*engine_, number); }
     void drop(unsigned number) { now_.drop(*engine_, number); }
     void commit();

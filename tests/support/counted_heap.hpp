@@ -30,7 +30,8 @@ void advance(manager& heap, std::uint64_t step);
 void make_heap(const std::string& path, std::uint64_t step);
 /// Makes a heap whose writer died between two commits, at `step`.
 void make_crashed_heap(const std::string& path, std::uint64_t step);
-/// Makes a heap whose writer died in the commit of `step`, when the journal was durable and nothing was home.
+/// Makes a heap whose writer died in the commit of `step`, when the journal was durable and nothing that is in it was
+/// home.
 void make_heap_with_pending_commit(const std::string& path, std::uint64_t step);
 
 }  // namespace holdfast::support
