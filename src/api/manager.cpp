@@ -119,11 +119,8 @@ manager_core::~manager_core() {
     }
 }
 
-heap::engine& manager_core::engine() const {
-    if (engine_ == nullptr) {
-        throw_failure(failure{failure_code::invalid_argument, {}, "manager", "a closed heap", "an open one", {}, 0});
-    }
-    return *engine_;
+void throw_closed() {
+    throw_failure(failure{failure_code::invalid_argument, {}, "manager", "a closed heap", "an open one", {}, 0});
 }
 
 const std::string& manager_core::path() const noexcept {
@@ -204,7 +201,7 @@ manager& manager::operator=(manager&& other) noexcept = default;
 manager::~manager() = default;
 
 detail::manager_core& manager::core() const {
-    if (core_ == nullptr) {
+    if (core_ == nullptr) [[unlikely]] {
         throw_failure(
             failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
     }
@@ -298,8 +295,9 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
                               {},
                               0});
     }
-    detail::refuse_read_only(core().engine(), "allocate");
-    void* const block = core().engine().allocate(bytes, alignment);
+    heap::engine& engine = core().engine();
+    detail::refuse_read_only(engine, "allocate");
+    void* const block = engine.allocate(bytes, alignment);
     if (block == nullptr) {
         throw_allocation_failure(heap::engine::last_failure(), path());
     }
@@ -308,8 +306,9 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
 
 void manager::deallocate(void* address) {
     if (address != nullptr) {
-        detail::refuse_read_only(core().engine(), "deallocate");
-        value_or_throw(core().engine().deallocate(address));
+        heap::engine& engine = core().engine();
+        detail::refuse_read_only(engine, "deallocate");
+        detail::free_or_throw(engine, address);
     }
 }
 

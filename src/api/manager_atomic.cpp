@@ -16,16 +16,22 @@ namespace detail {
 // The public header knows the pointer, the layers below know its word.
 static_assert(distance_bits == segment::pointer_distance_bits && distance_bias == segment::pointer_distance_bias);
 
-void refuse_read_only(const heap::engine& engine, std::string_view operation) {
-    if (engine.read_only()) {
-        throw_failure(base::failure{base::failure_code::read_only,
-                                    engine.files().paths().directory(),
-                                    std::string(operation),
-                                    "a heap opened read-only",
-                                    "a writer",
-                                    {},
-                                    0});
+void throw_read_only(const heap::engine& engine, std::string_view operation) {
+    throw_failure(base::failure{base::failure_code::read_only,
+                                engine.files().paths().directory(),
+                                std::string(operation),
+                                "a heap opened read-only",
+                                "a writer",
+                                {},
+                                0});
+}
+
+void throw_refused_free(const heap::engine& engine) {
+    base::failure what = heap::engine::last_failure();
+    if (what.path.empty()) {
+        what.path = engine.files().paths().directory();
     }
+    throw_failure(what);
 }
 
 }  // namespace detail
@@ -50,18 +56,22 @@ heap::block_request request_of(std::size_t bytes, const allocation_traits& trait
 
 std::uint64_t& word_at(void* destination) noexcept { return *static_cast<std::uint64_t*>(destination); }
 
+[[noreturn, gnu::cold]] void throw_bad_destination(const heap::engine& engine) {
+    throw_failure(failure{failure_code::bad_address,
+                          engine.files().paths().directory(),
+                          "destination",
+                          "a word elsewhere",
+                          "a ptr in this heap",
+                          {},
+                          0});
+}
+
 /// Durability `commit`: a destination is any word of the heap's pages.
-void check_destination(const heap::engine& engine, const void* destination) {
+inline void check_destination(const heap::engine& engine, const void* destination) {
     const segment::heap_files& files = engine.files();
     const std::uint64_t offset = files.view().offset(destination).value;
-    if (offset >= base::to_bytes(files.frontier()) || offset % sizeof(std::uint64_t) != 0) {
-        throw_failure(failure{failure_code::bad_address,
-                              files.paths().directory(),
-                              "destination",
-                              "a word elsewhere",
-                              "a ptr in this heap",
-                              {},
-                              0});
+    if (offset >= base::to_bytes(files.frontier()) || offset % sizeof(std::uint64_t) != 0) [[unlikely]] {
+        throw_bad_destination(engine);
     }
 }
 
@@ -122,7 +132,7 @@ bool manager::free_from_word(void* destination) {
     check_destination(engine, destination);
     void* const block = target_of(destination);
     if (block != nullptr) {
-        value_or_throw(engine.deallocate(block));
+        detail::free_or_throw(engine, block);
         point_to(destination, nullptr);
     }
     return block != nullptr;
@@ -148,7 +158,7 @@ void* manager::reallocate_to_word(void* destination, size_type bytes, const allo
     void* const block = allocate_volatile(engine, bytes, wanted);
     if (old != nullptr) {
         std::memcpy(block, old, kept);
-        value_or_throw(engine.deallocate(old));
+        detail::free_or_throw(engine, old);
     }
     point_to(destination, block);
     return block;
@@ -190,7 +200,7 @@ void manager::cancel(void* reserved) {
         }
         return;
     }
-    value_or_throw(engine.deallocate(reserved));
+    detail::free_or_throw(engine, reserved);
 }
 
 void manager::allocate_words(std::span<void* const> destinations, size_type bytes, const allocation_traits& traits) {

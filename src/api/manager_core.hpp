@@ -40,8 +40,22 @@ inline void value_or_throw(base::result<void> outcome) {
 
 namespace detail {
 
+[[noreturn, gnu::cold]] void throw_closed();
+[[noreturn, gnu::cold]] void throw_read_only(const heap::engine& engine, std::string_view operation);
 /// Throws error(read_only) for a heap that was opened so.
-void refuse_read_only(const heap::engine& engine, std::string_view operation);
+inline void refuse_read_only(const heap::engine& engine, std::string_view operation) {
+    if (engine.read_only()) [[unlikely]] {
+        throw_read_only(engine, operation);
+    }
+}
+
+[[noreturn, gnu::cold]] void throw_refused_free(const heap::engine& engine);
+/// Throws error(bad_address) where that is not the start of an allocated block.
+inline void free_or_throw(heap::engine& engine, void* block) {
+    if (!engine.try_deallocate(block)) [[unlikely]] {
+        throw_refused_free(engine);
+    }
+}
 
 class manager_core {
 public:
@@ -52,7 +66,12 @@ public:
     ~manager_core();
 
     /// The open heap; throws error(invalid_argument) after close().
-    [[nodiscard]] heap::engine& engine() const;
+    [[nodiscard]] heap::engine& engine() const {
+        if (engine_ == nullptr) [[unlikely]] {
+            throw_closed();
+        }
+        return *engine_;
+    }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
     [[nodiscard]] const holdfast::segment_manager* handle() const noexcept { return &handle_; }
