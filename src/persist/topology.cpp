@@ -78,11 +78,11 @@ thread_local unsigned node_of_this_thread = 0;  ///< of machines that are made u
 }  // namespace
 
 topology::preference::preference(const topology& of, unsigned node) noexcept
-    : of_(of), changed_(of.prefer_for_this_thread(node)) {}
+    : of_(of.prefer_for_this_thread(node) ? &of : nullptr) {}
 
 topology::preference::~preference() {
-    if (changed_) {
-        of_.prefer_nothing_for_this_thread();
+    if (of_ != nullptr) {
+        of_->prefer_nothing_for_this_thread();
     }
 }
 
@@ -122,7 +122,8 @@ unsigned machine_topology::current_node() const noexcept {
 
 bool machine_topology::prefer_memory(unsigned node, std::byte* address, std::uint64_t bytes) const noexcept {
     const auto mask = mask_of(kernel_numbers_[node]);
-    return mask && ::syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, mask->data(), mask->size() * bits_a_word, 0) == 0;
+    return mask &&
+           ::syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, mask->data(), mask->size() * bits_a_word, 0) == 0;
 }
 
 bool machine_topology::prefer_for_this_thread(unsigned node) const noexcept {

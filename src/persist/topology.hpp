@@ -36,14 +36,15 @@ public:
     /// in memory.
     class preference {
     public:
+        /// Nowhere in particular.
+        preference() noexcept = default;
         preference(const topology& of, unsigned node) noexcept;
         preference(const preference&) = delete;
         preference& operator=(const preference&) = delete;
         ~preference();
 
     private:
-        const topology& of_;
-        bool changed_;
+        const topology* of_ = nullptr;  ///< null: nothing was changed
     };
 
 protected:
