@@ -201,7 +201,8 @@ std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept
     }
     std::array<pages, extent_cache::most_refilled> fresh;
     const std::size_t fit = std::max<std::size_t>(limit().value / 2 / wanted.value, 1);
-    const std::size_t some = extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)));
+    const std::size_t some =
+        extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)), arena % extents_.nodes());
     if (some == 0) {
         return std::nullopt;
     }
@@ -209,6 +210,12 @@ std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept
         keep(cache, {fresh[i], wanted, extent_kind::reserved});
     }
     return extent{fresh[0], wanted, extent_kind::reserved};
+}
+
+/// The arena that keeps what starts there: this one, or on the node of the page one in its place.
+unsigned extent_caches::arena_of(unsigned arena, pages start) const noexcept {
+    const unsigned nodes = extents_.nodes();
+    return nodes == 1 ? arena : arena - arena % nodes + extents_.node_of(start);
 }
 
 void extent_caches::keep(extent_cache& cache, const extent& added) noexcept {
@@ -223,7 +230,7 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
     if (!extents_.is_reserved(freed.start, freed.length)) {
         return;  // something wrote over its page entry; check() names it
     }
-    keep(caches_[arena], freed);
+    keep(caches_[arena_of(arena, freed.start)], freed);
     const std::uint64_t now = extents_.now();
     std::uint64_t end = period_end_.load(std::memory_order_relaxed);
     if (now >= end && now != 0 &&

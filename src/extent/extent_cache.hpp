@@ -99,6 +99,7 @@ public:
     ~extent_caches() = default;
 
     /// Before any thread uses the heap. out_of_memory.
+    /// Arena i is one of node i mod extent_allocator::nodes().
     [[nodiscard]] base::result<void> start(unsigned arenas);
     /// Forgets what is cached: it is free when the heap is opened again.
     void stop() noexcept { arenas_ = 0; }
@@ -122,6 +123,7 @@ public:
 
 private:
     [[nodiscard]] base::pages limit() const noexcept;
+    [[nodiscard]] unsigned arena_of(unsigned arena, base::pages start) const noexcept;
     void keep(extent_cache& cache, const extent& added) noexcept;
     void release_idle() noexcept;
 
