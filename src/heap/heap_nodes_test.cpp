@@ -87,6 +87,34 @@ TEST_P(heap_nodes, ThreadsAllocateFromTheirOwnNode) {
     must(heap->close(true));
 }
 
+TEST_P(heap_nodes, AHeapThatCrashedIsRecoveredFromAllDirectories) {
+    const made_up_topology machine(2, 2);
+    const engine_options wanted = options(machine, 2);
+    std::uint64_t committed = 0;
+    {
+        const auto heap = must(engine::create(path(), wanted));
+        const auto allocate = [&](unsigned node) {
+            on_node(node, [&] {
+                for (const std::uint64_t bytes : {100U, 9000U, 50'000U, 900'000U, 1'900'000U}) {
+                    ASSERT_NE(heap->allocate(bytes, 16), nullptr);
+                }
+            });
+        };
+        allocate(0);
+        allocate(1);
+        must(heap->commit());
+        committed = must(heap->statistics()).allocated_blocks;
+        allocate(1);
+        allocate(0);
+    }  // not closed
+    const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+    EXPECT_TRUE(heap->files().recovered());
+    EXPECT_EQ(must(heap->statistics()).allocated_blocks, heap->atomic() != nullptr ? 2 * committed : committed);
+    on_node(1, [&] { EXPECT_EQ(node_of(*heap, heap->allocate(700'000, 16)), 1U); });
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
 TEST_P(heap_nodes, WhatAnotherNodeFreesComesBackToItsOwn) {
     const made_up_topology machine(2, 2);
     const auto heap = must(engine::create(path(), options(machine, 2)));
