@@ -34,6 +34,9 @@ static_assert(HF_DURABILITY_COMMIT == static_cast<int>(durability::commit) &&
 static_assert(HF_DOMAIN_DETECT == static_cast<int>(open_options::domain_choice::detect) &&
               HF_DOMAIN_EMULATED == static_cast<int>(open_options::domain_choice::emulated) &&
               HF_DOMAIN_PAGE_CACHE == static_cast<int>(open_options::domain_choice::page_cache));
+static_assert(HF_HUGE_PAGES_ADVISE == static_cast<int>(open_options::page_choice::advise) &&
+              HF_HUGE_PAGES_NONE == static_cast<int>(open_options::page_choice::none) &&
+              HF_HUGE_PAGES_AT_ONCE == static_cast<int>(open_options::page_choice::at_once));
 static_assert(HF_ROOT_COUNT == manager::root_count);
 static_assert(sizeof(hf_ptr) == sizeof(ptr<void>) && alignof(hf_ptr) == alignof(ptr<void>));
 
@@ -95,6 +98,14 @@ open_options options_of(const hf_options* given) {
     }
     options.domain = static_cast<open_options::domain_choice>(known.domain);
     options.accept_process_crash_only = known.accept_process_crash_only != 0;
+    if (known.huge_pages > HF_HUGE_PAGES_AT_ONCE) {
+        throw_invalid("options->huge_pages", std::to_string(known.huge_pages), "0 to 2");
+    }
+    options.huge_pages = static_cast<open_options::page_choice>(known.huge_pages);
+    for (std::uint32_t node = 0; node < known.nodes; ++node) {
+        const char* const* const directories = &required(known.node_directories, "options->node_directories");
+        options.node_directories.emplace_back(&required(directories[node], "options->node_directories[]"));
+    }
     if (known.decay_ms != 0) {
         options.decay = std::chrono::milliseconds(known.decay_ms);
     }
@@ -218,6 +229,13 @@ hf_code hf_snapshot(hf_heap* heap, const char* destination) {
 hf_code hf_copy(const char* source, const char* destination) {
     return guarded(
         [&] { holdfast::manager::copy(&required(source, "source"), &required(destination, "destination")); });
+}
+
+hf_code hf_copy_placed(const char* source, const char* destination, const hf_options* options) {
+    return guarded([&] {
+        holdfast::manager::copy(&required(source, "source"), &required(destination, "destination"),
+                                holdfast::c_face::options_of(options).node_directories);
+    });
 }
 
 hf_code hf_remove(const char* path) {

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <filesystem>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
@@ -37,6 +38,12 @@ heap::engine_options engine_options_of(const open_options& options) {
     if (options.segment_size != 0) {
         wanted.files.segment_size = options.segment_size;
     }
+    wanted.files.node_places = options.node_directories;
+    switch (options.huge_pages) {
+        case open_options::page_choice::advise: break;
+        case open_options::page_choice::none: wanted.files.mapping.user_pages = segment::huge_pages::none; break;
+        case open_options::page_choice::at_once: wanted.files.mapping.user_pages = segment::huge_pages::at_once; break;
+    }
     return wanted;
 }
 
@@ -71,10 +78,11 @@ std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& pat
     }
     if (why == failure_code::not_a_heap || why == failure_code::missing) {
         // create() decides whether the directory is empty or holds remains only; where it is neither, the first failure
-        // tells more.
+        // tells more; what else keeps a heap from being made there is a failure of its own.
         heap::engine_options wanted = engine_options_of(options);
         wanted.initial_bytes = size;
-        if (auto created = heap::engine::create(path, wanted); created) {
+        auto created = heap::engine::create(path, wanted);
+        if (created || created.error().code != failure_code::already_exists) {
             return wrap(std::move(created), options);
         }
     }
@@ -405,6 +413,16 @@ void manager::set_description(std::string_view description) {
     const std::lock_guard guard(core().engine().object_mutex());
     value_or_throw(core().engine().objects().describe_heap(description));
 }
+std::vector<std::string> manager::node_directories() const {
+    const segment::heap_paths& paths = core().engine().files().paths();
+    std::vector<std::string> directories;
+    for (std::uint32_t node = 0; node < paths.nodes(); ++node) {
+        std::error_code ignored;  // then it is called as the heap calls it
+        const auto real = std::filesystem::canonical(paths.node(node), ignored);
+        directories.push_back(real.empty() ? paths.node(node) : real.string());
+    }
+    return directories;
+}
 std::string manager::domain() const { return std::string(persist::to_string(core().engine().files().domain())); }
 durability manager::durability() const noexcept {
     return is_open() ? static_cast<holdfast::durability>(core_->engine().durability()) : holdfast::durability::commit;
@@ -412,8 +430,9 @@ durability manager::durability() const noexcept {
 
 void manager::snapshot(const std::string& destination) { value_or_throw(core().engine().snapshot(destination)); }
 
-void manager::copy(const std::string& source, const std::string& destination) {
-    value_or_throw(heap::copy(source, destination));
+void manager::copy(const std::string& source, const std::string& destination,
+                   const std::vector<std::string>& node_directories) {
+    value_or_throw(heap::copy(source, destination, node_directories));
 }
 std::future<void> manager::copy_async(const std::string& source, const std::string& destination) {
     return std::async(std::launch::async, [source, destination] { copy(source, destination); });

@@ -1,10 +1,11 @@
-// The commands of the program `holdfast`. All but defrag open a heap read-only: nothing on media ever changes.
+// The commands of the program `holdfast`. All but defrag open a heap read-only: nothing of it on media ever changes.
 //
 // Each prints its answer to standard output, as text for people or as one JSON object, and returns the exit status.
 // What stops a command is thrown (holdfast::error) and printed by main() with its full message.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace holdfast_cli {
 
@@ -34,6 +35,13 @@ struct map_arguments {
 int map(const arguments& given, const map_arguments& output);
 /// Every invariant; `pages`: every committed page is read and compared with its checksum, too.
 int check(const arguments& given, bool pages);
+
+struct copy_arguments {
+    std::string destination;
+    std::vector<std::string> node_directories;  ///< "": in the copy's own
+};
+/// Copies the heap; where its segments should lie in several directories, into these.
+int copy(const arguments& given, const copy_arguments& to);
 
 /// Gives what is free back to the file system, until it charges no more than the target. A crashed heap is recovered.
 int defrag(const arguments& given);

@@ -55,6 +55,7 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["slabs"] = numbers.slabs;
     object["extents"] = numbers.extents;
     object["segment_size"] = numbers.segment_size;
+    object["node_directories"] = heap.node_directories();
     object["space"] = as_json_object(space_of(heap));
     object["objects"] = {
         {"named", numbers.named_objects}, {"unique", numbers.unique_objects}, {"anonymous", numbers.anonymous_objects}};
@@ -81,6 +82,10 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     print_line("files, on disk", size_text(numbers.charged_bytes));
     print_line("user space", fmt::format("{} in {} segment{}", size_text(numbers.user_bytes), numbers.segments,
                                          numbers.segments == 1 ? "" : "s"));
+    const std::vector<std::string> nodes = heap.node_directories();
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+        print_line(fmt::format("segments, node {}", node), printable(nodes[node]));
+    }
     print_line("allocated", fmt::format("{} in {} block{} ({} slabs, {} extents)", size_text(numbers.allocated_bytes),
                                         numbers.allocated_blocks, numbers.allocated_blocks == 1 ? "" : "s",
                                         numbers.slabs, numbers.extents));

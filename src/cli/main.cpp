@@ -14,6 +14,7 @@
 namespace {
 
 using holdfast_cli::arguments;
+using holdfast_cli::copy_arguments;
 using holdfast_cli::map_arguments;
 
 CLI::App* add_plain_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
@@ -36,8 +37,17 @@ CLI::App* add_map(CLI::App& program, arguments& given, map_arguments& output) {
     return command;
 }
 
+CLI::App* add_copy(CLI::App& program, arguments& given, copy_arguments& to) {
+    CLI::App* const command = add_command(program, "copy", "Copy the heap, which no writer has open", given);
+    command->add_option("DESTINATION", to.destination, "The copy's directory, which is not there yet")->required();
+    command->add_option("--node", to.node_directories,
+                        "A directory for segments; once for each node of the machine, in the kernel's order");
+    command->footer("Without --node all segments lie in the copy's directory, wherever those of the heap do.");
+    return command;
+}
+
 int run(int argc, char** argv, arguments& given) {
-    CLI::App program("Holdfast: a persistent heap. Looks into one; defrag alone changes it.", "holdfast");
+    CLI::App program("Holdfast: a persistent heap. Looks into one, copies it; defrag alone changes it.", "holdfast");
     program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
     program.require_subcommand(1);
     program.footer("Exit status: 0; 1 where check found problems; 2 where the work could not be done.");
@@ -59,6 +69,8 @@ int run(int argc, char** argv, arguments& given) {
     CLI::Option* const pages_option =
         check->add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
     check->add_flag("--quick", quick, "Leave the pages out")->excludes(pages_option);
+    copy_arguments to;
+    const CLI::App* const copy = add_copy(program, given, to);
     CLI::App* const defrag =
         add_command(program, "defrag", "Give free space back to the file system; nothing moves", given);
     defrag->add_option("--target", given.target,
@@ -76,6 +88,9 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (defrag->parsed()) {
         return holdfast_cli::defrag(given);
+    }
+    if (copy->parsed()) {
+        return holdfast_cli::copy(given, to);
     }
     if (map->parsed()) {
         return holdfast_cli::map(given, output);

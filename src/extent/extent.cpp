@@ -74,7 +74,7 @@ bool extent_allocator::starts_at(pages page) const noexcept { return starts_[pag
 
 result<void> extent_allocator::reset() {
     const pages all = base::page_of({space_.reservation()});
-    HF_TRY(free_.reset(all));
+    HF_TRY(free_.reset(all, layout_));
     HF_TRY(starts_.reset(all, "extent starts"));
     HF_TRY(backed_.reset(all, "pages with space"));
     HF_TRY(holes_.reset(all, "pages without space"));
@@ -102,7 +102,8 @@ result<void> extent_allocator::format() {
     return {};
 }
 
-result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, std::uint32_t type) {
+result<pages> extent_allocator::allocate(pages length, pages alignment, extent_kind kind, std::uint32_t type,
+                                         std::uint32_t node) {
     const page_entry wanted{kind, length, type};
     if (length.value == 0 || !base::is_power_of_two(alignment.value) || alignment.value > maximum_alignment ||
         (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) ||
@@ -116,7 +117,7 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
     if (fetch_hoard_) {
         {
             const base::scoped_lock lock(mutex_);
-            if (const auto place = free_.best_fit(length, alignment)) {
+            if (const auto place = free_place(length, alignment, node)) {
                 HF_TRY(back(*place, length));
                 return carve(*place, wanted);
             }
@@ -124,13 +125,25 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
         (*fetch_hoard_)();
     }
     const base::scoped_lock lock(mutex_);
-    HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment));
+    HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment, node));
     HF_TRY(back(place, length));
     return carve(place, wanted);
 }
 
+/// What there is without growth; on the node, where that is asked for.
+std::optional<free_index::placement> extent_allocator::free_place(pages length, pages alignment,
+                                                                  std::uint32_t node) const noexcept {
+    return is_local(node, length) ? free_.best_fit_on(node, length, alignment) : free_.best_fit(length, alignment);
+}
+
 /// Where the disk is full, what is free elsewhere makes room for it.
-result<free_index::placement> extent_allocator::find_place(pages length, pages alignment) {
+result<free_index::placement> extent_allocator::find_place(pages length, pages alignment, std::uint32_t node) {
+    if (is_local(node, length)) {
+        const auto near = free_.best_fit_on(node, length, alignment);
+        if (near || grow_on(node, length, alignment)) {
+            return near ? *near : *free_.best_fit_on(node, length, alignment);
+        }
+    }
     if (const auto place = free_.best_fit(length, alignment)) {
         return *place;
     }
@@ -168,16 +181,41 @@ result<void> extent_allocator::grow_for(pages length, pages alignment) {
     return {};
 }
 
+/// Makes the space longer, up to a segment of the node that has room. What is skipped has no space on disk. False where
+/// it cannot; nobody is told why, for other nodes are asked next.
+bool extent_allocator::grow_on(std::uint32_t node, pages length, pages alignment) {
+    const pages old_frontier{frontier_.load(std::memory_order_relaxed)};
+    if (growth_.frontier() != old_frontier) {
+        return false;
+    }
+    for (pages from = old_frontier;; from = layout_.segment_end(from)) {
+        const pages tail = from == old_frontier ? free_.length_before(from) : pages{};
+        const pages begin{std::max((from - tail).value, base::align_down(from.value, layout_.segment.value))};
+        const pages end = pages{base::align_up(begin.value, alignment.value)} + length;
+        const pages most = layout_.segment_end(from) - from;
+        if (layout_.node_of(from) != node || end > from + most) {
+            continue;
+        }
+        if (end <= from || end > base::page_of({space_.reservation()}) ||
+            !growth_.grow_beyond(from - old_frontier, end - from, most)) {
+            return false;
+        }
+        adopt(growth_.frontier(), true, from - old_frontier);
+        return true;
+    }
+}
+
 /// Makes the pages between our frontier and the new one a free extent, or part of the free extent before them.
-/// `backed`: they were reserved just now; else nobody knows.
-void extent_allocator::adopt(pages new_frontier, bool backed) noexcept {
+/// `backed`: they were reserved just now, but for the first ones, `skipped`; else nobody knows.
+void extent_allocator::adopt(pages new_frontier, bool backed, pages skipped) noexcept {
     const pages old_frontier{frontier_.load(std::memory_order_relaxed)};
     if (new_frontier <= old_frontier) {
         return;
     }
-    free_index::run grown{old_frontier, new_frontier - old_frontier, new_frontier - old_frontier};
+    free_index::run grown{old_frontier, new_frontier - old_frontier, new_frontier - old_frontier - skipped};
     if (backed) {
-        note_backed(grown.start, grown.length);
+        note_hole(grown.start, skipped);
+        note_backed(grown.start + skipped, grown.backed);
     }
     if (growth_.gives_back_at_once()) {
         for (pages page = old_frontier; page < new_frontier; ++page.value) {

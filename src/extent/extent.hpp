@@ -42,6 +42,9 @@ inline constexpr std::uint64_t maximum_alignment = segment::region_size / base::
 /// From here on an extent is huge: its space goes back when it is freed (16 MiB).
 inline constexpr base::pages huge_length{16 * base::mebibyte / base::page_size};
 
+/// Which node an extent should be on: any.
+inline constexpr std::uint32_t any_node = ~std::uint32_t{0};
+
 /// Hands out and takes back extents of one heap. One of format() and open() comes first. Thread-safe.
 class extent_allocator {
 public:
@@ -52,6 +55,11 @@ public:
     extent_allocator(const extent_allocator&) = delete;
     extent_allocator& operator=(const extent_allocator&) = delete;
     ~extent_allocator() = default;
+
+    /// Segments belong to so many nodes of the machine by turns. Before format() or open().
+    void set_nodes(std::uint32_t nodes) noexcept { layout_ = {nodes, {space_.shape().pages()}}; }
+    [[nodiscard]] std::uint32_t nodes() const noexcept { return layout_.nodes; }
+    [[nodiscard]] std::uint32_t node_of(base::pages page) const noexcept { return layout_.node_of(page); }
 
     /// Writes the page entries of a new heap, whose first region the caller has grown: the roots, the rest free.
     [[nodiscard]] base::result<void> format();
@@ -69,9 +77,11 @@ public:
 
     /// An extent of `length` pages at a multiple of `alignment` (a power of two of pages, up to maximum_alignment).
     /// Fails with invalid_argument, with limit where the reservation is too small, and as space_growth::grow() does.
-    /// `type`: of a used one, below segment::type_limit.
+    /// `type`: of a used one, below segment::type_limit. `node`: from its segments as long as they have room, then
+    /// from a new one of them, before any other (PMAlloc 6.1); what is longer than a segment is on several nodes.
     [[nodiscard]] base::result<base::pages> allocate(base::pages length, base::pages alignment,
-                                                     segment::extent_kind kind, std::uint32_t type = 0);
+                                                     segment::extent_kind kind, std::uint32_t type = 0,
+                                                     std::uint32_t node = any_node);
 
     /// Frees the extent of that kind (used, slab or reserved) that starts there. Anything else fails with bad_address,
     /// and nothing is changed.
@@ -90,7 +100,8 @@ public:
     void set_hoard(std::optional<base::function_ref<void()>> fetch) noexcept { fetch_hoard_ = fetch; }
     /// Up to out.size() extents of `length` pages, reserved, with one lock: side by side where the best fit is longer
     /// than one of them. 0 where there is none: allocate() says why.
-    [[nodiscard]] std::size_t allocate_some(base::pages length, std::span<base::pages> out) noexcept;
+    [[nodiscard]] std::size_t allocate_some(base::pages length, std::span<base::pages> out,
+                                            std::uint32_t node = any_node) noexcept;
     /// Frees reserved extents with one lock. The order of the span is changed. One whose page entry does not say that
     /// it is reserved and of that length is left alone; check() names it.
     void free_some(std::span<extent> some) noexcept;
@@ -194,11 +205,18 @@ private:
     [[nodiscard]] static std::size_t counter_of(segment::extent_kind kind) noexcept;
     [[nodiscard]] base::result<void> reset() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> grow_for(base::pages length, base::pages alignment) HF_REQUIRES(mutex_);
-    void adopt(base::pages new_frontier, bool backed) noexcept HF_REQUIRES(mutex_);
-    [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment)
+    [[nodiscard]] bool grow_on(std::uint32_t node, base::pages length, base::pages alignment) HF_REQUIRES(mutex_);
+    void adopt(base::pages new_frontier, bool backed, base::pages skipped = {}) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool is_local(std::uint32_t node, base::pages length) const noexcept {
+        return node != any_node && layout_.nodes > 1 && length <= layout_.segment;
+    }
+    [[nodiscard]] std::optional<free_index::placement> free_place(base::pages length, base::pages alignment,
+                                                                  std::uint32_t node) const noexcept
         HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<free_index::placement> find_place(base::pages length, base::pages alignment,
+                                                                 std::uint32_t node) HF_REQUIRES(mutex_);
     [[nodiscard]] std::size_t allocate_some_at(const free_index::placement& place, base::pages length,
-                                               std::span<base::pages> out) HF_REQUIRES(mutex_);
+                                               std::span<base::pages> out, std::uint32_t node) HF_REQUIRES(mutex_);
     [[nodiscard]] base::pages carve(const free_index::placement& place, segment::page_entry wanted) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> back_range(base::pages whole, base::pages from, base::pages end)
@@ -228,6 +246,7 @@ private:
 
     segment::space_view space_;
     segment::space_growth& growth_;
+    node_layout layout_;
     std::atomic<std::uint64_t> frontier_{0};
     mutable base::mutex mutex_;
     free_index free_ HF_GUARDED_BY(mutex_);

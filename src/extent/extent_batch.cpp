@@ -10,28 +10,33 @@ using base::pages;
 using segment::extent_kind;
 using segment::page_entry;
 
-std::size_t extent_allocator::allocate_some(pages length, std::span<pages> out) noexcept {
+std::size_t extent_allocator::allocate_some(pages length, std::span<pages> out, std::uint32_t node) noexcept {
     HF_ASSERT(length.value != 0 && !out.empty());
     try {
         if (fetch_hoard_) {
             {
                 const base::scoped_lock lock(mutex_);
-                if (const auto place = free_.best_fit(length, {1})) {
-                    return allocate_some_at(*place, length, out);
+                if (const auto place = free_place(length, {1}, node)) {
+                    return allocate_some_at(*place, length, out, node);
                 }
             }
             (*fetch_hoard_)();
         }
         const base::scoped_lock lock(mutex_);
-        const auto place = find_place(length, {1});
-        return place ? allocate_some_at(*place, length, out) : 0;
+        const auto place = find_place(length, {1}, node);
+        return place ? allocate_some_at(*place, length, out, node) : 0;
     } catch (const std::bad_alloc&) {  // while a failure was worded
         return 0;
     }
 }
 
-std::size_t extent_allocator::allocate_some_at(const free_index::placement& place, pages length, std::span<pages> out) {
-    std::size_t some = std::min<std::uint64_t>(out.size(), place.in.length.value / length.value);
+std::size_t extent_allocator::allocate_some_at(const free_index::placement& place, pages length, std::span<pages> out,
+                                               std::uint32_t node) {
+    pages end = place.in.start + place.in.length;
+    if (is_local(node, length)) {
+        end = std::max(place.at + length, std::min(end, layout_.segment_end(place.at)));
+    }
+    std::size_t some = std::min<std::uint64_t>(out.size(), (end - place.at).value / length.value);
     if (!back(place, {some * length.value})) {
         some = 1;  // the disk is full, and one may fit still
         if (!back(place, length)) {
@@ -42,19 +47,25 @@ std::size_t extent_allocator::allocate_some_at(const free_index::placement& plac
     return some;
 }
 
-/// So many as `out` has room for, from the start of the free extent on. They are backed, and fit.
+/// So many as `out` has room for, from the place on. They are backed, and fit.
 void extent_allocator::carve_some(const free_index::placement& place, pages length, std::span<pages> out) noexcept {
     const free_index::run whole = remove_free(place.in.start);
     const pages taken{length.value * out.size()};
-    const pages rest = whole.length - taken;
+    const pages front = place.at - whole.start;
+    const pages front_backed = front - holes_.count(whole.start, front);
+    const pages rest = whole.length - front - taken;
     if (rest.value != 0) {
-        store(whole.start + taken, {extent_kind::free, rest});
-        add_free({whole.start + taken, rest, whole.backed - taken});
+        store(place.at + taken, {extent_kind::free, rest});
+        add_free({place.at + taken, rest, whole.backed - taken - front_backed});
     }
     for (std::size_t i = out.size(); i-- > 0;) {  // until the last store, of the first, all lie inside the free one
-        out[i] = whole.start + pages{i * length.value};
+        out[i] = place.at + pages{i * length.value};
         store(out[i], {extent_kind::reserved, length});
         add({out[i], length, extent_kind::reserved});
+    }
+    if (front.value != 0) {
+        store(whole.start, {extent_kind::free, front});
+        add_free({whole.start, front, front_backed});
     }
 }
 

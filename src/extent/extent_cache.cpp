@@ -174,22 +174,29 @@ std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept
     extent_cache& cache = caches_[arena];
     std::size_t refill = 1;
     const auto found = cache.take(wanted, refill);
-    return found ? found : fetch(cache, wanted, refill);
+    return found ? found : fetch(arena, wanted, refill);
 }
 
 /// Apart from the callers, for an array on the stack costs them more than all the rest.
-[[gnu::noinline]] std::optional<extent> extent_caches::fetch(extent_cache& cache, pages wanted,
+[[gnu::noinline]] std::optional<extent> extent_caches::fetch(unsigned arena, pages wanted,
                                                              std::size_t refill) noexcept {
     std::array<pages, extent_cache::most_refilled> fresh;
     const std::size_t fit = most_fetched.value / wanted.value;
-    const std::size_t some = extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)));
+    const std::size_t some =
+        extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)), arena % extents_.nodes());
     if (some == 0) {
         return std::nullopt;
     }
     for (std::size_t i = some; i-- > 1;) {  // the lowest is taken first
-        keep(cache, {fresh[i], wanted, extent_kind::reserved});
+        keep(caches_[arena], {fresh[i], wanted, extent_kind::reserved});
     }
     return extent{fresh[0], wanted, extent_kind::reserved};
+}
+
+/// The arena that keeps what starts there: this one, or on the node of the page one in its place.
+unsigned extent_caches::arena_of(unsigned arena, pages start) const noexcept {
+    const unsigned nodes = extents_.nodes();
+    return nodes == 1 ? arena : arena - arena % nodes + extents_.node_of(start);
 }
 
 void extent_caches::keep(extent_cache& cache, const extent& added) noexcept {
@@ -212,7 +219,7 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
     if (!extents_.is_reserved(freed.start, freed.length)) {
         return;  // something wrote over its page entry; check() names it
     }
-    keep(caches_[arena], freed);
+    keep(caches_[arena_of(arena, freed.start)], freed);
     if (const std::uint64_t now = extents_.now(); now >= period_end_.load(std::memory_order_relaxed) && now != 0) {
         release_idle(now);
     }

@@ -101,6 +101,7 @@ public:
     ~extent_caches() { stop(); }
 
     /// Before any thread uses the heap. out_of_memory.
+    /// Arena i is one of node i mod extent_allocator::nodes().
     [[nodiscard]] base::result<void> start(unsigned arenas);
     /// Forgets what is cached: it is free when the heap is opened again.
     void stop() noexcept {
@@ -127,8 +128,9 @@ public:
     void check(std::vector<std::string>& problems) const;
 
 private:
-    [[nodiscard]] std::optional<extent> fetch(extent_cache& cache, base::pages wanted, std::size_t refill) noexcept;
+    [[nodiscard]] std::optional<extent> fetch(unsigned arena, base::pages wanted, std::size_t refill) noexcept;
     void replace_oldest(extent_cache& cache, const extent& added) noexcept;
+    [[nodiscard]] unsigned arena_of(unsigned arena, base::pages start) const noexcept;
     void keep(extent_cache& cache, const extent& added) noexcept;
     void release_idle(std::uint64_t now) noexcept;
 

@@ -81,6 +81,17 @@ public:
         return added;
     }
 
+    base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override {
+        const base::pages step = std::exchange(step_, {});
+        const base::pages before = frontier_;
+        auto grown = grow(skipped + std::min(std::max(wanted, step), most));
+        step_ = step;
+        if (grown && skipped.value != 0) {
+            HF_TRY(give_back(before, skipped));
+        }
+        return grown;
+    }
+
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
     base::result<void> give_back(base::pages start, base::pages length) override {
         const std::scoped_lock lock(mutex_);

@@ -3,29 +3,40 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "base/checked.hpp"
 
 namespace holdfast::extent {
 
-base::result<void> free_index::reset(base::pages pages) {
+base::result<void> free_index::reset(base::pages pages, node_layout layout) {
     // With more free extents than numbers, those beyond are found again when the heap is opened.
     const std::uint64_t most = std::min<std::uint64_t>(pages.value + 1, std::numeric_limits<std::uint32_t>::max());
     HF_TRY_ASSIGN(numbers_, base::sparse_table<std::uint32_t>::create(pages.value, "pages of free extents"));
     HF_TRY_ASSIGN(nodes_, base::sparse_table<node>::create(most, "index of free extents"));
-    clear_trees();
+    layout_ = layout;
+    first_.clear();
+    more_ = std::vector<trees>(layout.nodes == 1 ? 0 : layout.nodes);
     nodes_made_ = first_unused_ = oldest_ = youngest_ = nobody;
     total_ = backed_ = {};
     count_ = 0;
     return {};
 }
 
-void free_index::clear_trees() noexcept {
-    for (node& header : short_headers_) {
-        tree::init_header(&header);
+void free_index::trees::clear() noexcept {
+    for (node& each : short_headers) {
+        tree::init_header(&each);
     }
-    tree::init_header(&header_);
-    short_used_ = {};
+    tree::init_header(&header);
+    short_used = {};
+}
+
+free_index::trees& free_index::trees_of(base::pages start, base::pages length) noexcept {
+    if (layout_.nodes == 1) {
+        return first_;
+    }
+    const std::uint32_t of = start + length <= layout_.segment_end(start) ? layout_.node_of(start) : layout_.nodes;
+    return of == 0 ? first_ : more_[of - 1];
 }
 
 std::uint32_t free_index::take_node() noexcept {
@@ -62,12 +73,13 @@ void free_index::insert(const run& added) noexcept {
     here.backed = added.backed.value;
     numbers_[added.start.value] = number;
     numbers_[added.start.value + added.length.value - 1] = number;
-    node* const header = header_of(here.length);
+    trees& group = trees_of(added.start, added.length);
+    node* const header = group.header_of(here.length);
     tree::insert_equal(header, tree::end_node(header), &here, [](const node* a, const node* b) noexcept {
         return a->length != b->length ? a->length < b->length : a->start < b->start;
     });
-    if (header != &header_) {
-        short_used_[here.length / 64] |= std::uint64_t{1} << (here.length % 64);
+    if (header != &group.header) {
+        group.short_used[here.length / 64] |= std::uint64_t{1} << (here.length % 64);
     }
     if (here.backed != 0) {
         link_youngest(number);
@@ -82,10 +94,11 @@ free_index::run free_index::erase(base::pages start) noexcept {
     HF_ASSERT(number != nobody && nodes_[number].start == start.value);
     node& here = nodes_[number];
     const run erased = run_of(here);
-    node* const header = header_of(here.length);
+    trees& group = trees_of(erased.start, erased.length);
+    node* const header = group.header_of(here.length);
     tree::erase(header, &here);
-    if (header != &header_ && header->parent == nullptr) {
-        short_used_[here.length / 64] &= ~(std::uint64_t{1} << (here.length % 64));
+    if (header != &group.header && header->parent == nullptr) {
+        group.short_used[here.length / 64] &= ~(std::uint64_t{1} << (here.length % 64));
     }
     if (here.backed != 0) {
         unlink(number);
@@ -101,30 +114,30 @@ free_index::run free_index::erase(base::pages start) noexcept {
 }
 
 /// The lowest of the shortest that have at least this length; null where there is none.
-free_index::node* free_index::first_of_length(base::pages length) const noexcept {
+free_index::node* free_index::trees::first_of_length(base::pages length) const noexcept {
     if (length.value <= longest_short) {
         std::size_t word = length.value / 64;
-        std::uint64_t used = short_used_[word] & ~std::uint64_t{0} << (length.value % 64);
-        while (used == 0 && ++word < short_used_.size()) {
-            used = short_used_[word];
+        std::uint64_t used = short_used[word] & ~std::uint64_t{0} << (length.value % 64);
+        while (used == 0 && ++word < short_used.size()) {
+            used = short_used[word];
         }
         if (used != 0) {
-            return short_headers_[word * 64 + static_cast<std::size_t>(std::countr_zero(used))].left;
+            return short_headers[word * 64 + static_cast<std::size_t>(std::countr_zero(used))].left;
         }
     }
     node* const found = tree::lower_bound(
-        &header_, length.value, [](const node* a, std::uint64_t wanted) noexcept { return a->length < wanted; });
-    return found == &header_ ? nullptr : found;
+        &header, length.value, [](const node* a, std::uint64_t wanted) noexcept { return a->length < wanted; });
+    return found == &header ? nullptr : found;
 }
 
 /// The next by length, then by address; null behind the last.
-free_index::node* free_index::next_of(const node* one) const noexcept {
-    const node* const header = header_of(one->length);
+free_index::node* free_index::trees::next_of(const node* one) const noexcept {
+    const node* const end = header_of(one->length);
     node* const next = tree::next_node(const_cast<node*>(one));
-    if (next != header) {
+    if (next != end) {
         return next;
     }
-    return header == &header_ ? nullptr : first_of_length({one->length + 1});
+    return end == &header ? nullptr : first_of_length({one->length + 1});
 }
 
 std::optional<free_index::placement> free_index::fit(const node* candidate, base::pages length,
@@ -137,7 +150,8 @@ std::optional<free_index::placement> free_index::fit(const node* candidate, base
     return placement{run_of(*candidate), {at}};
 }
 
-std::optional<free_index::placement> free_index::best_fit(base::pages length, base::pages alignment) const noexcept {
+std::optional<free_index::placement> free_index::trees::best_fit(base::pages length,
+                                                                 base::pages alignment) const noexcept {
     constexpr int tries = 32;
     const node* candidate = first_of_length(length);
     for (int tried = 0; tried < tries && candidate != nullptr; ++tried, candidate = next_of(candidate)) {
@@ -160,17 +174,67 @@ std::optional<free_index::placement> free_index::best_fit(base::pages length, ba
     return std::nullopt;
 }
 
+std::optional<free_index::placement> free_index::best_fit(base::pages length, base::pages alignment) const noexcept {
+    std::optional<placement> best = first_.best_fit(length, alignment);
+    for (const trees& each : more_) {
+        const auto other = each.best_fit(length, alignment);
+        const auto rank = [](const placement& one) { return std::pair(one.in.length, one.in.start); };
+        if (other && (!best || rank(*other) < rank(*best))) {
+            best = other;
+        }
+    }
+    return best;
+}
+
+/// The first place within a segment of the node, in an extent that reaches into several segments.
+std::optional<free_index::placement> free_index::fit_on(std::uint32_t on, const node& candidate, base::pages length,
+                                                        base::pages alignment) const noexcept {
+    const base::pages end{candidate.start + candidate.length};
+    for (base::pages from{candidate.start}; from < end; from = layout_.segment_end(from)) {
+        const base::pages at{base::align_up(from.value, alignment.value)};
+        if (layout_.node_of(from) == on && at + length <= std::min(end, layout_.segment_end(from))) {
+            return placement{run_of(candidate), at};
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<free_index::placement> free_index::best_fit_on(std::uint32_t on, base::pages length,
+                                                             base::pages alignment) const noexcept {
+    if (layout_.nodes == 1) {
+        return first_.best_fit(length, alignment);
+    }
+    if (const auto within = (on == 0 ? first_ : more_[on - 1]).best_fit(length, alignment)) {
+        return within;
+    }
+    const trees& wide = more_.back();
+    for (const auto* one = wide.first_of_length(length); one != nullptr; one = wide.next_of(one)) {
+        if (const auto found = fit_on(on, *one, length, alignment)) {
+            return found;
+        }
+    }
+    return std::nullopt;
+}
+
 std::optional<free_index::run> free_index::oldest_backed() const noexcept {
     return oldest_ == nobody ? std::nullopt : std::optional(run_of(nodes_[oldest_]));
 }
 
 base::pages free_index::largest() const noexcept {
-    if (header_.parent != nullptr) {
-        return {header_.right->length};
+    base::pages found = first_.largest();
+    for (const trees& each : more_) {
+        found = std::max(found, each.largest());
     }
-    for (std::size_t word = short_used_.size(); word-- > 0;) {
-        if (short_used_[word] != 0) {
-            return {word * 64 + 63 - static_cast<std::uint64_t>(std::countl_zero(short_used_[word]))};
+    return found;
+}
+
+base::pages free_index::trees::largest() const noexcept {
+    if (header.parent != nullptr) {
+        return {header.right->length};
+    }
+    for (std::size_t word = short_used.size(); word-- > 0;) {
+        if (short_used[word] != 0) {
+            return {word * 64 + 63 - static_cast<std::uint64_t>(std::countl_zero(short_used[word]))};
         }
     }
     return {};

@@ -3,6 +3,10 @@
 // Up to 256 pages, each length has a tree of its own, by address, and a bit that says whether there are any: most trees
 // have a few nodes. All longer ones share a tree.
 //
+// Where segments belong to nodes of the machine, each node has trees of its own, for the free extents that lie within
+// one of its segments, and those that reach from one segment into the next have others: so the best fit of a node is
+// found as fast as that of all.
+//
 // A node a free extent, in a pool of addresses for as many as there can be, and four bytes a page that lead to it: to
 // insert or to erase needs no memory that could be refused, so a free cannot fail for want of DRAM.
 #pragma once
@@ -10,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include <boost/intrusive/intrusive_fwd.hpp>
 #include <boost/intrusive/rbtree_algorithms.hpp>
@@ -19,6 +24,20 @@
 #include "base/units.hpp"
 
 namespace holdfast::extent {
+
+/// Where segments are, by nodes in turns: segment i is on node i mod `nodes`.
+struct node_layout {
+    std::uint32_t nodes = 1;
+    base::pages segment{};  ///< its length, a power of two; of one node it does not matter
+
+    [[nodiscard]] constexpr std::uint32_t node_of(base::pages page) const noexcept {
+        return nodes == 1 ? 0 : static_cast<std::uint32_t>(page.value / segment.value % nodes);
+    }
+    /// Where the segment ends that the page lies in.
+    [[nodiscard]] constexpr base::pages segment_end(base::pages page) const noexcept {
+        return {(page.value / segment.value + 1) * segment.value};
+    }
+};
 
 /// Thread safety: none; its owner holds a lock.
 class free_index {
@@ -35,13 +54,13 @@ public:
         base::pages at;
     };
 
-    free_index() noexcept { clear_trees(); }
+    free_index() = default;
     free_index(const free_index&) = delete;
     free_index& operator=(const free_index&) = delete;
     ~free_index() = default;
 
-    /// An empty index for `pages` pages.
-    [[nodiscard]] base::result<void> reset(base::pages pages);
+    /// An empty index for `pages` pages. May throw std::bad_alloc.
+    [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout = {});
 
     /// The caller knows that no free extent overlaps the new one, which is the youngest from here on.
     void insert(const run& added) noexcept;
@@ -64,6 +83,10 @@ public:
     /// Logarithmic, with one exception: where only an extent shorter than length + alignment would do, a few are tried
     /// and then a longer one taken; all are tried only where there is no longer one.
     [[nodiscard]] std::optional<placement> best_fit(base::pages length, base::pages alignment) const noexcept;
+    /// The same of the places within a segment of the node. One in an extent that reaches beyond the segment counts for
+    /// less than any in one that does not.
+    [[nodiscard]] std::optional<placement> best_fit_on(std::uint32_t on, base::pages length,
+                                                       base::pages alignment) const noexcept;
 
     /// Of those with backed pages, the one that was inserted first.
     [[nodiscard]] std::optional<run> oldest_backed() const noexcept;
@@ -121,12 +144,28 @@ private:
     void unlink(std::uint32_t number) noexcept;
     static constexpr std::uint64_t longest_short = 256;
 
-    void clear_trees() noexcept;
-    [[nodiscard]] node* header_of(std::uint64_t length) const noexcept {
-        return length <= longest_short ? &short_headers_[length] : &header_;
-    }
-    [[nodiscard]] node* first_of_length(base::pages length) const noexcept;
-    [[nodiscard]] node* next_of(const node* one) const noexcept;
+    // The algorithms take the header of a tree that they only read as a pointer to change.
+    struct trees {
+        mutable std::array<node, longest_short + 1> short_headers{};     ///< by length
+        mutable node header{};                                           ///< of the longer ones
+        std::array<std::uint64_t, longest_short / 64 + 1> short_used{};  ///< a bit a length
+
+        trees() noexcept { clear(); }
+        trees(const trees&) = delete;  // headers point to themselves
+        trees& operator=(const trees&) = delete;
+        ~trees() = default;
+        void clear() noexcept;
+        [[nodiscard]] node* header_of(std::uint64_t length) const noexcept {
+            return length <= longest_short ? &short_headers[length] : &header;
+        }
+        [[nodiscard]] node* first_of_length(base::pages length) const noexcept;
+        [[nodiscard]] node* next_of(const node* one) const noexcept;
+        [[nodiscard]] std::optional<placement> best_fit(base::pages length, base::pages alignment) const noexcept;
+        [[nodiscard]] base::pages largest() const noexcept;
+    };
+    [[nodiscard]] trees& trees_of(base::pages start, base::pages length) noexcept;
+    [[nodiscard]] std::optional<placement> fit_on(std::uint32_t on, const node& candidate, base::pages length,
+                                                  base::pages alignment) const noexcept;
     [[nodiscard]] static std::optional<placement> fit(const node* candidate, base::pages length,
                                                       base::pages alignment) noexcept;
 
@@ -136,10 +175,9 @@ private:
     std::uint32_t first_unused_ = nobody;
     std::uint32_t oldest_ = nobody;
     std::uint32_t youngest_ = nobody;
-    // The algorithms take the header of a tree that they only read as a pointer to change.
-    mutable std::array<node, longest_short + 1> short_headers_{};     ///< by length
-    mutable node header_{};                                           ///< of the longer ones
-    std::array<std::uint64_t, longest_short / 64 + 1> short_used_{};  ///< a bit a length
+    node_layout layout_;
+    trees first_;              ///< of node 0; of all, where there is one node
+    std::vector<trees> more_;  ///< of the other nodes, then of what reaches into several segments
     base::pages total_{};
     base::pages backed_{};
     std::uint64_t count_ = 0;

@@ -7,6 +7,7 @@
 
 #include "heap/registry.hpp"
 #include "segment/copy.hpp"
+#include "segment/node_directories.hpp"
 
 namespace holdfast::heap {
 
@@ -34,8 +35,10 @@ base::result<void> check_durability(durability_kind asked, const std::string& pa
 engine::engine(std::unique_ptr<segment::heap_files> files)
     : files_(std::move(files)),
       extents_(files_->view(), *files_),
-      blocks_(files_->view(), extents_, files_.get()),
-      objects_(*files_) {}
+      blocks_(files_->view(), extents_, files_.get(), files_->topology()),
+      objects_(*files_) {
+    extents_.set_nodes(files_->nodes_of_threads());
+}
 
 engine::~engine() { unregister_engine(*this); }
 
@@ -296,12 +299,15 @@ base::result<segment::superblock_on_media> read_superblock(const std::string& pa
     return copies.bad[0];
 }
 
-base::result<void> copy(const std::string& source, const std::string& destination) {
+base::result<void> copy(const std::string& source, const std::string& destination,
+                        std::span<const std::string> node_places) {
     const segment::heap_paths paths(source);
     HF_TRY(segment::examine_directory(persist::posix_storage(), paths));
     HF_TRY_ASSIGN(const auto lock, segment::heap_lock::acquire(paths.lock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const auto node_locks,
+                  segment::lock_node_directories(persist::posix_storage(), paths, access_mode::read_only));
     HF_TRY_ASSIGN(const auto state, segment::recover(persist::posix_storage(), paths, access_mode::read_only));
-    return segment::copy_heap(persist::posix_storage(), paths, state, destination);
+    return segment::copy_heap(persist::posix_storage(), paths, state, destination, node_places);
 }
 
 base::result<bool> remove(const std::string& path) { return segment::remove_heap(persist::posix_storage(), path); }

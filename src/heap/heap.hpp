@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -182,7 +183,8 @@ private:
 
 /// Without opening: the superblock of the newest good copy.
 base::result<segment::superblock_on_media> read_superblock(const std::string& path);
-base::result<void> copy(const std::string& source, const std::string& destination);
+base::result<void> copy(const std::string& source, const std::string& destination,
+                        std::span<const std::string> node_places = {});
 base::result<bool> remove(const std::string& path);
 
 }  // namespace holdfast::heap

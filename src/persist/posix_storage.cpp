@@ -1,6 +1,8 @@
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <optional>
 #include <string_view>
@@ -111,6 +114,15 @@ std::string_view kind_of(mode_t mode) noexcept {
     }
 }
 
+/// `missing` where the error says that there is nothing.
+failure missing_or(int os_error, std::string_view operation, const std::string& path) {
+    failure what = os_failure(os_error, operation, path);
+    if (os_error == ENOENT || os_error == ENOTDIR) {
+        what.code = failure_code::missing;
+    }
+    return what;
+}
+
 /// Whoever put something else in the place of a file must get a message, not a read that blocks.
 result<void> check_is_regular(int fd, const std::string& path) {
     struct stat status {};
@@ -136,12 +148,7 @@ public:
         const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY;
         descriptor fd{open_uninterrupted(path, flags)};
         if (!fd.valid()) {
-            const int os_error = errno;
-            auto what = os_failure(os_error, "open", path);
-            if (os_error == ENOENT || os_error == ENOTDIR) {
-                what.code = failure_code::missing;
-            }
-            return what;
+            return missing_or(errno, "open", path);
         }
         HF_TRY(check_is_regular(fd.get(), path));
         return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
@@ -171,6 +178,28 @@ public:
             return os_failure(errno, "mkdir", path);
         }
         return {};
+    }
+
+    result<void> make_link(const std::string& path, const std::string& target, site /*where*/) override {
+        return ::symlink(target.c_str(), path.c_str()) == 0 ? result<void>() : os_failure(errno, "symlink", path);
+    }
+
+    result<std::string> link_target(const std::string& path) override {
+        std::string target(PATH_MAX, '\0');
+        const auto length = ::readlink(path.c_str(), target.data(), target.size());
+        if (length < 0) {
+            return errno == EINVAL ? result<std::string>(std::string()) : missing_or(errno, "readlink", path);
+        }
+        target.resize(static_cast<std::size_t>(length));
+        return target;
+    }
+
+    result<std::string> identity(const std::string& path) override {
+        struct stat status {};
+        if (::stat(path.c_str(), &status) != 0) {
+            return missing_or(errno, "stat", path);
+        }
+        return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
     }
 
     result<std::vector<std::string>> list(const std::string& directory) override {
@@ -243,6 +272,23 @@ public:
             return os_failure(errno, "statvfs", directory);
         }
         return std::uint64_t{numbers.f_bavail} * numbers.f_frsize;
+    }
+
+    result<void> check_place(const std::string& directory) override {
+        struct statfs numbers {};
+        if (::statfs(directory.c_str(), &numbers) != 0) {
+            return os_failure(errno, "statfs", directory);
+        }
+        if (numbers.f_type != HUGETLBFS_MAGIC) {
+            return {};
+        }
+        failure what;
+        what.code = failure_code::unsupported;
+        what.path = directory;
+        what.field = "file system";
+        what.found = "hugetlbfs, whose files cannot be written by system calls";
+        what.expected = "tmpfs mounted with huge=within_size, a file system with dax, or any other";
+        return what;
     }
 
     result<void> copy_content(file& source, file& target, site /*where*/) override {

@@ -78,6 +78,13 @@ public:
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;
     virtual base::result<void> make_directory(const std::string& path, site where) = 0;
+    /// Makes a name that leads to `target`, which need not be there (a symbolic link); as durable as a creation. Other
+    /// calls follow links, but for remove(), rename() and link_target(), which mean the name itself, and exists().
+    virtual base::result<void> make_link(const std::string& path, const std::string& target, site where) = 0;
+    /// Where the link leads; empty where the path is none. `missing` where nothing is there.
+    virtual base::result<std::string> link_target(const std::string& path) = 0;
+    /// What two paths share iff they lead to the same file or directory. `missing` where nothing is there.
+    virtual base::result<std::string> identity(const std::string& path) = 0;
     /// Names in a directory, sorted, without "." and "..".
     virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
     /// Replaces `to` atomically.
@@ -88,6 +95,9 @@ public:
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
     /// Bytes that the file system has left for files in this directory; without end where nobody knows.
     virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
+    /// Fails with `unsupported` where files in this directory cannot do what this interface asks of them (hugetlbfs,
+    /// where nothing can be written by a system call).
+    virtual base::result<void> check_place(const std::string& /*directory*/) { return {}; }
     /// Copies content from `source` into the new or empty `target`: shares blocks where the file system can (FICLONE,
     /// then copy_file_range), and stays sparse where it cannot.
     virtual base::result<void> copy_content(file& source, file& target, site where) = 0;

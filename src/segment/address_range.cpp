@@ -18,6 +18,11 @@
 #include "persist/descriptor.hpp"
 #include "persist/domain.hpp"
 
+// The kernel's value, from Linux 6.1 on; older headers do not know it.
+#if !defined(MADV_COLLAPSE)
+#define MADV_COLLAPSE 25
+#endif
+
 namespace holdfast::segment {
 
 namespace {
@@ -144,6 +149,13 @@ base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge
         ::madvise(address, bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages is as right, only slower
     }
     return {};
+}
+
+void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept {
+    ::madvise(address, bytes, wanted == huge_pages::none ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+    if (fresh && wanted == huge_pages::at_once) {
+        ::madvise(address, bytes, MADV_COLLAPSE);
+    }
 }
 
 base::result<void> unmap(std::byte* address, std::uint64_t bytes) {

@@ -46,6 +46,15 @@ base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std
                             const std::string& path, page_sharing sharing = page_sharing::private_pages);
 /// Maps zeroed memory; asks for huge pages where that helps.
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);
+/// Pages of 2 MiB instead of 4 KiB, for what may have them: addresses and places in files are congruent modulo 2 MiB.
+enum class huge_pages {
+    advise,   ///< the kernel is told that they are welcome (MADV_HUGEPAGE)
+    none,     ///< it is told that they are not
+    at_once,  ///< as advise; and what is new is put together from small ones where it must be (MADV_COLLAPSE)
+};
+/// Advice: a kernel without huge pages, or without one that is free, is as right, only slower. `fresh`: all of the
+/// range has its space on disk already, so that to put pages together takes no more.
+void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept;
 /// Takes the memory away; the addresses stay reserved.
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
 /// Forgets private pages: the range shows the file again.

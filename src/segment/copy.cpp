@@ -3,11 +3,13 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "segment/lock.hpp"
+#include "segment/node_directories.hpp"
 #include "segment/superblock.hpp"
 
 namespace holdfast::segment {
@@ -22,10 +24,15 @@ using persist::access_mode;
 class heap_copier {
 public:
     heap_copier(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                const std::string& destination)
-        : storage_(storage), source_(source), state_(state), target_(destination) {}
+                const std::string& destination, std::span<const std::string> node_places)
+        : storage_(storage),
+          source_(source.with_nodes(state.superblock.nodes)),
+          state_(state),
+          target_(destination, static_cast<std::uint32_t>(node_places.size())),
+          node_places_(node_places) {}
 
     base::result<void> run() {
+        HF_TRY(check_node_places(storage_, target_, node_places_));
         HF_TRY_ASSIGN(const bool there, storage_.exists(target_.directory()));
         if (there) {
             HF_TRY_ASSIGN(const auto names, storage_.list(target_.directory()));
@@ -41,6 +48,10 @@ public:
         } else {
             HF_TRY(storage_.make_directory(target_.directory(), "copy.directory"));
         }
+        if (auto fit = storage_.check_place(target_.directory()); !fit) {
+            remove_remains();
+            return fit;
+        }
         try {
             auto done = copy_all();
             if (!done) {
@@ -55,22 +66,26 @@ public:
 
 private:
     base::result<void> copy_all() {
-        const std::uint64_t segments = base::divide_up(state_.superblock.frontier, state_.superblock.segment_size);
-        for (std::uint64_t i = 0; i < segments; ++i) {
-            HF_TRY(copy_file(i));
-        }
-        HF_TRY(copy_file(objects_file_id));
         superblock_on_media superblock = state_.superblock;
-        // Records that count are part of the heap: a copy of one that crashed has crashed too.
-        const bool pending = (superblock.flags & flag_lanes) != 0 && superblock.state != heap_state::clean;
-        if (pending) {
-            HF_TRY(copy_lanes());
-        }
+        superblock.nodes = target_.nodes();
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
+        if (superblock.nodes != 0) {
+            HF_TRY(make_node_directories(storage_, target_, superblock, node_places_));
+        }
+        const std::uint64_t segments = base::divide_up(state_.superblock.frontier, state_.superblock.segment_size);
+        for (std::uint64_t i = 0; i < segments; ++i) {
+            HF_TRY(copy_file(i));
+        }
+        HF_TRY(copy_file(objects_file_id));
+        // Records that count are part of the heap: a copy of one that crashed has crashed too.
+        const bool pending = (superblock.flags & flag_lanes) != 0 && superblock.state != heap_state::clean;
+        if (pending) {
+            HF_TRY(copy_lanes());
+        }
         superblock.state = pending ? superblock.state : heap_state::clean;
         seal(superblock);
         HF_TRY_ASSIGN(auto journal, storage_.create(target_.journal(), "copy.journal"));
@@ -78,6 +93,7 @@ private:
         HF_TRY_ASSIGN(auto lock, storage_.create(target_.lock(), "copy.lock"));
         HF_TRY_ASSIGN(auto file, storage_.create(target_.unfinished_superblock(), "copy.superblock"));
         HF_TRY(write_superblocks(*file, superblock));
+        HF_TRY(sync_segment_names(storage_, target_, "copy.node.sync"));
         HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync"));
         HF_TRY(storage_.rename(target_.unfinished_superblock(), target_.superblock(), "copy.superblock.rename"));
         HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync_name"));
@@ -126,6 +142,7 @@ private:
 
     void remove_remains() noexcept {
         try {
+            static_cast<void>(remove_node_directories(storage_, target_, nullptr).ok());
             if (auto names = storage_.list(target_.directory()); names) {
                 for (const std::string& name : names.value()) {
                     static_cast<void>(storage_.remove(target_.directory() + "/" + name, "copy.undo").ok());
@@ -138,17 +155,33 @@ private:
     }
 
     persist::storage& storage_;
-    const heap_paths& source_;
+    heap_paths source_;
     const recovered_state& state_;
     heap_paths target_;
+    std::span<const std::string> node_places_;
 };
 
 }  // namespace
 
 base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                             const std::string& destination) {
-    return heap_copier(storage, source, state, destination).run();
+                             const std::string& destination, std::span<const std::string> node_places) {
+    return heap_copier(storage, source, state, destination, node_places).run();
 }
+
+namespace {
+
+/// The superblock of a heap that is to be removed, where it has one that counts.
+base::result<std::optional<superblock_on_media>> superblock_of(persist::storage& storage, const heap_paths& paths) {
+    auto file = storage.open(paths.superblock(), access_mode::read_only);
+    if (!file) {
+        return std::optional<superblock_on_media>{};
+    }
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(**file));
+    const superblock_on_media* const newest = copies.newest();
+    return newest == nullptr ? std::nullopt : std::optional(*newest);
+}
+
+}  // namespace
 
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory) {
     const heap_paths paths(directory);
@@ -180,10 +213,15 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
                        0};
     }
     HF_TRY_ASSIGN(const heap_lock lock, heap_lock::acquire(paths.lock(), access_mode::read_write));
+    HF_TRY_ASSIGN(const auto superblock, superblock_of(storage, paths));
+    const superblock_on_media* const says = superblock ? &*superblock : nullptr;
+    HF_TRY(examine_node_directories(storage, paths, says));
+    HF_TRY_ASSIGN(const auto node_locks, lock_node_directories(storage, paths, access_mode::read_write));
     // The name that makes it a heap goes first, durably: what a crash leaves is no heap, and create or remove take it
     // away.
     HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
     HF_TRY(storage.sync_directory(directory, "remove.directory.sync"));
+    HF_TRY(remove_node_directories(storage, paths, says));
     for (const std::string& name : names) {
         HF_TRY(storage.remove(fmt::format("{}/{}", directory, name), "remove.file"));
     }

@@ -1,6 +1,7 @@
 // Heaps as files: copying one, removing one.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/result.hpp"
@@ -12,13 +13,15 @@ namespace holdfast::segment {
 /// Copies the state that recover() decided on to a new directory: a clean heap with a uuid of its own and the same heap
 /// key. A heap that crashed in durability `atomic` is copied with its lanes, as one that crashed: its next open
 /// recovers it. Shares blocks where the file system can and stays sparse where it cannot. Durable when it returns;
-/// until then the directory is no heap, and on failure it is removed. The caller holds the source's lock, and no writer
-/// has uncommitted growth.
+/// until then the directory is no heap, and on failure it is removed. The segments of the copy lie in its directory, or
+/// in `node_places`, whatever those of the source do. The caller holds the source's lock, and no writer has uncommitted
+/// growth.
 base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                             const std::string& destination);
+                             const std::string& destination, std::span<const std::string> node_places = {});
 
-/// Removes the heap's own files and its directory. `locked` where somebody has it open; `invalid_argument`, and nothing
-/// removed, where the directory holds anything else. False where nothing is there. Durable when it returns.
+/// Removes the heap's own files, the directories of its nodes, and its directory. `locked` where somebody has it open;
+/// `invalid_argument`, and nothing removed, where the directory holds anything else. False where nothing is there.
+/// Durable when it returns.
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory);
 
 }  // namespace holdfast::segment

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "segment/node_directories.hpp"
 #include "segment/page_sums.hpp"
 #include "segment/superblock.hpp"
 
@@ -158,8 +159,10 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
                        0};
     }
     std::unique_ptr<heap_files> files(new heap_files(storage, directory, access_mode::read_write));
+    HF_TRY(check_node_places(storage, files->paths_, options.node_places));
     HF_TRY(files->prepare_directory());
     HF_TRY(files->initialise_superblock(options));
+    HF_TRY(files->create_nodes(options.node_places));
     HF_TRY(files->reserve(options.mapping));
     files->superblock_.base_address = reinterpret_cast<std::uint64_t>(files->view_.base());
     HF_TRY(files->create_files());
@@ -200,6 +203,7 @@ base::result<void> heap_files::prepare_directory() {
                            0};
         }
     }
+    HF_TRY(storage_.check_place(paths_.directory()));
     auto lock = heap_lock::acquire(paths_.lock(), access_mode::read_write);
     if (!lock) {
         made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
@@ -218,9 +222,11 @@ base::result<void> heap_files::prepare_directory() {
                        {},
                        0};
     }
+    HF_TRY(examine_node_directories(storage_, paths_, nullptr));
     owns_files_ = true;
+    HF_TRY(remove_node_directories(storage_, paths_, nullptr));
     for (const std::string& name : listed.value()) {
-        if (name != "lock") {
+        if (name != "lock" && !heap_paths::node_index(name)) {
             HF_TRY(storage_.remove(paths_.directory() + "/" + name, "create.remove_remains"));
         }
     }
@@ -241,6 +247,7 @@ base::result<void> heap_files::initialise_superblock(const creation_options& opt
     superblock_.state = heap_state::running;
     superblock_.flags = options.same_address ? flag_same_address : 0;
     superblock_.created_ns = now_ns();
+    superblock_.nodes = static_cast<std::uint32_t>(options.node_places.size());
     return {};
 }
 
@@ -250,12 +257,14 @@ base::result<void> heap_files::create_files() {
     first.sequence = 1;
     HF_TRY(write_void_journal(*journal, first));
     HF_TRY_ASSIGN(auto objects, storage_.create(paths_.objects(), "create.objects"));
-    HF_TRY_ASSIGN(domain_, persist::detect_domain(objects->native_handle(), paths_.objects()));
+    HF_TRY_ASSIGN(domain_, domain_of_files());
     names_changed_ = true;
     return {};
 }
 
 base::result<void> heap_files::reserve(const mapping_options& options) {
+    topology_ = options.topology;
+    user_pages_ = options.user_pages;
     const geometry shape = geometry_of(superblock_);
     const std::uint64_t asked = options.reservation != 0 ? options.reservation : superblock_.reservation;
     const std::uint64_t needed = std::max(std::bit_ceil(superblock_.frontier), shape.segment_size);
@@ -315,8 +324,10 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     HF_TRY(examine_directory(storage, files->paths_));
     HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(files->paths_.lock(), mode));
     files->lock_ = std::make_unique<heap_lock>(std::move(lock));
+    HF_TRY_ASSIGN(files->node_locks_, lock_node_directories(storage, files->paths_, mode));
     HF_TRY_ASSIGN(recovered_state state, recover(storage, files->paths_, mode));
     files->superblock_ = state.superblock;
+    files->paths_ = files->paths_.with_nodes(state.superblock.nodes);
     files->recovered_ = state.crashed;
     files->rolled_forward_ = state.rolled_forward;
     files->warnings_ = std::move(state.warnings);
@@ -359,16 +370,18 @@ base::result<void> heap_files::map_committed() {
     return map_committed_objects(0);
 }
 
-/// Maps the user pages [from_page, committed frontier) of one segment, and its metadata where from_page is 0.
-base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::uint64_t from_page) {
+/// Maps the user pages [from_page, committed frontier) of one segment, and its metadata where from_page is 0. `fresh`:
+/// they have just been reserved on disk.
+base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
     const geometry& shape = view_.shape();
     const std::string path = paths_.segment(index);
     HF_TRY_ASSIGN(auto file, storage_.open(path, shared() ? access_mode::read_write : access_mode::read_only));
     const std::uint64_t end_page = std::min(shape.pages(), committed_frontier_.value - index * shape.pages());
     if (from_page < end_page) {
-        HF_TRY(map_file(view_.base() + index * shape.segment_size + from_page * page_size,
-                        (end_page - from_page) * page_size, file->native_handle(), from_page * page_size, path,
-                        sharing_));
+        std::byte* const address = view_.base() + index * shape.segment_size + from_page * page_size;
+        const std::uint64_t bytes = (end_page - from_page) * page_size;
+        HF_TRY(map_file(address, bytes, file->native_handle(), from_page * page_size, path, sharing_));
+        place(index, address, bytes, fresh);
     }
     if (from_page == 0) {
         HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size,
@@ -407,27 +420,6 @@ base::result<void> heap_files::apply_overlay(const journal_content& journal) {
     return {};
 }
 
-base::result<file_statistics> heap_files::statistics() const {
-    file_statistics sizes;
-    HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(paths_.directory()));
-    for (const std::string& name : names) {
-        if (!heap_paths::is_heap_file(name)) {
-            continue;
-        }
-        auto opened = storage_.open(paths_.directory() + "/" + name, access_mode::read_only);
-        if (!opened && opened.error().code == failure_code::missing) {
-            continue;  // another thread has shortened the heap since
-        }
-        HF_TRY_ASSIGN(const auto file, std::move(opened));
-        HF_TRY_ASSIGN(const std::uint64_t apparent, file->size());
-        HF_TRY_ASSIGN(const std::uint64_t charged, file->charged());
-        sizes.apparent_bytes += apparent;
-        sizes.charged_bytes += charged;
-    }
-    sizes.segments = segment_count(frontier_);
-    return sizes;
-}
-
 base::result<void> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
     return verify_pages(storage_, paths_, superblock_, problems, limit, overlay_ ? &*overlay_ : nullptr);
 }
@@ -436,9 +428,13 @@ void heap_files::abandon() noexcept {
     born_ = true;
     // Best effort: what is left says by its lack of a superblock that it is no heap, and the next create removes it.
     try {
+        if (owns_files_) {
+            static_cast<void>(remove_node_directories(storage_, paths_, nullptr).ok());
+        }
         if (auto listed = storage_.list(paths_.directory()); listed) {
             for (const std::string& name : listed.value()) {
-                if (owns_files_ ? heap_paths::is_heap_file(name) : name == "lock") {
+                const bool own = heap_paths::is_heap_file(name) && !heap_paths::node_index(name);
+                if (owns_files_ ? own : name == "lock") {
                     static_cast<void>(storage_.remove(paths_.directory() + "/" + name, "create.abandon").ok());
                 }
             }

@@ -1,8 +1,8 @@
 // The files of one open heap, mapped: reservation, growth, commit. The face of this layer to the heap layer.
 //
 // Invariants (checked by check_mapping):
-//   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk; beyond it nothing is
-//          accessible.
+//   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk, but for what was given back,
+//          or skipped by grow_beyond(); beyond it nothing is accessible.
 //   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until
 //          the commit that writes them home. Where the kernel refused to map a committed page it stays memory, beyond
 //          the adopted frontier, and counts as changed.
@@ -26,6 +26,7 @@
 #include "base/thread_annotations.hpp"
 #include "persist/backing.hpp"
 #include "persist/domain.hpp"
+#include "persist/topology.hpp"
 #include "segment/address_range.hpp"
 #include "segment/dirty_pages.hpp"
 #include "segment/lock.hpp"
@@ -44,6 +45,8 @@ struct mapping_options {
     bool verify = false;                ///< SEG-2 before the open returns
     /// Durability `atomic`: stores are the files' at once; no commit() ever comes.
     bool shared = false;
+    huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
+    const persist::topology* topology = &persist::machine_topology::here();
     std::optional<persist::domain_kind> domain;  ///< shared: instead of what is found; no more than the media can do
 };
 
@@ -51,6 +54,8 @@ struct creation_options {
     mapping_options mapping;
     std::uint64_t segment_size = default_segment_size;
     bool same_address = false;
+    /// Segments lie in these directories by turns, one a node; "": in one in the heap's. None: in the heap's itself.
+    std::vector<std::string> node_places;
 };
 
 /// Says why a directory cannot be a heap: `not_found`, `not_a_heap`, or `missing` where it only lacks its superblock.
@@ -98,6 +103,13 @@ public:
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_; }
     [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
     [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
+    /// In whose directories the segments lie by turns; 0: in that of the heap.
+    [[nodiscard]] std::uint32_t nodes() const noexcept { return paths_.nodes(); }
+    /// How many of them threads should find their own among: 1 where the machine has one node.
+    [[nodiscard]] std::uint32_t nodes_of_threads() const noexcept {
+        return nodes() == 0 || topology_->nodes() == 1 ? 1 : nodes();
+    }
+    [[nodiscard]] const persist::topology& topology() const noexcept { return *topology_; }
     [[nodiscard]] persist::domain_kind domain() const noexcept { return domain_; }
     [[nodiscard]] bool recovered() const noexcept { return recovered_; }
     [[nodiscard]] bool rolled_forward() const noexcept { return rolled_forward_; }
@@ -109,6 +121,7 @@ public:
         return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
     }
     base::result<base::pages> grow(base::pages wanted) override;
+    base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return shared(); }
     base::result<void> give_back(base::pages start, base::pages length) override;
     base::result<void> take_back(base::pages start, base::pages length) override;
@@ -180,9 +193,22 @@ private:
     base::result<void> prepare_directory();
     base::result<void> initialise_superblock(const creation_options& options);
     base::result<void> create_files();
+    void place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept;
+    [[nodiscard]] bool has_place() const noexcept { return paths_.nodes() > 1 && topology_->nodes() > 1; }
+    [[nodiscard]] unsigned node_of_segment(std::uint64_t index) const noexcept {
+        return static_cast<unsigned>(index % paths_.nodes() % topology_->nodes());
+    }
+    /// For calls that reserve space of a segment: what a file system in memory takes is the node's.
+    [[nodiscard]] persist::topology::preference near(std::uint64_t index) const noexcept {
+        return has_place() ? persist::topology::preference(*topology_, node_of_segment(index))
+                           : persist::topology::preference();
+    }
+    base::result<void> create_nodes(std::span<const std::string> places);
+    base::result<persist::domain_kind> domain_of_files() const;
+    base::result<void> add_sizes(const std::string& directory, file_statistics& sizes) const;
     base::result<void> reserve(const mapping_options& options);
     base::result<void> map_committed();
-    base::result<void> map_committed_segment(std::uint64_t index, std::uint64_t from_page);
+    base::result<void> map_committed_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false);
     base::result<void> map_committed_objects(std::uint64_t from);
     base::result<void> apply_overlay(const journal_content& journal);
     base::result<void> verify_tables();
@@ -194,8 +220,13 @@ private:
     base::result<void> mark_running();
     /// While the heap is in use: user space and objects grow under locks of their own, and both change it.
     base::result<void> change_superblock(base::function_ref<void(superblock_on_media&)> change);
-    base::result<void> reserve_on_disk(base::pages from, base::pages to);
-    base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
+    base::result<void> begin_growth(base::pages wanted);
+    base::result<base::pages> grow_by(base::pages skipped, base::pages wanted, base::pages generous);
+    base::result<void> reserve_growth(base::pages to, base::pages skipped);
+    base::result<void> map_growth(base::pages to);
+    base::result<void> reserve_on_disk(base::pages from, base::pages to, base::pages skipped);
+    base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page,
+                                          std::uint64_t skipped);
     base::result<void> map_fresh(base::pages from, base::pages to);
     void give_back_on_disk(base::pages from, base::pages to) noexcept;
     void remove_beyond(base::pages to, base::pages from) noexcept;
@@ -224,7 +255,10 @@ private:
     persist::access_mode mode_;
     pid_t owner_;
     persist::domain_kind domain_ = persist::domain_kind::page_cache;
+    const persist::topology* topology_ = nullptr;
+    huge_pages user_pages_ = huge_pages::advise;
     std::unique_ptr<heap_lock> lock_;
+    std::vector<heap_lock> node_locks_;
     address_range range_;
     space_view view_;
     std::byte* objects_ = nullptr;

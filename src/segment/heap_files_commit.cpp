@@ -169,6 +169,9 @@ base::result<void> heap_files::finish_creation(const commit_plan& plan, transact
     HF_TRY(storage_.remove(paths_.unfinished_superblock(), "create.remove_remains"));
     HF_TRY_ASSIGN(auto file, storage_.create(paths_.unfinished_superblock(), "create.superblock"));
     HF_TRY(write_superblocks(*file, plan.superblock));
+    if (paths_.nodes() != 0) {
+        HF_TRY(sync_segment_names(storage_, paths_, "create.node.sync"));
+    }
     HF_TRY(storage_.sync_directory(paths_.directory(), "create.directory.sync"));
     HF_TRY(storage_.rename(paths_.unfinished_superblock(), paths_.superblock(), "create.superblock.rename"));
     report.stage = commit_stage::uncertain;

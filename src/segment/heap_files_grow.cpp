@@ -57,6 +57,37 @@ std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t 
 }  // namespace
 
 base::result<pages> heap_files::grow(pages wanted) {
+    HF_TRY(begin_growth(wanted));
+    return grow_by({}, wanted, {step_pages(frontier_.value, wanted.value)});
+}
+
+base::result<pages> heap_files::grow_beyond(pages skipped, pages wanted, pages most) {
+    HF_TRY(begin_growth(skipped + wanted));
+    return grow_by(skipped, wanted, {std::min(step_pages(frontier_.value, wanted.value), most.value)});
+}
+
+/// By `skipped`, and `generous` if that goes, else `wanted`.
+base::result<pages> heap_files::grow_by(pages skipped, pages wanted, pages generous) {
+    const pages from = frontier_ + skipped;
+    const pages limit{base::align_down(capacity_, region_size) / page_size};
+    const pages least{from.value + base::align_up(wanted.value, region_pages)};
+    pages to = std::max(least, std::min(from + generous, limit));
+    auto reserved = reserve_growth(to, skipped);
+    if (!reserved && to != least) {
+        to = least;
+        reserved = reserve_growth(to, skipped);
+    }
+    if (!reserved) {
+        reserved.error().hint = "the heap is as it was; free space and try again";
+        return std::move(reserved).error();
+    }
+    const pages before = frontier_;
+    HF_TRY(map_growth(to));
+    return to - before;
+}
+
+/// Whether the heap may grow by so much at all; and what may have been left undone before is done.
+base::result<void> heap_files::begin_growth(pages wanted) {
     HF_TRY(check_process());
     if (mode_ == access_mode::read_only) {
         return failure{
@@ -82,48 +113,50 @@ base::result<pages> heap_files::grow(pages wanted) {
         HF_TRY(clear_beyond(frontier_));
         content_beyond_ = false;
     }
-    const std::uint64_t generous = std::min(step_pages(frontier_.value, wanted.value), limit - frontier_.value);
-    for (const std::uint64_t step : {generous, least}) {
-        const pages to{frontier_.value + step};
-        HF_TRY(check_mappings(frontier_, to));
-        auto reserved = reserve_on_disk(frontier_, to);
-        if (reserved && born_ && !shared()) {
-            reserved = reserve_journal(to);
-        }
-        if (reserved) {
-            auto mapped = shared() ? grow_shared(to) : map_fresh(frontier_, to);
-            if (!mapped) {
-                give_back_on_disk(frontier_, to);
-                HF_TRY(check_mappings_in_use(frontier_, to));  // a failure that says more
-                return std::move(mapped).error();
-            }
-            __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
-            return pages{step};
-        }
-        give_back_on_disk(frontier_, to);
-        if (step == least) {
-            failure what = std::move(reserved).error();
-            what.hint = "the heap is as it was; free space and try again";
-            return what;
-        }
-    }
-    return pages{};
+    return {};
 }
 
-base::result<void> heap_files::reserve_on_disk(pages from, pages to) {
+/// All of it or nothing; of the first `skipped` pages, only the metadata gets space on disk.
+base::result<void> heap_files::reserve_growth(pages to, pages skipped) {
+    HF_TRY(check_mappings(frontier_, to));
+    auto reserved = reserve_on_disk(frontier_, to, skipped);
+    if (reserved && born_ && !shared()) {
+        reserved = reserve_journal(to);
+    }
+    if (!reserved) {
+        give_back_on_disk(frontier_, to);
+    }
+    return reserved;
+}
+
+base::result<void> heap_files::map_growth(pages to) {
+    auto mapped = shared() ? grow_shared(to) : map_fresh(frontier_, to);
+    if (!mapped) {
+        give_back_on_disk(frontier_, to);
+        HF_TRY(check_mappings_in_use(frontier_, to));  // a failure that says more
+        return std::move(mapped).error();
+    }
+    __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
+    return {};
+}
+
+base::result<void> heap_files::reserve_on_disk(pages from, pages to, pages skipped) {
     const std::uint64_t per_segment = view_.shape().pages();
+    const std::uint64_t backed_from = from.value + skipped.value;
     for (std::uint64_t page = from.value; page < to.value;) {
         const std::uint64_t index = page / per_segment;
         const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
-        HF_TRY(reserve_in_segment(index, page % per_segment, end - index * per_segment));
+        const std::uint64_t without = std::min(end, std::max(page, backed_from)) - page;
+        HF_TRY(reserve_in_segment(index, page % per_segment, end - index * per_segment, without));
         page = end;
     }
     return {};
 }
 
 base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint64_t first_page,
-                                                  std::uint64_t last_page) {
+                                                  std::uint64_t last_page, std::uint64_t skipped) {
     const std::string path = paths_.segment(index);
+    const auto preferred = near(index);
     std::unique_ptr<persist::file> file;
     if (first_page == 0) {
         // Not committed, so whatever bears the name is the remains of a growth that failed.
@@ -137,7 +170,10 @@ base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint
     } else {
         HF_TRY_ASSIGN(file, storage_.open(path, access_mode::read_write));
     }
-    HF_TRY(file->allocate(first_page * page_size, (last_page - first_page) * page_size, "grow.allocate"));
+    const std::uint64_t backed = last_page - first_page - skipped;
+    if (backed != 0) {
+        HF_TRY(file->allocate((first_page + skipped) * page_size, backed * page_size, "grow.allocate"));
+    }
     for (const table_range& range : metadata_ranges(view_.shape(), first_page, last_page)) {
         HF_TRY(file->allocate(range.offset, range.length, "grow.allocate_metadata"));
     }
@@ -145,7 +181,13 @@ base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint
 }
 
 base::result<void> heap_files::map_fresh(pages from, pages to) {
-    HF_TRY(map_zeroed(view_.base() + base::to_bytes(from), base::to_bytes(to - from), true));
+    HF_TRY(map_zeroed(view_.base() + base::to_bytes(from), base::to_bytes(to - from), false));
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (pages page = from; page < to;) {
+        const pages end{std::min(to.value, base::align_up(page.value + 1, per_segment))};
+        place(page.value / per_segment, view_.base() + base::to_bytes(page), base::to_bytes(end - page), true);
+        page = end;
+    }
     for (std::uint64_t index = segment_count(from); index < segment_count(to); ++index) {
         HF_TRY(map_zeroed(view_.metadata_of(index), view_.shape().metadata_size(), false));
     }
@@ -235,13 +277,15 @@ base::result<void> heap_files::change_superblock(base::function_ref<void(superbl
 /// for fresh space that a commit does not write has to read as zero afterwards, as it did before.
 base::result<void> heap_files::remove_leftovers() {
     const std::uint64_t segments = segment_count(frontier_);
-    HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(paths_.directory()));
-    for (const std::string& name : names) {
-        const auto index = heap_paths::segment_index(name);
-        if ((index && *index >= segments) || name == "superblock.new") {
-            HF_TRY(storage_.remove(paths_.directory() + "/" + name, "open.remove_leftover"));
+    for (const std::string& directory : paths_.segment_directories()) {
+        HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(directory));
+        for (const std::string& name : names) {
+            if (const auto index = heap_paths::segment_index(name); index && *index >= segments) {
+                HF_TRY(storage_.remove(directory + "/" + name, "open.remove_leftover"));
+            }
         }
     }
+    HF_TRY(storage_.remove(paths_.unfinished_superblock(), "open.remove_superblock"));
     if (!recovered_) {
         return {};
     }

@@ -25,8 +25,7 @@ using persist::domain_kind;
 }  // namespace
 
 base::result<void> heap_files::choose_sharing(const mapping_options& options) {
-    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_only));
-    HF_TRY_ASSIGN(domain_, persist::detect_domain(objects->native_handle(), paths_.objects()));
+    HF_TRY_ASSIGN(domain_, domain_of_files());
     if (!options.shared) {
         return {};
     }
@@ -153,13 +152,13 @@ base::result<void> heap_files::begin_incarnation(std::uint32_t lane_slots, std::
 base::result<void> heap_files::grow_shared(pages to) {
     const pages from = frontier_;
     if (names_changed_) {
-        HF_TRY(storage_.sync_directory(paths_.directory(), "grow.directory.sync"));
+        HF_TRY(sync_segment_names(storage_, paths_, "grow.directory.sync"));
         names_changed_ = false;
     }
     committed_frontier_ = to;  // what map_committed_segment() maps up to
     const std::uint64_t per_segment = view_.shape().pages();
     for (std::uint64_t page = from.value; page < to.value; page = (page / per_segment + 1) * per_segment) {
-        if (auto mapped = map_committed_segment(page / per_segment, page % per_segment); !mapped) {
+        if (auto mapped = map_committed_segment(page / per_segment, page % per_segment, true); !mapped) {
             committed_frontier_ = from;
             return mapped;
         }

@@ -58,6 +58,7 @@ base::result<void> heap_files::for_each_file(pages start, pages length, Each eac
         const std::uint64_t index = page / per_segment;
         const std::uint64_t here = std::min(end, (index + 1) * per_segment) - page;
         HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(index), access_mode::read_write));
+        const auto preferred = near(index);
         HF_TRY(each(*file, page % per_segment, here));
         page += here;
     }
@@ -95,6 +96,7 @@ base::result<void> heap_files::back(base::granule position) {
         return {};
     }
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segment), access_mode::read_write));
+    const auto preferred = near(segment);
     HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size, "space.back_bitmap"));
     if (sharing_ == page_sharing::shared_sync) {
         HF_TRY(file->sync("space.back_bitmap.sync"));
@@ -148,8 +150,11 @@ void heap_files::shorten_journal() noexcept {
 
 bool heap_files::is_space_short(pages free) const {
     constexpr std::uint64_t enough = 64 * base::mebibyte;
-    const auto left = storage_.available(paths_.directory());
-    return left && *left < base::to_bytes(free) + enough;
+    const auto is_short = [&](const std::string& directory) {
+        const auto left = storage_.available(directory);
+        return left && *left < base::to_bytes(free) + enough;
+    };
+    return is_short(paths_.directory()) || std::ranges::any_of(paths_.segment_directories(), is_short);
 }
 
 base::result<void> heap_files::shrink(pages to) {

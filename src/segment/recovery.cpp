@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "persist/mutant.hpp"
+#include "segment/node_directories.hpp"
 #include "segment/superblock.hpp"
 
 namespace holdfast::segment {
@@ -131,10 +132,32 @@ base::result<journal_state> read_journal_of(persist::storage& storage, const hea
     return read_journal(*file, newest);
 }
 
+/// Where the segments are, of which the directories are whose they should be.
+base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_paths& paths,
+                                          const superblock_on_media* newest, const journal_state& journal) {
+    const bool whole = journal.what == journal_state::kind::whole;
+    const superblock_on_media* const says = newest != nullptr ? newest : whole ? &journal.content.superblock : nullptr;
+    if (says == nullptr) {
+        return paths;  // nothing else will be read either
+    }
+    if (whole && journal.content.superblock.nodes != says->nodes) {
+        return failure{failure_code::corrupt,
+                       paths.journal(),
+                       "nodes",
+                       fmt::format("{}", journal.content.superblock.nodes),
+                       fmt::format("{}", says->nodes),
+                       "the superblock says so",
+                       0};
+    }
+    heap_paths found = paths.with_nodes(says->nodes);
+    HF_TRY(check_node_directories(storage, found, *says));
+    return found;
+}
+
 }  // namespace
 
-base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, access_mode mode) {
-    HF_TRY_ASSIGN(auto superblock_file, storage.open(paths.superblock(), access_mode::read_only));
+base::result<recovered_state> recover(persist::storage& storage, const heap_paths& of, access_mode mode) {
+    HF_TRY_ASSIGN(auto superblock_file, storage.open(of.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*superblock_file));
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
@@ -147,8 +170,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         }
     }
     std::unique_ptr<persist::file> journal_file;
-    HF_TRY_ASSIGN(journal_state journal, read_journal_of(storage, paths, newest, journal_file, access_mode::read_only));
-
+    HF_TRY_ASSIGN(journal_state journal, read_journal_of(storage, of, newest, journal_file, access_mode::read_only));
+    HF_TRY_ASSIGN(const heap_paths paths, paths_with_nodes(storage, of, newest, journal));
     recovered_state state;
     if (newest != nullptr) {
         for (const auto& bad : copies.bad) {
@@ -202,8 +225,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     return state;
 }
 
-base::result<void> check_files(persist::storage& storage, const heap_paths& paths,
-                               const superblock_on_media& superblock) {
+base::result<void> check_files(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock) {
+    const heap_paths paths = of.with_nodes(superblock.nodes);
     const geometry shape = geometry_of(superblock);
     const auto check_size = [&](const std::string& path, std::uint64_t expected, bool exact) -> base::result<void> {
         HF_TRY_ASSIGN(auto file, storage.open(path, access_mode::read_only));

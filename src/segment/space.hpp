@@ -93,6 +93,12 @@ public:
     /// failure (no_space, limit). Not thread-safe: the caller holds the extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 
+    /// The same, by `skipped` pages more, which come first and need have no space on disk: they must not be stored to
+    /// before take_back(). In all the space grows by no more than `skipped` and `most` pages.
+    virtual base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages /*most*/) {
+        return grow(skipped + wanted);
+    }
+
     /// Whether free pages may be given back while the heap is in use. Where not (durability `commit`: the last commit
     /// may still need them), a commit does it.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;

@@ -120,6 +120,10 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
         return corrupt(path, copy, "checkpoint clock", hex(block.checkpoint_clock),
                        fmt::format("at most {:#x}", largest_clock));
     }
+    // SB-6: there are no more nodes than the format knows.
+    if (block.nodes > maximum_nodes) {
+        return corrupt(path, copy, "nodes", fmt::format("{}", block.nodes), fmt::format("at most {}", maximum_nodes));
+    }
     // SB-4: base address: 2 MiB aligned.
     if (block.base_address % region_size != 0) {
         return corrupt(path, copy, "base address", hex(block.base_address), "a multiple of 2 MiB");

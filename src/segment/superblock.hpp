@@ -22,7 +22,7 @@ void seal(superblock_on_media& block) noexcept;
 [[nodiscard]] geometry geometry_of(const superblock_on_media& block) noexcept;
 [[nodiscard]] std::string uuid_text(const std::uint8_t (&uuid)[16]);
 
-/// Checks one copy by itself: SB-1 to SB-5. `path` and `copy` name it in the failure.
+/// Checks one copy by itself: SB-1 to SB-6. `path` and `copy` name it in the failure.
 base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy);
 
 /// Both copies as they are on media; a copy that is bad or absent holds the failure that says why.

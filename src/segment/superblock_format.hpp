@@ -29,6 +29,9 @@ inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | fl
 /// The heap's clock goes on above what media say, for as long again: no reading comes near in a lifetime.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;
 
+/// Directories that the segments of a heap may lie in, at most.
+inline constexpr std::uint32_t maximum_nodes = 64;
+
 struct superblock_on_media {
     char magic[8];
     std::uint32_t version;
@@ -51,7 +54,8 @@ struct superblock_on_media {
     std::uint64_t incarnation;          ///< how often the heap was opened for writing in durability atomic
     std::uint32_t lane_slots;           ///< of each lane, a power of two; 0: there are no lanes
     std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
-    std::uint8_t reserved[4088 - 152];  ///< 0
+    std::uint32_t nodes;                ///< in whose directories the segments lie by turns; 0: in that of the heap
+    std::uint8_t reserved[4088 - 156];  ///< 0
     std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(superblock_on_media) == superblock_size);
@@ -72,6 +76,7 @@ static_assert(offsetof(superblock_on_media, checkpoint_clock) == 120);
 static_assert(offsetof(superblock_on_media, recoveries) == 128);
 static_assert(offsetof(superblock_on_media, incarnation) == 136);
 static_assert(offsetof(superblock_on_media, record_order) == 148);
+static_assert(offsetof(superblock_on_media, nodes) == 152);
 static_assert(offsetof(superblock_on_media, checksum) == 4088);
 
 }  // namespace holdfast::segment

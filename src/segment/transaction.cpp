@@ -1,11 +1,7 @@
 #include "segment/transaction.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <system_error>
-
-#include <fmt/format.h>
 
 #include "persist/mutant.hpp"
 #include "segment/writeback.hpp"
@@ -95,7 +91,7 @@ base::result<void> write_fresh(persist::storage& storage, const heap_paths& path
     HF_TRY(write_home(storage, paths, plan.fresh, "commit.fresh.write", "commit.fresh.sync", report));
     if (plan.names_changed) {
         report.stage = commit_stage::uncertain;
-        HF_TRY(storage.sync_directory(paths.directory(), "commit.directory.sync"));
+        HF_TRY(sync_segment_names(storage, paths, "commit.directory.sync"));
         report.stage = commit_stage::unchanged;
     }
     return {};
@@ -114,41 +110,6 @@ base::result<void> write_commit_point(persist::storage& storage, const heap_path
 }
 
 }  // namespace
-
-std::string heap_paths::segment(std::uint64_t index) const {
-    return fmt::format("{}/segment.{:06}", directory_, index);
-}
-
-std::string heap_paths::parent() const {
-    const std::size_t last = directory_.find_last_not_of('/');
-    const std::size_t slash = last == std::string::npos ? last : directory_.rfind('/', last);
-    if (slash == std::string::npos) {
-        return last == std::string::npos ? "/" : ".";
-    }
-    return slash == 0 ? "/" : directory_.substr(0, slash);
-}
-
-bool heap_paths::is_heap_file(const std::string& name) {
-    if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock" ||
-        name == "lanes") {
-        return true;
-    }
-    return segment_index(name).has_value();
-}
-
-std::optional<std::uint64_t> heap_paths::segment_index(std::string_view name) {
-    constexpr std::string_view prefix = "segment.";
-    if (!name.starts_with(prefix)) {
-        return std::nullopt;
-    }
-    const std::string_view digits = name.substr(prefix.size());
-    std::uint64_t index = 0;
-    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), index);
-    if (error != std::errc{} || end != digits.end() || digits != fmt::format("{:06}", index)) {
-        return std::nullopt;
-    }
-    return index;
-}
 
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
                               persist::site write_site, persist::site sync_site, transaction_report& report) {

@@ -25,10 +25,14 @@
 
 namespace holdfast::segment {
 
-/// Paths of the files of a heap.
+/// Paths of the files of a heap. Its segments lie in its directory (0 nodes), or in those of its nodes by turns.
 class heap_paths {
 public:
-    explicit heap_paths(std::string directory) : directory_(std::move(directory)) {}
+    explicit heap_paths(std::string directory, std::uint32_t nodes = 0)
+        : directory_(std::move(directory)), nodes_(nodes) {}
+    /// The same heap, whose superblock says how many nodes it has.
+    [[nodiscard]] heap_paths with_nodes(std::uint32_t nodes) const { return heap_paths(directory_, nodes); }
+    [[nodiscard]] std::uint32_t nodes() const noexcept { return nodes_; }
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
     /// The directory that holds the heap's name, however the path was written ("heap/" too).
     [[nodiscard]] std::string parent() const;
@@ -41,15 +45,27 @@ public:
     /// The redo rings of durability `atomic`; there since the heap was first opened so.
     [[nodiscard]] std::string lanes() const { return directory_ + "/lanes"; }
     [[nodiscard]] std::string segment(std::uint64_t index) const;
+    /// The directory of a node: a link, or a directory in that of the heap.
+    [[nodiscard]] std::string node(std::uint64_t node) const;
+    /// What says whose directory it is.
+    [[nodiscard]] std::string node_marker(std::uint64_t of) const { return node(of) + "/node"; }
+    [[nodiscard]] std::string node_lock(std::uint64_t of) const { return node(of) + "/lock"; }
+    /// The directories that segments lie in.
+    [[nodiscard]] std::vector<std::string> segment_directories() const;
     /// By the id that journal entries use.
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
-    /// True for names that this format gives to files of a heap.
+    /// True for names that this format gives to files of a heap, and to the directories of its nodes.
     [[nodiscard]] static bool is_heap_file(const std::string& name);
+    /// True for names that it gives to files in the directory of a node.
+    [[nodiscard]] static bool is_node_file(const std::string& name);
+    /// The number of the node whose directory has this name; nothing where node() names none so.
+    [[nodiscard]] static std::optional<std::uint64_t> node_index(std::string_view name);
     /// The index of the segment whose file has this name; nothing where segment() names none so.
     [[nodiscard]] static std::optional<std::uint64_t> segment_index(std::string_view name);
 
 private:
     std::string directory_;
+    std::uint32_t nodes_;
 };
 
 struct commit_plan {
@@ -89,6 +105,9 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
 /// After the last commit: the journal becomes void while the heap still counts as running, where a torn journal is no
 /// damage; then the state becomes clean. `superblock` is the one on media, and is changed with it.
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
+
+/// Makes the names of all segments durable.
+base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where);
 
 /// Writes runs (sorted by file and page) to the files they belong to and syncs each. Shared by transaction and
 /// recovery.

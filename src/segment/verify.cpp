@@ -148,12 +148,13 @@ base::result<void> verify_objects(const source_file& file, std::uint64_t pages, 
 
 }  // namespace
 
-base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths,
-                                const superblock_on_media& superblock, std::vector<base::failure>& problems,
-                                std::size_t limit, const journal_content* overlay) {
+base::result<void> verify_pages(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock,
+                                std::vector<base::failure>& problems, std::size_t limit,
+                                const journal_content* overlay) {
     if ((superblock.flags & flag_stale_sums) != 0) {
         return {};  // there is nothing to compare with
     }
+    const heap_paths paths = of.with_nodes(superblock.nodes);
     const geometry shape = geometry_of(superblock);
     problem_list list(problems, limit);
     HF_TRY_ASSIGN(page_source source, page_source::open(storage, paths, overlay));

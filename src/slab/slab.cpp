@@ -60,7 +60,7 @@ result<void> block_allocator::start() {
 result<void> block_allocator::format() {
     HF_TRY(start());
     HF_TRY(extents_.format());
-    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr, nullptr};
+    caches_ = {thread_cache_registry::new_instance(), &pool_, &machine_, 0, nullptr, nullptr};
     return {};
 }
 
@@ -76,7 +76,7 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
     } catch (const std::bad_alloc&) {
         return out_of_memory();
     }
-    caches_ = {thread_cache_registry::new_instance(), &pool_, 0, nullptr, nullptr};
+    caches_ = {thread_cache_registry::new_instance(), &pool_, &machine_, 0, nullptr, nullptr};
     return {};
 }
 
@@ -183,10 +183,11 @@ extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignm
         }
     }
     try {
-        auto got = extents_.allocate(length, at_multiple_of, kind, type);
+        const std::uint32_t node = extents_.nodes() == 1 ? extent::any_node : arena() % extents_.nodes();
+        auto got = extents_.allocate(length, at_multiple_of, kind, type, node);
         if (!got) {
             reclaim();
-            got = extents_.allocate(length, at_multiple_of, kind, type);
+            got = extents_.allocate(length, at_multiple_of, kind, type, node);
         }
         if (got) {
             return {*got, length, kind, type};

@@ -76,10 +76,12 @@ struct slab_occupancy {
 class block_allocator {
 public:
     /// `extents` is opened by this object, and lives longer; so does `guard`, which vouches for bitmaps before they are
-    /// used.
+    /// used. Where the segments of `extents` belong to nodes of `machine`, so do arenas, and a thread allocates from
+    /// those of the node that it is on when it first does.
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
-                    segment::bitmap_guard* guard = nullptr) noexcept
-        : space_(space), extents_(extents), cached_extents_(extents), pool_(space, extents, guard) {}
+                    segment::bitmap_guard* guard = nullptr,
+                    const persist::topology& machine = persist::machine_topology::here()) noexcept
+        : space_(space), extents_(extents), cached_extents_(extents), pool_(space, extents, guard), machine_(machine) {}
     block_allocator(const block_allocator&) = delete;
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
@@ -228,6 +230,7 @@ private:
     extent::extent_allocator& extents_;
     extent::extent_caches cached_extents_;
     slab_pool pool_;
+    const persist::topology& machine_;
     cache_group caches_;
 };
 

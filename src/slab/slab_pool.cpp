@@ -28,9 +28,11 @@ constexpr granule granule_at(std::uint64_t offset) noexcept { return base::granu
 
 base::result<void> slab_pool::reset() {
     HF_TRY(table_.reset(space_));
-    arenas_ = std::clamp(std::thread::hardware_concurrency(), 1U, maximum_arenas);
+    const unsigned nodes = extents_.nodes();
+    const unsigned wanted = (std::max(std::thread::hardware_concurrency(), 1U) + nodes - 1) / nodes * nodes;
+    arenas_ = std::min(wanted, maximum_arenas - maximum_arenas % nodes);
     bins_ = std::make_unique<bin[]>(std::size_t{arenas_} * class_count);
-    unclaimed_ = std::make_unique<unclaimed[]>(class_count);
+    unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{nodes} * class_count);
     recorded_end_ = 0;
     first_typed_.store(nullptr, std::memory_order_relaxed);
     {
@@ -60,7 +62,23 @@ void slab_pool::record(granule found) {
         return;
     }
     table_.set_state(found, slab_state::unloaded(class_index));
-    ++unclaimed_[class_index].count;  // alone: open() is not over
+    ++unclaimed_of(node_of(found), class_index).count;  // alone: open() is not over
+}
+
+unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept {
+    const unsigned nodes = extents_.nodes();
+    if (nodes == 1) {
+        return turn % arenas_;
+    }
+    // Where the heap has more nodes than the machine, each of the machine's has several of them.
+    unsigned of = node % nodes;
+    unsigned round = turn;
+    if (machine_nodes < nodes) {
+        const unsigned several = (nodes - of + machine_nodes - 1) / machine_nodes;
+        of += machine_nodes * (turn % several);
+        round = turn / several;
+    }
+    return round % (arenas_ / nodes) * nodes + of;
 }
 
 void slab_pool::link(bin& owner, granule slab) const noexcept {
@@ -268,7 +286,8 @@ base::result<void> slab_pool::create(bin& owner) {
     const size_class& kind = size_classes[owner.class_index];
     constexpr base::pages size{base::pages_per_granule};
     // Nobody's until all is there that a slab needs: a crash leaves a free extent.
-    HF_TRY_ASSIGN(const base::pages page, extents_.allocate(size, size, segment::extent_kind::reserved));
+    const std::uint32_t node = owner.type == 0 ? owner.arena % extents_.nodes() : extent::any_node;
+    HF_TRY_ASSIGN(const base::pages page, extents_.allocate(size, size, segment::extent_kind::reserved, 0, node));
     const granule slab = base::granule_of(page);
     if (auto ready = back_bitmap(slab); !ready) {
         HF_TRY(extents_.free(page, segment::extent_kind::reserved));
@@ -310,13 +329,15 @@ bool slab_pool::load_next(bin& owner) noexcept {
     if (owner.type != 0) {
         return load_next_typed(static_cast<typed_bin&>(owner));
     }
-    unclaimed& waiting = unclaimed_[owner.class_index];
+    const std::uint32_t node = owner.arena % extents_.nodes();
+    unclaimed& waiting = unclaimed_of(node, owner.class_index);
     const base::scoped_lock lock(waiting.mutex);
     if (waiting.count == 0) {
         return false;
     }
     const std::uint8_t wanted = slab_state::unloaded(owner.class_index);
-    while (waiting.cursor < recorded_end_ && table_.state({waiting.cursor}) != wanted) {
+    while (waiting.cursor < recorded_end_ &&
+           (table_.state({waiting.cursor}) != wanted || node_of({waiting.cursor}) != node)) {
         ++waiting.cursor;
     }
     if (waiting.cursor == recorded_end_) {
@@ -338,8 +359,9 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
         load_typed(unloaded, class_index);
         return;
     }
-    bin& owner = bin_of(arena, class_index);
-    unclaimed& waiting = unclaimed_[class_index];
+    const std::uint32_t node = node_of(unloaded);
+    bin& owner = bin_of(arena - arena % extents_.nodes() + node, class_index);
+    unclaimed& waiting = unclaimed_of(node, class_index);
     const base::scoped_lock lock(owner.mutex);
     const base::scoped_lock waiting_lock(waiting.mutex);
     if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // nobody else was faster

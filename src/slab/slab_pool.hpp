@@ -57,7 +57,7 @@ public:
     slab_pool& operator=(const slab_pool&) = delete;
     ~slab_pool() = default;
 
-    /// Forgets everything; makes one arena a core. May throw std::bad_alloc.
+    /// Forgets everything; makes one arena a core, as many on each node. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
     /// From now on slabs come and go through the log.
     void set_log(slab_log* log) noexcept { log_ = log; }
@@ -65,7 +65,10 @@ public:
     /// std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
+    /// A multiple of extent_allocator::nodes(): arena i is one of node i mod that number.
     [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
+    /// Which arena a thread on this node of a machine of so many uses, as the `turn`-th.
+    [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
     [[nodiscard]] const slab_table& table() const noexcept { return table_; }
     [[nodiscard]] slab_table& table() noexcept { return table_; }
 
@@ -110,7 +113,8 @@ private:
         std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; those loaded since stay
         typed_bin* next = nullptr;                                ///< in the list of all
     };
-    /// The slabs of one class without a type that are not loaded yet, found by their state bytes from the cursor on.
+    /// The slabs of one class without a type, on one node, that are not loaded yet, found by their state bytes from the
+    /// cursor on.
     struct unclaimed {
         base::mutex mutex;
         std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
@@ -119,6 +123,12 @@ private:
 
     [[nodiscard]] bin& bin_of(unsigned arena, unsigned class_index) const noexcept {
         return bins_[arena * class_count + class_index];
+    }
+    [[nodiscard]] unclaimed& unclaimed_of(std::uint32_t node, unsigned class_index) const noexcept {
+        return unclaimed_[node * class_count + class_index];
+    }
+    [[nodiscard]] std::uint32_t node_of(base::granule slab) const noexcept {
+        return extents_.node_of(base::first_page(slab));
     }
     /// Null where no such slab was ever there.
     [[nodiscard]] typed_bin* find_typed_bin(unsigned class_index, std::uint32_t type) noexcept

@@ -24,7 +24,7 @@ void reset(thread_cache& cache) noexcept {
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     reset(cache);
-    cache.arena = heap.next_arena++ % heap.pool->arenas();
+    cache.arena = heap.pool->arena_of_thread(heap.machine->current_node(), heap.machine->nodes(), heap.next_arena++);
     cache.heap = &heap;
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
     cache.next_of_heap = heap.first;

@@ -17,6 +17,7 @@
 #include "base/failure.hpp"
 #include "base/thread_annotations.hpp"
 #include "lane/lane_set.hpp"
+#include "persist/topology.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
 
@@ -66,6 +67,7 @@ struct thread_cache {
 struct cache_group {
     std::uint64_t instance = 0;  ///< unique in the process, never 0; what the slots of threads are compared with
     slab_pool* pool = nullptr;
+    const persist::topology* machine = nullptr;
     unsigned next_arena = 0;
     thread_cache* first = nullptr;
     lane::lane_pool* lanes = nullptr;  ///< durability `atomic`

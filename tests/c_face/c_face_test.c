@@ -1,6 +1,7 @@
 /* The C face as a C11 program uses it. Usage: c_face_test DIRECTORY, which is created and emptied. */
 #define _POSIX_C_SOURCE 200809L
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <holdfast/holdfast.h>
 #include <stddef.h>
@@ -41,6 +42,31 @@ static void test_errors_are_told(void) {
     EXPECT(hf_discard(NULL) == HF_OK);
     EXPECT(hf_consistent(heap_path) == 0);
     EXPECT(hf_remove(heap_path) == HF_NOT_FOUND);
+}
+
+static void test_segments_in_two_places(void) {
+    static char place[1100];
+    const char* directories[2] = {"", place};
+    hf_options options = HF_OPTIONS_INIT;
+    hf_heap* heap = NULL;
+    snprintf(place, sizeof place, "%s.place", heap_path);
+    EXPECT(mkdir(place, 0755) == 0);
+    options.segment_size = 2u << 20u;
+    options.nodes = 2;
+    EXPECT(hf_create(heap_path, &options, &heap) == HF_INVALID_ARGUMENT); /* and no directories */
+    options.node_directories = directories;
+    options.huge_pages = 3;
+    EXPECT(hf_create(heap_path, &options, &heap) == HF_INVALID_ARGUMENT);
+    options.huge_pages = HF_HUGE_PAGES_NONE;
+    EXPECT(hf_create(heap_path, &options, &heap) == HF_OK);
+    EXPECT(hf_allocate(heap, 5u << 20u) != NULL);
+    EXPECT(hf_close(heap) == HF_OK);
+    EXPECT(hf_copy_placed(heap_path, copy_path, &options) == HF_OK);
+    EXPECT(hf_remove(copy_path) == HF_OK);
+    EXPECT(hf_copy_placed(heap_path, copy_path, NULL) == HF_OK);
+    EXPECT(hf_remove(copy_path) == HF_OK);
+    EXPECT(hf_remove(heap_path) == HF_OK);
+    EXPECT(rmdir(place) == 0); /* nothing is left there */
 }
 
 static void test_options_are_versioned(void) {
@@ -269,6 +295,7 @@ int main(int count, char** arguments) {
     remove_if_there(heap_path);
     remove_if_there(copy_path);
     test_errors_are_told();
+    test_segments_in_two_places();
     test_options_are_versioned();
     test_heap_lives_on();
     remove_if_there(heap_path);

@@ -259,5 +259,88 @@ TEST(faults, read_after_a_crash_in_a_commit) {
                   judge_commits});
 }
 
+// --- segments in directories of nodes -------------------------------------------------------------------------------
+
+/// Two places for segments. They go with what a trial may leave.
+open_options in_two_places(const trial& one) {
+    open_options options = small_segments();
+    for (const char* const place : {"/0", "/1"}) {
+        options.node_directories.push_back(one.other + place);
+        fs::create_directories(options.node_directories.back());
+    }
+    return options;
+}
+
+/// What lies in the places is the heap's, or may not be there.
+void expect_places_in_use(const trial& one, std::ptrdiff_t directories) {
+    for (const std::string& place : in_two_places(one).node_directories) {
+        EXPECT_EQ(std::distance(fs::directory_iterator(place), fs::directory_iterator()), directories) << place;
+    }
+}
+
+/// No heap is there: the next that is made and removed leaves nothing, whatever was there before.
+void expect_room_for_a_heap_in_two_places(const trial& one) {
+    {
+        manager heap(create_only, one.heap, in_two_places(one));
+        expect_places_in_use(one, 1);
+        advance(heap, 1);
+        heap.close(true);
+    }
+    EXPECT_EQ(step_of(manager(open_read_only, one.heap, small_segments())), 1U);
+    EXPECT_TRUE(manager::remove(one.heap));
+    EXPECT_FALSE(fs::exists(one.heap));
+    expect_places_in_use(one, 0);
+}
+
+TEST(faults, create_in_two_places) {
+    run_campaign({"create in two places", [](const std::string&) {},
+                  [](const trial& one) {
+                      manager heap(create_only, one.heap, in_two_places(one));
+                      one.done(0);
+                      advance(heap, 1);
+                      commit(heap, one, 1);
+                      heap.close(true);
+                  },
+                  [](const trial& one, bool once) {
+                      if (manager::consistent(one.heap)) {
+                          judge_commits(one, once);
+                          expect_places_in_use(one, 1);
+                          return;
+                      }
+                      EXPECT_EQ(one.told.attempted, 0U);
+                      if (once) {
+                          EXPECT_FALSE(fs::exists(one.heap)) << "remains of a creation";
+                          expect_places_in_use(one, 0);
+                      }
+                      expect_room_for_a_heap_in_two_places(one);
+                  }});
+}
+
+TEST(faults, remove_from_two_places) {
+    run_campaign({"remove from two places", [](const std::string&) {},
+                  [](const trial& one) {
+                      {
+                          disarmed_section without_faults;
+                          manager heap(create_only, one.heap, in_two_places(one));
+                          advance(heap, 1);
+                          heap.close(true);
+                          one.done(1);
+                      }
+                      static_cast<void>(manager::remove(one.heap));
+                  },
+                  [](const trial& one, bool once) {
+                      if (manager::consistent(one.heap)) {
+                          EXPECT_FALSE(one.told.succeeded);
+                          judge_commits(one, once);
+                          return;
+                      }
+                      if (one.told.succeeded) {
+                          EXPECT_FALSE(fs::exists(one.heap));
+                          expect_places_in_use(one, 0);
+                      }
+                      expect_room_for_a_heap_in_two_places(one);
+                  }});
+}
+
 }  // namespace
 }  // namespace holdfast::faults

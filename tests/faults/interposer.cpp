@@ -42,9 +42,9 @@ bool fails(call which) noexcept {
 
 std::string_view name_of(call which) {
     static constexpr std::array<std::string_view, call_count> names{
-        "copy_file_range", "fallocate", "fdatasync", "flock",  "fsync",   "ftruncate", "ioctl",
-        "madvise",         "mkdir",     "mmap",      "open",   "opendir", "pread",     "pwrite",
-        "pwritev",         "rename",    "rmdir",     "unlink", "memory"};
+        "copy_file_range", "fallocate", "fdatasync", "flock", "fsync",   "ftruncate", "ioctl",
+        "madvise",         "mkdir",     "mmap",      "open",  "opendir", "pread",     "pwrite",
+        "pwritev",         "readlink",  "rename",    "rmdir", "symlink", "unlink",    "memory"};
     return names.at(static_cast<std::size_t>(which));
 }
 
@@ -84,6 +84,9 @@ void arm(const fault& planned) noexcept {
 
 void disarm() noexcept { armed = false; }
 
+disarmed_section::disarmed_section() noexcept { armed = false; }
+disarmed_section::~disarmed_section() { armed = true; }
+
 std::array<std::uint64_t, call_count> calls() noexcept {
     std::array<std::uint64_t, call_count> copy{};
     std::copy(counts.begin(), counts.end(), copy.begin());
@@ -115,8 +118,10 @@ DIR* __real_opendir(const char* path);
 ssize_t __real_pread(int fd, void* buffer, size_t count, off_t offset);
 ssize_t __real_pwrite(int fd, const void* buffer, size_t count, off_t offset);
 ssize_t __real_pwritev(int fd, const iovec* parts, int count, off_t offset);
+ssize_t __real_readlink(const char* path, char* buffer, size_t size);
 int __real_rename(const char* from, const char* to);
 int __real_rmdir(const char* path);
+int __real_symlink(const char* target, const char* path);
 int __real_unlink(const char* path);
 
 ssize_t __wrap_copy_file_range(int in, off64_t* in_at, int out, off64_t* out_at, size_t count, unsigned flags) {
@@ -171,8 +176,14 @@ ssize_t __wrap_pwritev(int fd, const iovec* parts, int count, off_t offset) {
     }
     return __real_pwritev(fd, parts, count, offset);
 }
+ssize_t __wrap_readlink(const char* path, char* buffer, size_t size) {
+    return fails(call::readlink) ? -1 : __real_readlink(path, buffer, size);
+}
 int __wrap_rename(const char* from, const char* to) { return fails(call::rename) ? -1 : __real_rename(from, to); }
 int __wrap_rmdir(const char* path) { return fails(call::rmdir) ? -1 : __real_rmdir(path); }
+int __wrap_symlink(const char* target, const char* path) {
+    return fails(call::symlink) ? -1 : __real_symlink(target, path);
+}
 int __wrap_unlink(const char* path) { return fails(call::unlink) ? -1 : __real_unlink(path); }
 
 }  // extern "C"

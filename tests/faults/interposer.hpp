@@ -25,8 +25,10 @@ enum class call : std::uint8_t {
     pread,
     pwrite,
     pwritev,
+    readlink,
     rename,
     rmdir,
+    symlink,
     unlink,
     memory,  ///< operator new
 };
@@ -46,6 +48,14 @@ struct fault {
 /// From here calls are counted, and those that the fault names fail. A write that fails has written half before.
 void arm(const fault& planned) noexcept;
 void disarm() noexcept;
+/// While it lives, nothing is counted and nothing fails: for what a scenario needs first.
+class disarmed_section {
+public:
+    disarmed_section() noexcept;
+    disarmed_section(const disarmed_section&) = delete;
+    disarmed_section& operator=(const disarmed_section&) = delete;
+    ~disarmed_section();
+};
 /// Calls of each kind since arm().
 [[nodiscard]] std::array<std::uint64_t, call_count> calls() noexcept;
 /// Calls that failed since arm().

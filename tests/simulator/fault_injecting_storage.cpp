@@ -116,6 +116,21 @@ result<void> fault_injecting_storage::make_directory(const std::string& path, si
     return inner_.make_directory(path, where);
 }
 
+result<void> fault_injecting_storage::make_link(const std::string& path, const std::string& target, site where) {
+    HF_TRY(next("symlink", path));
+    return inner_.make_link(path, target, where);
+}
+
+result<std::string> fault_injecting_storage::link_target(const std::string& path) {
+    HF_TRY(next("readlink", path));
+    return inner_.link_target(path);
+}
+
+result<std::string> fault_injecting_storage::identity(const std::string& path) {
+    HF_TRY(next("stat", path));
+    return inner_.identity(path);
+}
+
 result<std::vector<std::string>> fault_injecting_storage::list(const std::string& directory) {
     HF_TRY(next("opendir", directory));
     return inner_.list(directory);

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "segment/copy.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
 #include "simulator/crash_explorer.hpp"
@@ -39,12 +40,13 @@ protected:
 
     void SetUp() override {
         std::filesystem::create_directory(scratch_.path("live"));
-        segment::creation_options options;
-        options.segment_size = segment::minimum_segment_size;
-        options.mapping.reservation = 64 * region;
         states_.push_back({});  // no heap
+        for (const std::string& place : places_) {
+            must(storage_.make_directory(scratch_.path("live/" + place), "test.place"));
+            must(storage_.sync_directory(scratch_.path("live"), "test.place.sync"));
+        }
         storage_.set_observer([this] { cut(); });
-        heap_ = must(heap_files::create(storage_, scratch_.path("live/heap"), options));
+        heap_ = must(heap_files::create(storage_, scratch_.path("live/heap"), options_in(scratch_.path("live"))));
     }
 
     void TearDown() override {
@@ -75,7 +77,19 @@ protected:
 
     heap_files& heap() { return *heap_; }
 
+    /// Directories beside the heap's that its segments lie in.
+    std::vector<std::string> places_;
+
 private:
+    [[nodiscard]] segment::creation_options options_in(const std::string& directory) const {
+        segment::creation_options options;
+        options.segment_size = segment::minimum_segment_size;
+        options.mapping.reservation = 64 * region;
+        for (const std::string& place : places_) {
+            options.node_places.push_back(directory + "/" + place);
+        }
+        return options;
+    }
     void cut() {
         const choice_limits few{256, 32, 32, 64};
         storage_.for_each_crash_image(few, ++cuts_, [&](const storage_image& left) {
@@ -96,6 +110,9 @@ private:
         std::filesystem::create_directory(target);
         must(storage_.materialise(left, target));
         std::string wrong = look(target + "/heap");
+        if (wrong.empty() && !places_.empty()) {
+            wrong = remove_all_of(target);
+        }
         if (!wrong.empty()) {
             ADD_FAILURE() << wrong << "\n  cut at " << storage_.position();
         }
@@ -115,6 +132,30 @@ private:
             }
         }
         return "commit " + std::to_string(found.superblock().sequence);
+    }
+
+    /// Whatever a crash left, the library finds all of it again: after the next heap is made and removed, or this one,
+    /// nothing lies in the places.
+    [[nodiscard]] std::string remove_all_of(const std::string& target) const {
+        const std::string heap = target + "/heap";
+        if (!std::filesystem::exists(heap + "/superblock")) {
+            auto made = heap_files::create(persist::posix_storage(), heap, options_in(target));
+            if (!made) {
+                return made.error().message();
+            }
+            must((*made)->grow(base::pages{1}));
+            must((*made)->commit({}));
+        }
+        const auto removed = segment::remove_heap(persist::posix_storage(), heap);
+        if (!removed) {
+            return removed.error().message();
+        }
+        for (const std::string& place : places_) {
+            if (!std::filesystem::is_empty(target + "/" + place)) {
+                return "something was left in " + place;
+            }
+        }
+        return {};
     }
 
     static std::string compare(const heap_files& found, const known_state& expected) {
@@ -185,6 +226,26 @@ TEST_F(full_stack_crash_test, CloseAndOpenAgain) {
     commit();
     reopen();
     reopen();
+}
+
+class node_directories_crash_test : public full_stack_crash_test {
+protected:
+    node_directories_crash_test() { places_ = {"a", "b"}; }
+};
+
+TEST_F(node_directories_crash_test, CreationGrowthAndCommits) {
+    must(heap().grow(base::pages{1}));
+    store(0, 1);
+    commit();
+    must(heap().grow(base::pages{1}));
+    store(region + 100, 2);
+    commit();
+    must(heap().grow_beyond({region / base::page_size}, {1}, {region / base::page_size}));
+    store(3 * region + 8, 3);
+    commit();
+    reopen();
+    store(8, 4);
+    commit();
 }
 
 // --- the engine, whose space goes back ------------------------------------------------------------------------------

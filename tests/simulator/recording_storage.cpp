@@ -20,7 +20,7 @@ storage_image machine_with(const std::string& directory) {
     const std::string path = normal_path(directory);
     for (std::size_t end = path.find('/');; end = path.find('/', end + 1)) {
         names->emplace(path.substr(0, end), static_cast<storage_image::node_id>(start.nodes.size()));
-        start.nodes.push_back({true, std::make_shared<sparse_content>()});
+        start.nodes.push_back({true, std::make_shared<sparse_content>(), {}});
         if (end == std::string::npos) {
             break;
         }
@@ -121,6 +121,14 @@ result<void> recording_storage::make_directory(const std::string& path, site whe
     return recorded(path) ? mirror_.make_directory(path, where) : result<void>{};
 }
 
+result<void> recording_storage::make_link(const std::string& path, const std::string& target, site where) {
+    const std::lock_guard lock{mutex_};
+    HF_TRY(real_.make_link(path, target, where));
+    return recorded(path) ? mirror_.make_link(path, target, where) : result<void>{};
+}
+
+result<std::string> recording_storage::link_target(const std::string& path) { return real_.link_target(path); }
+result<std::string> recording_storage::identity(const std::string& path) { return real_.identity(path); }
 result<std::vector<std::string>> recording_storage::list(const std::string& directory) { return real_.list(directory); }
 
 result<void> recording_storage::rename(const std::string& from, const std::string& to, site where) {

@@ -146,7 +146,7 @@ simulated_storage::simulated_storage(const image& start, std::uint64_t atom_size
     HF_ASSERT(base::is_power_of_two(atom_size) && atom_size >= 8 && atom_size <= 4096);
     nodes_.reserve(start.nodes.size());
     for (const auto& one : start.nodes) {
-        nodes_.push_back({one.directory, one.content, one.content, {}});
+        nodes_.push_back({one.directory, one.content, one.content, {}, one.link});
     }
 }
 
@@ -172,29 +172,20 @@ std::string simulated_storage::parent_of(const std::string& path) {
     return slash == std::string::npos ? std::string{} : path.substr(0, slash);
 }
 
-const storage_image::node_id* simulated_storage::find(const std::string& path) const {
-    const auto found = names_->find(normal_path(path));
+const storage_image::node_id* simulated_storage::find(const std::string& resolved_path) const {
+    const auto found = names_->find(resolved_path);
     return found == names_->end() ? nullptr : &found->second;
 }
 
-result<void> simulated_storage::check_parent(const std::string& path, const char* operation) const {
-    const auto parent = parent_of(normal_path(path));
-    const auto* id = find(parent);
-    if (!parent.empty() && (id == nullptr || !nodes_[*id].directory)) {
-        return os_failure(id == nullptr ? ENOENT : ENOTDIR, operation, path);
-    }
-    return {};
-}
-
 bool simulated_storage::is_empty(const std::string& directory) const {
-    const std::string below = normal_path(directory) + "/";
+    const std::string below = resolved(directory) + "/";
     const auto next = names_->lower_bound(below);
     return next == names_->end() || !next->first.starts_with(below);
 }
 
 storage_image::node_id simulated_storage::add_node(bool directory) {
     static const auto empty = std::make_shared<const sparse_content>();
-    nodes_.push_back({directory, empty, empty, {}});
+    nodes_.push_back({directory, empty, empty, {}, {}});
     return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -235,7 +226,7 @@ void simulated_storage::add_name_change(name_change one) {
 }
 
 result<std::unique_ptr<persist::file>> simulated_storage::open(const std::string& path, persist::access_mode mode) {
-    const auto* id = find(path);
+    const auto* id = find(resolved(path));
     if (id == nullptr) {
         auto what = os_failure(ENOENT, "open", path);
         what.code = base::failure_code::missing;
@@ -251,32 +242,34 @@ result<std::unique_ptr<persist::file>> simulated_storage::open(const std::string
 result<std::unique_ptr<persist::file>> simulated_storage::create(const std::string& path, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
     HF_TRY(check_parent(path, "create"));
-    if (find(path) != nullptr) {
+    const std::string name = resolved_name(path);
+    if (find(name) != nullptr) {
         return os_failure(EEXIST, "create", path);
     }
     const node_id id = add_node(false);
-    add_name_change({name_change::kind::add, normal_path(path), {}, id});
+    add_name_change({name_change::kind::add, name, {}, id});
     done(where);
     return std::unique_ptr<persist::file>(std::make_unique<simulated_file>(*this, id, path, true));
 }
 
 result<bool> simulated_storage::exists(const std::string& path) {
-    return normal_path(path).empty() || find(path) != nullptr;
+    return normal_path(path).empty() || find(resolved_name(path)) != nullptr;
 }
 
 result<void> simulated_storage::make_directory(const std::string& path, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
     HF_TRY(check_parent(path, "mkdir"));
-    if (find(path) != nullptr) {
+    const std::string name = resolved_name(path);
+    if (find(name) != nullptr) {
         return os_failure(EEXIST, "mkdir", path);
     }
-    add_name_change({name_change::kind::add, normal_path(path), {}, add_node(true)});
+    add_name_change({name_change::kind::add, name, {}, add_node(true)});
     done(where);
     return {};
 }
 
 result<std::vector<std::string>> simulated_storage::list(const std::string& directory) {
-    const std::string of = normal_path(directory);
+    const std::string of = resolved(directory);
     const auto* id = find(of);
     if (!of.empty() && (id == nullptr || !nodes_[*id].directory)) {
         return os_failure(id == nullptr ? ENOENT : ENOTDIR, "opendir", directory);
@@ -293,12 +286,14 @@ result<std::vector<std::string>> simulated_storage::list(const std::string& dire
 
 result<void> simulated_storage::rename(const std::string& from, const std::string& to, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
-    const auto* source = find(from);
+    const std::string old_name = resolved_name(from);
+    const std::string new_name = resolved_name(to);
+    const auto* source = find(old_name);
     if (source == nullptr) {
         return os_failure(ENOENT, "rename to " + to, from);
     }
     HF_TRY(check_parent(to, "rename"));
-    if (const auto* target = find(to); target != nullptr) {
+    if (const auto* target = find(new_name); target != nullptr) {
         if (nodes_[*target].directory != nodes_[*source].directory) {
             return os_failure(nodes_[*target].directory ? EISDIR : ENOTDIR, "rename to " + to, from);
         }
@@ -306,27 +301,28 @@ result<void> simulated_storage::rename(const std::string& from, const std::strin
             return os_failure(ENOTEMPTY, "rename to " + to, from);
         }
     }
-    add_name_change({name_change::kind::move, normal_path(from), normal_path(to), *source});
+    add_name_change({name_change::kind::move, old_name, new_name, *source});
     done(where);
     return {};
 }
 
 result<void> simulated_storage::remove(const std::string& path, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
-    const auto* id = find(path);
+    const std::string name = resolved_name(path);
+    const auto* id = find(name);
     if (id == nullptr) {
         return {};
     }
-    if (nodes_[*id].directory && !is_empty(path)) {
+    if (nodes_[*id].directory && !is_empty(name)) {
         return os_failure(ENOTEMPTY, "rmdir", path);
     }
-    add_name_change({name_change::kind::remove, normal_path(path), {}, *id});
+    add_name_change({name_change::kind::remove, name, {}, *id});
     done(where);
     return {};
 }
 
 result<void> simulated_storage::sync_directory(const std::string& path, site where) {
-    const std::string directory = normal_path(path);
+    const std::string directory = resolved(path);
     if (const auto* id = find(directory); !directory.empty() && (id == nullptr || !nodes_[*id].directory)) {
         return os_failure(id == nullptr ? ENOENT : ENOTDIR, "open", path);
     }
@@ -565,7 +561,7 @@ storage_image simulated_storage::build(std::span<const outcome> chosen) const {
     out.nodes.reserve(nodes_.size());
     for (const node& one : nodes_) {
         if (one.pending.empty()) {
-            out.nodes.push_back({one.directory, one.durable});
+            out.nodes.push_back({one.directory, one.durable, one.link});
             continue;
         }
         auto content = std::make_shared<sparse_content>(*one.durable);
@@ -573,7 +569,7 @@ storage_image simulated_storage::build(std::span<const outcome> chosen) const {
             apply(*content, each, chosen.first(each.atoms.size()));
             chosen = chosen.subspan(each.atoms.size());
         }
-        out.nodes.push_back({one.directory, std::move(content)});
+        out.nodes.push_back({one.directory, std::move(content), one.link});
     }
     return out;
 }
@@ -589,7 +585,7 @@ storage_image simulated_storage::current() const {
     image out;
     out.names = names_;
     for (const node& one : nodes_) {
-        out.nodes.push_back({one.directory, one.now});
+        out.nodes.push_back({one.directory, one.now, one.link});
     }
     return out;
 }

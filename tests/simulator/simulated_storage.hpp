@@ -40,6 +40,7 @@ struct storage_image {
     struct node {
         bool directory = false;
         std::shared_ptr<const sparse_content> content;
+        std::string link = {};  ///< where it leads; empty: it is none
     };
     /// By normal_path(); the root is not listed.
     std::shared_ptr<const std::map<std::string, node_id>> names;
@@ -51,7 +52,7 @@ struct storage_image {
     /// The content of a file, for tests; it must exist.
     [[nodiscard]] std::vector<std::byte> bytes_of(const std::string& path) const;
     /// Writes all files and directories below `directory` of the image into an existing, empty directory of the real
-    /// machine.
+    /// machine. Links that lead below `directory` lead below `target`.
     [[nodiscard]] base::result<void> materialise(const std::string& directory, const std::string& target) const;
     /// The opposite: a directory of the real machine, under the name `directory`.
     [[nodiscard]] static base::result<storage_image> load(const std::string& source, const std::string& directory);
@@ -75,6 +76,10 @@ public:
     base::result<std::unique_ptr<persist::file>> create(const std::string& path, persist::site where) override;
     base::result<bool> exists(const std::string& path) override;
     base::result<void> make_directory(const std::string& path, persist::site where) override;
+    /// The target is a path in full.
+    base::result<void> make_link(const std::string& path, const std::string& target, persist::site where) override;
+    base::result<std::string> link_target(const std::string& path) override;
+    base::result<std::string> identity(const std::string& path) override;
     base::result<std::vector<std::string>> list(const std::string& directory) override;
     base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
     base::result<void> remove(const std::string& path, persist::site where) override;
@@ -122,6 +127,7 @@ private:
         std::shared_ptr<const sparse_content> durable;
         std::shared_ptr<const sparse_content> now;
         std::vector<change> pending;
+        std::string link = {};
     };
     /// A change of names that is not durable yet. Later ones build on earlier ones only by their text.
     struct name_change {
@@ -138,7 +144,11 @@ private:
     static void prune(name_map& names);
     static void apply(sparse_content& content, const change& one, std::span<const outcome> chosen);
 
-    [[nodiscard]] const node_id* find(const std::string& path) const;
+    /// The path with its links followed, but for the name at its end; in the form of normal_path().
+    [[nodiscard]] std::string resolved_name(const std::string& path) const;
+    /// The same with all links followed.
+    [[nodiscard]] std::string resolved(const std::string& path) const;
+    [[nodiscard]] const node_id* find(const std::string& resolved_path) const;
     [[nodiscard]] base::result<void> check_parent(const std::string& path, const char* operation) const;
     [[nodiscard]] bool is_empty(const std::string& directory) const;
     void add_name_change(name_change one);

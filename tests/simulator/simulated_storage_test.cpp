@@ -100,6 +100,30 @@ TEST(simulated_storage, BehavesAsAFileSystem) {
     EXPECT_EQ((*read_only)->native_handle(), -1);
 }
 
+TEST(simulated_storage, LinksLeadToDirectories) {
+    simulated_storage machine(512);
+    ASSERT_TRUE(machine.make_directory("/far", "test").ok());
+    ASSERT_TRUE(machine.make_directory("/heap", "test").ok());
+    ASSERT_TRUE(machine.make_link("/heap/node", "/far/inside", "test").ok());
+    EXPECT_FALSE(machine.create("/heap/node/a", "test").ok()) << "nothing is there yet";
+    ASSERT_TRUE(machine.make_directory("/far/inside", "test").ok());
+    ASSERT_TRUE(machine.create("/heap/node/a", "test").ok());
+    EXPECT_TRUE(*machine.exists("/far/inside/a"));
+    EXPECT_EQ(*machine.list("/heap/node"), std::vector<std::string>{"a"});
+    EXPECT_EQ(*machine.link_target("/heap/node"), "/far/inside");
+    EXPECT_EQ(*machine.link_target("/far"), "");
+    EXPECT_EQ(machine.link_target("/nothing").error().code, base::failure_code::missing);
+    EXPECT_EQ(*machine.identity("/heap/node"), *machine.identity("/far/inside"));
+    EXPECT_NE(*machine.identity("/heap/node"), *machine.identity("/heap"));
+    ASSERT_TRUE(machine.rename("/heap/node/a", "/heap/node/b", "test").ok());
+    ASSERT_TRUE(machine.sync_directory("/far", "test").ok());
+    ASSERT_TRUE(machine.sync_directory("/heap/node", "test").ok());
+    EXPECT_EQ(machine.pending_atoms(), 3U) << "the two directories and the link";
+    ASSERT_TRUE(machine.remove("/heap/node", "test").ok());
+    EXPECT_FALSE(*machine.exists("/heap/node"));
+    EXPECT_TRUE(*machine.exists("/far/inside/b"));
+}
+
 TEST(simulated_storage, UnsyncedSectorsSurviveInAnySubset) {
     simulated_storage storage(512);
     const auto file = make_durable(storage, "/a", 1536);

@@ -27,7 +27,12 @@ public:
         for (const auto& entry : entries) {
             const std::string path = path_below(source, entry);
             struct stat status {};
-            if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+            const bool there = ::lstat(path.c_str(), &status) == 0;
+            if (there && S_ISLNK(status.st_mode)) {
+                HF_TRY_ASSIGN(into_.nodes.emplace_back().link, persist::posix_storage().link_target(path));
+                names[path_below(name, entry)] = static_cast<storage_image::node_id>(into_.nodes.size() - 1);
+                into_.nodes.back().content = std::make_shared<sparse_content>();
+            } else if (there && S_ISDIR(status.st_mode)) {
                 HF_TRY(load(path, path_below(name, entry)));
             } else {
                 HF_TRY_ASSIGN(auto content, read(path));
@@ -39,7 +44,7 @@ public:
 
     void add(const std::string& path, bool directory, std::shared_ptr<const sparse_content> content) {
         names[path] = static_cast<storage_image::node_id>(into_.nodes.size());
-        into_.nodes.push_back({directory, std::move(content)});
+        into_.nodes.push_back({directory, std::move(content), {}});
     }
 
     std::map<std::string, storage_image::node_id> names;
@@ -97,7 +102,7 @@ std::uint64_t storage_image::hash_without(const std::string& left_out) const {
         }
         const node& one = nodes[id];
         sum = mix(sum, std::hash<std::string>{}(path));
-        sum = mix(sum, one.directory ? 1 : one.content->hash());
+        sum = mix(sum, one.directory ? 1 : mix(one.content->hash(), std::hash<std::string>{}(one.link)));
     }
     return sum;
 }
@@ -119,6 +124,13 @@ result<void> storage_image::materialise(const std::string& directory, const std:
         const std::string path = target + "/" + at->first.substr(below.size());
         if (one.directory) {
             HF_TRY(real.make_directory(path, "simulator.materialise"));
+            continue;
+        }
+        if (!one.link.empty()) {
+            const std::string leads_to = normal_path(one.link);
+            const bool inside = leads_to.starts_with(below);
+            HF_TRY(real.make_link(path, inside ? target + "/" + leads_to.substr(below.size()) : one.link,
+                                  "simulator.materialise"));
             continue;
         }
         HF_TRY_ASSIGN(auto file, real.create(path, "simulator.materialise"));

@@ -99,6 +99,13 @@ enum {
     HF_DOMAIN_PAGE_CACHE = 2 /* crashes of the process alone */
 };
 
+/* Pages of 2 MiB for what is allocated. The values are those of holdfast::open_options::page_choice. */
+enum {
+    HF_HUGE_PAGES_ADVISE = 0, /* the kernel is told that they are welcome */
+    HF_HUGE_PAGES_NONE = 1,   /* it is told that they are not */
+    HF_HUGE_PAGES_AT_ONCE = 2 /* durability atomic: put together as the heap grows */
+};
+
 /* How to create or open a heap; 0 means the default. Initialise with HF_OPTIONS_INIT: the first field lets a program
  * work with later versions of the library. The fields are explained at holdfast::open_options. */
 typedef struct hf_options {
@@ -118,9 +125,14 @@ typedef struct hf_options {
     /* How long freed memory may keep its space on disk, in milliseconds: 0: 10,000; below 50: not at all; negative: for
      * ever. Durability commit: it goes with the next hf_commit after that. */
     int64_t decay_ms;
+    /* Create: `nodes` directories, one for each node of the machine, for the segments; "" is the heap's own. NULL: all
+     * segments lie there. */
+    const char* const* node_directories;
+    uint32_t nodes;
+    uint32_t huge_pages; /* HF_HUGE_PAGES_... */
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
 
 /* Create a heap: HF_ALREADY_EXISTS where anything is at the path. When it returns, the empty heap is durable. `options`
  * may be NULL; `*heap` is the handle, to be given to hf_close or hf_discard. On failure nothing on media has changed,
@@ -158,8 +170,10 @@ hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report);
 /* Commits, then copies the heap to the new directory; the copy gets a uuid of its own. Durable when it returns. */
 hf_code hf_snapshot(hf_heap* heap, const char* destination);
 
-/* Heaps that are not open. hf_copy: HF_LOCKED where a writer has the source open. */
+/* Heaps that are not open. hf_copy: HF_LOCKED where a writer has the source open. The segments of a copy lie in its own
+ * directory, or, as options->node_directories says, in others; no other option counts, and `options` may be NULL. */
 hf_code hf_copy(const char* source, const char* destination);
+hf_code hf_copy_placed(const char* source, const char* destination, const hf_options* options);
 /* Removes the heap's directory, its own files only. HF_NOT_FOUND where nothing is there. */
 hf_code hf_remove(const char* path);
 /* 1 where hf_open would succeed (a crashed heap counts: it recovers), else 0; changes nothing. */

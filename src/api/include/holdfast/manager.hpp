@@ -98,6 +98,19 @@ struct open_options {
     /// Zero: at once; negative: never. Durability `commit`: with the next commit() after that. A heap that was created
     /// with a size keeps that space as long as its creator has it open.
     std::chrono::milliseconds decay{10'000};
+    /// Create: directories, one for each node of the machine that has processors, in the kernel's order: mounts of the
+    /// node's persistent memory, or tmpfs. Segments lie in them by turns, and a thread allocates from those of its own
+    /// node first. The heap makes a directory of its own in each; "": in the heap's directory. Default: all segments
+    /// are files in the heap's directory.
+    std::vector<std::string> node_directories{};
+    /// Pages of 2 MiB for what is allocated, where the file system has them: fewer page faults and misses of the TLB.
+    enum class page_choice : std::uint8_t {
+        advise,   ///< the kernel is told that they are welcome
+        none,     ///< it is told that they are not: least memory for heaps that are used here and there
+        at_once,  ///< durability `atomic`: the heap puts together what it grows by (MADV_COLLAPSE, Linux 6.1), even
+                  ///< where the file system (tmpfs without huge=) has small pages
+    };
+    page_choice huge_pages = page_choice::advise;
 };
 
 /// What to allocate, besides its size.
@@ -471,6 +484,8 @@ public:
     [[nodiscard]] std::string get_description() const;  ///< of the heap; "" where none was set
     void set_description(std::string_view description);
     /// "page-cache", "dax", "eadr" or "emulated" (DESIGN section 1).
+    /// Where the segments lie, by node, with links followed; none: in the heap's directory (open_options).
+    [[nodiscard]] std::vector<std::string> node_directories() const;
     [[nodiscard]] std::string domain() const;
     [[nodiscard]] holdfast::durability durability() const noexcept;
 
@@ -486,11 +501,13 @@ public:
     void snapshot(const std::string& destination);
 
     // --- heaps that are not open ------------------------------------------------------------------------------------
-    /// Copies a heap that no writer has open. Throws error.
-    static void copy(const std::string& source, const std::string& destination);
+    /// Copies a heap that no writer has open. Throws error. The segments of a copy, as of a snapshot, lie in its own
+    /// directory, or in `node_directories` (open_options).
+    static void copy(const std::string& source, const std::string& destination,
+                     const std::vector<std::string>& node_directories = {});
     [[nodiscard]] static std::future<void> copy_async(const std::string& source, const std::string& destination);
-    /// Removes a heap's directory: its own files only; a directory with others in it stays, with an error. False where
-    /// nothing is there.
+    /// Removes a heap's directory, and those of its nodes: its own files only; a directory with others in it stays,
+    /// with an error. False where nothing is there.
     static bool remove(const std::string& path);
     [[nodiscard]] static std::future<bool> remove_async(const std::string& path);
     /// True where open_only would succeed (a crashed heap counts: it recovers); never changes anything.
