@@ -96,7 +96,8 @@ public:
         }
     }
     void unlock() noexcept HF_RELEASE() {
-        if (state_.exchange(unlocked, std::memory_order_release) == awaited) [[unlikely]] {
+        // In the one order of all: the library looks for sleepers by a load that must not come before this store.
+        if (state_.exchange(unlocked, std::memory_order_seq_cst) == awaited) [[unlikely]] {
             state_.notify_one();
         }
     }

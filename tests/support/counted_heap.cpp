@@ -145,10 +145,7 @@ void make_crashed_heap(const std::string& path, std::uint64_t step) {
     copy_directory(scratch / "heap", path);
 }
 
-namespace {
-
-/// Gives each page that the heap's journal speaks of the content that it has in the heap `before` (docs/format.md,
-/// "journal").
+// By docs/format.md, "Journal".
 void undo_journaled_pages(const std::string& heap, const std::string& before) {
     constexpr std::uint64_t page_size = 4096;
     constexpr std::uint64_t table_at = 2 * page_size;
@@ -175,9 +172,9 @@ void undo_journaled_pages(const std::string& heap, const std::string& before) {
         home.write(page.data(), page_size);
         expect(journal && old && home, "page {} of the journal cannot be undone", i);
     }
+    std::filesystem::copy_file(before + "/superblock", heap + "/superblock",
+                               std::filesystem::copy_options::overwrite_existing);
 }
-
-}  // namespace
 
 void make_heap_with_pending_commit(const std::string& path, std::uint64_t step) {
     const scratch_directory scratch;
@@ -192,8 +189,6 @@ void make_heap_with_pending_commit(const std::string& path, std::uint64_t step) 
     expect(heap.get_size() == before, "the heap grew: it is more than its journal and its superblock that are new");
     copy_directory(scratch / "heap", path);
     undo_journaled_pages(path, scratch / "before");
-    std::filesystem::copy_file(scratch / "before/superblock", path + "/superblock",
-                               std::filesystem::copy_options::overwrite_existing);
 }
 
 }  // namespace holdfast::support

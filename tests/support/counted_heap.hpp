@@ -30,6 +30,9 @@ void advance(manager& heap, std::uint64_t step);
 void make_heap(const std::string& path, std::uint64_t step);
 /// Makes a heap whose writer died between two commits, at `step`.
 void make_crashed_heap(const std::string& path, std::uint64_t step);
+/// Gives each page that the heap's journal speaks of, and the superblock, the content that they have in `before`, a
+/// copy of the heap as it was before its last commit. What that commit wrote home without the journal stays.
+void undo_journaled_pages(const std::string& heap, const std::string& before);
 /// Makes a heap whose writer died in the commit of `step`, when the journal was durable and nothing that is in it was
 /// home.
 void make_heap_with_pending_commit(const std::string& path, std::uint64_t step);
