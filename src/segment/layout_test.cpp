@@ -9,6 +9,7 @@
 #include "persist/storage.hpp"
 #include "segment/geometry.hpp"
 #include "segment/journal.hpp"
+#include "segment/node_format.hpp"
 #include "segment/page_sums.hpp"
 #include "segment/segment_format.hpp"
 #include "segment/superblock.hpp"
@@ -163,6 +164,33 @@ TEST(layout, superblock_has_the_fields_of_durability_atomic_where_the_format_say
               "0070: 00 00 00 00 00 00 00 00 38 37 36 35 34 33 32 31\n"
               "0080: 00 00 00 00 00 00 00 00 48 47 46 45 44 43 42 41\n"
               "0090: 54 53 52 51 64 63 62 61 00 00 00 00 00 00 00 00\n");
+}
+
+TEST(layout, superblock_has_the_number_of_nodes_where_the_format_says) {
+    superblock_on_media block{};
+    block.nodes = 0x71727374;
+    EXPECT_EQ(dump_object(block), "0090: 00 00 00 00 00 00 00 00 74 73 72 71 00 00 00 00\n");
+}
+
+TEST(layout, of_the_marker_of_a_node) {
+    node_marker_on_media marker{};
+    std::memcpy(marker.magic, node_magic, sizeof node_magic);
+    marker.version = node_version;
+    marker.size = node_marker_size;
+    for (std::size_t i = 0; i < sizeof marker.uuid; ++i) {
+        marker.uuid[i] = static_cast<std::uint8_t>(0xa0 + i);
+    }
+    marker.node = 2;
+    marker.nodes = 3;
+    marker.path_size = 4;
+    std::memcpy(marker.heap, "/h.f", 4);
+    marker.checksum = 0x0102030405060708;
+    EXPECT_EQ(dump_object(marker),
+              "0000: 48 46 53 54 4e 4f 44 45 01 00 00 00 00 10 00 00\n"
+              "0010: a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 aa ab ac ad ae af\n"
+              "0020: 02 00 00 00 03 00 00 00 04 00 00 00 00 00 00 00\n"
+              "0030: 2f 68 2e 66 00 00 00 00 00 00 00 00 00 00 00 00\n"
+              "0ff0: 00 00 00 00 00 00 00 00 08 07 06 05 04 03 02 01\n");
 }
 
 struct expected_sizes {

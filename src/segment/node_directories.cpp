@@ -70,9 +70,16 @@ result<node_marker_on_media> read_marker(persist::storage& storage, const std::s
         what.code = failure_code::version_unsupported;
         return what;
     }
-    if (marker.checksum != checksum_of(marker) || marker.path_size > longest_heap_path) {
+    if (marker.checksum != checksum_of(marker)) {
         return wrong_marker(path, "checksum", fmt::format("{:#x}", marker.checksum),
                             fmt::format("{:#x}", checksum_of(marker)));
+    }
+    if (marker.size != node_marker_size) {
+        return wrong_marker(path, "size", fmt::format("{}", marker.size), fmt::format("{}", node_marker_size));
+    }
+    if (marker.path_size > longest_heap_path) {
+        return wrong_marker(path, "bytes of the path", fmt::format("{}", marker.path_size),
+                            fmt::format("at most {}", longest_heap_path));
     }
     return marker;
 }

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/checksum.hpp"
 #include "segment/copy.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/superblock.hpp"
@@ -228,6 +229,28 @@ TEST_F(node_directories, DamagedMarkersAreNamed) {
     expect_refused(failure_code::corrupt, marker, "file size");
 }
 
+TEST_F(node_directories, MarkersWithTheRightChecksumAndAWrongFieldAreNamed) {
+    make_and_close(2);
+    const std::string path = heap() + "/node.1/node";
+    const auto whole = content_of(path);
+    struct wrong {
+        std::size_t at;
+        const char* field;
+    };
+    // The third byte of each: a number by 65,536 too large.
+    for (const auto& [at, field] :
+         {wrong{14, "size"}, wrong{34, "node"}, wrong{38, "node"}, wrong{42, "bytes of the path"}}) {
+        auto changed = whole;
+        changed[at] ^= std::byte{1};
+        const std::uint64_t sum = base::checksum64(std::span(changed).first(offsetof(node_marker_on_media, checksum)));
+        std::memcpy(changed.data() + offsetof(node_marker_on_media, checksum), &sum, sizeof sum);
+        overwrite(path, 0, changed);
+        expect_refused(failure_code::corrupt, path, field);
+    }
+    overwrite(path, 0, whole);
+    EXPECT_TRUE(open().ok());
+}
+
 TEST_F(node_directories, ACopyOfTheDirectoryAloneIsNoHeapOfItsOwn) {
     make_and_close(2);
     fs::copy(heap(), scratch_.path("copy"), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
@@ -364,17 +387,6 @@ TEST_F(node_directories, MemoryIsAskedForNearTheNodeOfTheSegment) {
     machine.preferred.clear();
     const auto files = must(heap_files::open(posix_storage(), heap(), access_mode::read_write, options.mapping));
     EXPECT_THAT(machine.preferred, SizeIs(3));
-}
-
-TEST(node_marker, HasItsPlacesOnMedia) {
-    node_marker_on_media marker{};
-    std::memcpy(marker.magic, node_magic, sizeof node_magic);
-    marker.nodes = 3;
-    marker.heap[0] = '/';
-    const auto bytes = std::as_bytes(std::span{&marker, 1});
-    EXPECT_EQ(bytes[4], std::byte{'N'});
-    EXPECT_EQ(bytes[36], std::byte{3});
-    EXPECT_EQ(bytes[48], std::byte{'/'});
 }
 
 }  // namespace
