@@ -30,12 +30,13 @@ public:
         : space_(space),
           blocks_(blocks),
           lanes_(std::move(domain), space, area, with_marks(options)),
-          has_marks_(options.order == lane::record_order::clock) {}
+          bitmaps_follow_(options.order == lane::record_order::clock) {}
     ~atomic_operations_of() override { blocks_.forget_log(); }
 
     base::result<void> open() {
         HF_TRY(lanes_.open());
-        return blocks_.use_log(this, &lanes_, has_marks_);
+        blocks_.use_log(this, &lanes_);
+        return {};
     }
 
     void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
@@ -206,7 +207,8 @@ public:
     bool mark(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
         std::uint8_t* const found = blocks_.mark_of(offset, block.length);
         if (found != nullptr) {
-            std::atomic_ref(*found).store(allocated ? slab::live_mark::live : slab::live_mark::free,
+            // What a thread freed that is gone is nobody's until the heap is opened again.
+            std::atomic_ref(*found).store(allocated ? slab::live_mark::live : slab::live_mark::held,
                                           std::memory_order_release);
         }
         return found != nullptr;
@@ -312,38 +314,41 @@ private:
     }
     /// Of two who free a block at once, one gets it. After the call has its time: a locked instruction waits for the
     /// fence of the record before, and so would the reading of the clock.
-    [[nodiscard]] static bool claim(const slab::held_block& found) noexcept {
+    [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
         std::uint8_t live = slab::live_mark::live;
-        return found.mark == nullptr ||
+        return !bitmaps_follow_ || !found.is_small() ||
                std::atomic_ref(*found.mark)
                    .compare_exchange_strong(live, slab::live_mark::freeing, std::memory_order_acq_rel);
     }
     void set(const slab::held_block& held) noexcept {
-        if (held.mark != nullptr) {
-            std::atomic_ref(*held.mark).store(slab::live_mark::live, std::memory_order_release);
-        } else if (held.class_index == slab::no_class) {
+        if (!held.is_small()) {
             lanes_.domain().store(*held.place.word, held.place.set, "heap.entry.set");
-        } else {
+            return;
+        }
+        if (!bitmaps_follow_) {
             lanes_.domain().fetch_or(*held.place.word, held.place.mask, "heap.bit.set");
         }
+        std::atomic_ref(*held.mark).store(slab::live_mark::live, std::memory_order_release);
     }
-    /// Whether it was allocated until now: of two frees at once, one is told so.
+    /// Whether it was allocated until now: of two frees at once, one is told so. Until release() it is `held`, for
+    /// nobody may have it before complete() (HEAP-3).
     [[nodiscard]] bool clear(const slab::held_block& held) noexcept {
-        if (held.mark != nullptr) {
-            std::atomic_ref(*held.mark).store(slab::live_mark::free, std::memory_order_release);
-            return true;  // it was claimed
+        if (!held.is_small()) {
+            return lanes_.domain().replace_if(*held.place.word, held.place.set,
+                                              segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
+                                              "heap.entry.clear");
         }
-        if (held.class_index != slab::no_class) {
-            return (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") &
-                    held.place.mask) != 0;
+        const bool cleared = bitmaps_follow_ ||  // it was claimed
+                             (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") &
+                              held.place.mask) != 0;
+        if (cleared) {
+            std::atomic_ref(*held.mark).store(slab::live_mark::held, std::memory_order_release);
         }
-        return lanes_.domain().replace_if(*held.place.word, held.place.set,
-                                          segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
-                                          "heap.entry.clear");
+        return cleared;
     }
     /// The word whose line a checkpoint must write back for this block.
-    [[nodiscard]] static const void* line_of(const slab::held_block& held) noexcept {
-        return held.mark != nullptr ? lane::follows_marks(held.place.word) : held.place.word;
+    [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
+        return bitmaps_follow_ && held.is_small() ? lane::follows_marks(held.place.word) : held.place.word;
     }
 
     // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when
@@ -385,7 +390,7 @@ private:
     slab::block_allocator& blocks_;
     lane::lane_set<Domain> lanes_;
     reservations reservations_;
-    const bool has_marks_;
+    const bool bitmaps_follow_;  ///< at checkpoints; else calls change them too
     std::atomic<bool> abandoned_{false};
 };
 

@@ -176,6 +176,7 @@ base::result<void> engine::close(bool commit_changes) {
     if (!commit_changes) {
         return files_->close_unchanged();
     }
+    blocks_.write_bitmaps();
     blocks_.flush_extents();
     const segment::free_runs free = free_space();
     HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));

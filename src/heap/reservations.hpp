@@ -39,7 +39,7 @@ public:
         const base::scoped_lock lock(mutex_);
         std::vector<std::uint64_t> offsets;
         for (const auto& [offset, held] : held_) {
-            if (held.class_index != slab::no_class) {
+            if (held.is_small()) {
                 offsets.push_back(offset);
             }
         }

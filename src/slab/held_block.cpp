@@ -11,25 +11,13 @@ using base::heap_offset;
 using base::pages;
 using segment::extent_kind;
 
-base::result<void> block_allocator::use_log(slab_log* log, lane::lane_pool* lanes, bool with_marks) {
-    if (with_marks) {
-        HF_TRY(pool_.table().use_marks());
-    }
-    pool_.set_log(log);
-    caches_.lanes = lanes;
-    return {};
-}
-
 std::uint8_t* block_allocator::mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept {
-    const base::granule slab = base::granule_of(heap_offset{offset});
-    const std::uint8_t state = pool_.table().state(slab);
-    if (!pool_.table().has_marks() || !slab_state::is_loaded(state)) {
+    const std::uint8_t state = pool_.table().state(base::granule_of(heap_offset{offset}));
+    if (!slab_state::is_loaded(state)) {
         return nullptr;
     }
     const unsigned class_index = slab_state::class_of(state);
-    return size_classes[class_index].block_size == block_size
-               ? pool_.table().marks(slab, class_index) + offset % base::granule_size / block_size
-               : nullptr;
+    return size_classes[class_index].block_size == block_size ? pool_.table().mark_at(offset, class_index) : nullptr;
 }
 
 /// Whole pages.
@@ -37,7 +25,6 @@ bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::
                                  held_block& held) noexcept {
     const extent::extent taken = take_pages(bytes, alignment, extent_kind::reserved, 0);
     held.offset = base::offset_of(taken.start).value;
-    held.class_index = no_class;
     held.block = {lane::block_kind::pages, taken.length.value, type};
     held.mark = nullptr;
     held.place = lane::place_of(space_, held.offset, held.block);
@@ -45,22 +32,27 @@ bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::
 }
 
 /// A small block for a thread without a cache, or whose cache has none.
-bool block_allocator::hold_uncached(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
-    std::uint64_t offset = 0;
-    if (cache != nullptr) {
-        if (!refill(*cache, class_index)) {
-            return false;
-        }
-        cached_blocks& blocks = cache->classes[class_index];
-        offset = blocks.offsets[--blocks.count];
-    } else if (caches_.pool == nullptr || take(0, class_index, 0, std::span(&offset, 1)) == 0) {
+bool block_allocator::hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
+    if (cache == nullptr) {
+        return hold_one(class_index, 0, held);
+    }
+    if (!refill(*cache, class_index)) {
         return false;
     }
-    held = small_block(offset, class_index);
+    hold_next(cache->words[class_index], held);
     return true;
 }
 
-/// A block with a type, one of a slab that nobody has loaded yet, a block of whole pages, or an error.
+bool block_allocator::hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept {
+    const std::uint64_t offset = take_one(class_index, type);
+    if (offset == 0) {
+        return false;
+    }
+    held = small_block(offset, class_index, pool_.table().mark_at(offset, class_index));
+    return true;
+}
+
+/// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::find_rarely(const void* block, held_block& found) noexcept {
     const heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
@@ -71,9 +63,6 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
             pool_.load(slab, cache == nullptr ? 0 : cache->arena);
             return find_allocated(block, found);  // loaded now, or quarantined
         }
-        if (slab_state::is_loaded(state) && slab_state::is_typed(state)) {
-            return find_typed(block, slab_state::class_of(state), found);
-        }
         if (slab_state::is_loaded(state)) {
             return find_allocated(block, found);  // another thread has loaded it since find_allocated() looked
         }
@@ -81,7 +70,6 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
             const auto entry = extents_.find(base::page_of(offset));
             if (entry && entry->kind == extent_kind::used) {
                 found.offset = offset.value;
-                found.class_index = no_class;
                 found.block = {lane::block_kind::pages, entry->length.value, entry->type};
                 found.mark = nullptr;
                 found.place = lane::place_of(space_, found.offset, found.block);
@@ -112,22 +100,7 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
            (pool_.table().live_bits(slab, index / 64) >> (index % 64) & 1) != 0;
 }
 
-void block_allocator::release_rarely(thread_cache* cache, const held_block& held) noexcept {
-    if (held.class_index >= first_typed_class) {
-        pool_.give_typed(held.class_index - first_typed_class, held.block.type, held.offset);
-        return;
-    }
-    if (held.class_index != no_class) {
-        std::uint64_t offset = held.offset;
-        if (cache == nullptr) {
-            pool_.give(held.class_index, std::span(&offset, 1));
-        } else {
-            cache->give_back_half(pool_, held.class_index);
-            cached_blocks& blocks = cache->classes[held.class_index];
-            blocks.offsets[blocks.count++] = offset;
-        }
-        return;
-    }
+void block_allocator::release_pages(thread_cache* cache, const held_block& held) noexcept {
     const pages start = base::page_of(heap_offset{held.offset});
     const pages length{held.block.length};
     if (cached_extents_.keeps(length)) {

@@ -1,4 +1,4 @@
-// The sizes of small blocks: 8, 16, then multiples of 16 up to 128, then four classes a doubling up to 14336 bytes.
+// The sizes of small blocks: 8, 16, then multiples of 16 up to 128, then four classes a doubling up to 16 KiB.
 //
 // All lookups are tables and multiplications; nothing divides. Slabs lie at multiples of 64 KiB, so that a block of a
 // class is aligned to every power of two that divides the class's size.
@@ -18,11 +18,11 @@ struct size_class {
     std::uint16_t block_count;  ///< whole blocks in a granule
 };
 
-inline constexpr std::size_t class_count = 36;
+inline constexpr std::size_t class_count = 37;
 /// Not the index of a class: the request is one for extents, or for nobody.
 inline constexpr unsigned no_class = class_count;
-inline constexpr std::uint64_t maximum_small_size = 14336;
-inline constexpr std::uint64_t maximum_small_alignment = 8192;
+inline constexpr std::uint64_t maximum_small_size = 16384;
+inline constexpr std::uint64_t maximum_small_alignment = 16384;
 /// 64-bit words of the largest bitmap: 8192 blocks of 8 bytes.
 inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 

@@ -88,69 +88,120 @@ void block_allocator::close() noexcept {
 
 // --- allocate -------------------------------------------------------------------------------------------------------
 
-void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-    const unsigned class_index = class_for(bytes, alignment);
-    if (class_index == no_class) [[unlikely]] {
-        const pages taken = take_pages(bytes, alignment, extent_kind::used, 0).start;
-        return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
+void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
+    const pages taken = take_pages(bytes, alignment, extent_kind::used, type).start;
+    return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
+}
+
+/// By a thread without a cache, or whose cache has no block of the class.
+void* block_allocator::allocate_rarely(thread_cache* cache, unsigned class_index) noexcept {
+    if (cache == nullptr) {
+        const std::uint64_t offset = take_one(class_index, 0);
+        if (offset == 0) {
+            return nullptr;
+        }
+        std::atomic_ref(*pool_.table().mark_at(offset, class_index)).store(live_mark::live, std::memory_order_release);
+        return space_.address({offset});
     }
-    thread_cache* const cache = find_cache();
-    if (cache == nullptr) [[unlikely]] {
-        return allocate_uncached(class_index);
-    }
-    cached_blocks& blocks = cache->classes[class_index];
-    if (blocks.count == 0 && !refill(*cache, class_index)) [[unlikely]] {
+    if (!refill(*cache, class_index)) {
         return nullptr;
     }
-    return hand_out(blocks.offsets[--blocks.count], class_index);
+    cached_word& word = cache->words[class_index];
+    const unsigned bit = word.pop();
+    std::atomic_ref(word.marks[bit]).store(live_mark::live, std::memory_order_release);
+    return word.block(bit);
 }
 
-/// The block is the user's from here on.
-void* block_allocator::hand_out(std::uint64_t offset, unsigned class_index) noexcept {
-    const std::uint32_t index = block_index(size_classes[class_index], offset % base::granule_size);
-    const std::uint64_t mask = std::uint64_t{1} << (index % 64);
-    pool_.table()
-        .live_word(base::granule_of(heap_offset{offset}), index / 64)
-        .fetch_or(mask, std::memory_order_release);
-    return space_.address({offset});
-}
+namespace {
 
-std::size_t block_allocator::take(unsigned arena, unsigned class_index, std::uint32_t type,
-                                  std::span<std::uint64_t> out) noexcept {
+/// Runs `attempt`; where it fails, makes room and runs it again; where it fails again, takes what `last_resort` finds.
+/// Returns an empty value where there is none, and leaves the failure.
+template <class Value, class Attempt, class MakeRoom, class LastResort>
+Value try_hard(Value empty, Attempt attempt, MakeRoom make_room, LastResort last_resort) noexcept {
     try {
-        if (const auto taken = pool_.take(arena, class_index, type, out)) {
-            return *taken;
+        if (const auto got = attempt()) {
+            return *got;
         }
-        reclaim();
-        auto again = pool_.take(arena, class_index, type, out);
+        make_room();
+        auto again = attempt();
         if (again) {
             return *again;
         }
-        if (const std::size_t taken = pool_.take_anywhere(class_index, type, out); taken != 0) {
-            return taken;
+        if (const Value found = last_resort(); found != empty) {
+            return found;
         }
         leave_failure(again.error().code, [&] { return std::move(again).error(); });
     } catch (const std::bad_alloc&) {
         leave_failure(failure_code::out_of_memory, out_of_memory);
     }
-    return 0;
+    return empty;
 }
 
-bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
-    cached_blocks& blocks = cache.classes[class_index];
-    const std::uint32_t batch = (blocks.capacity + 1) / 2;
-    const std::size_t taken = take(cache.arena, class_index, 0, std::span(blocks.offsets).first(batch));
-    blocks.count = static_cast<std::uint32_t>(taken);
-    std::reverse(blocks.offsets.begin(), blocks.offsets.begin() + blocks.count);  // popped in order of address
-    return taken != 0;
-}
+}  // namespace
 
-void* block_allocator::allocate_uncached(unsigned class_index) noexcept {
+/// The offset of a block whose mark is `held`; 0 where there is none.
+std::uint64_t block_allocator::take_one(unsigned class_index, std::uint32_t type) noexcept {
     if (caches_.pool == nullptr) {
-        return nullptr;
+        return 0;
     }
-    std::uint64_t offset = 0;
-    return take(0, class_index, 0, std::span(&offset, 1)) == 0 ? nullptr : hand_out(offset, class_index);
+    return try_hard(
+        std::uint64_t{0}, [&] { return pool_.take_one(0, class_index, type); }, [&] { reclaim(); },
+        [&] { return pool_.take_one_anywhere(class_index, type); });
+}
+
+/// The cache gets a slab of the class with a free block.
+bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexcept {
+    constexpr granule none{};  // holds the roots
+    cache.give_up_one(pool_);
+    const granule got = try_hard(
+        none, [&] { return pool_.check_out(cache.arena, class_index); }, [&] { reclaim(); },
+        [&] { return pool_.check_out_anywhere(class_index).value_or(none); });
+    if (got == none) {
+        return false;
+    }
+    cached_word& word = cache.words[class_index];
+    word.slab = static_cast<std::uint32_t>(got.value + 1);
+    word.block_size = size_classes[class_index].block_size;
+    ++cache.checked_out;
+    return find_free(word, class_index, 0);
+}
+
+/// The free blocks of the first word from that one on that has any.
+bool block_allocator::find_free(cached_word& word, unsigned class_index, std::size_t from) const noexcept {
+    const granule slab{std::uint64_t{word.slab} - 1};
+    for (std::size_t at = from; at < words_of(size_classes[class_index]); ++at) {
+        const std::uint64_t bits = pool_.table().free_bits(slab, class_index, at);
+        if (bits != 0) {
+            word.free_bits = bits;
+            word.word = static_cast<std::uint8_t>(at);
+            word.marks = pool_.table().marks(slab, class_index) + at * marks_a_word;
+            word.first = static_cast<std::byte*>(space_.address(base::offset_of(slab))) +
+                         at * marks_a_word * word.block_size;
+            pool_.table().twin(slab).count_out(static_cast<std::uint32_t>(std::popcount(bits)));
+            return true;
+        }
+    }
+    return false;
+}
+
+/// The word is used up: the same again, where much of it has been freed since; the next; the next pass over the slab,
+/// where that is worth it; another slab.
+bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+    cached_word& word = cache.words[class_index];
+    if (word.slab != 0) {
+        const granule slab{std::uint64_t{word.slab} - 1};
+        const size_class& kind = size_classes[class_index];
+        const std::uint64_t again = pool_.table().free_bits(slab, class_index, word.word);
+        const bool worth = std::popcount(again) >= 16;
+        if (find_free(word, class_index, word.word + (worth ? 0U : 1U))) {
+            return true;
+        }
+        if (pool_.table().count_marked(slab, class_index) * 4 <= kind.block_count * 3U) {
+            return find_free(word, class_index, 0);
+        }
+        cache.give_back(pool_, class_index);
+    }
+    return check_out(cache, class_index);
 }
 
 unsigned block_allocator::arena() noexcept {
@@ -214,70 +265,7 @@ void block_allocator::flush_this_thread() noexcept {
 
 // --- free -----------------------------------------------------------------------------------------------------------
 
-bool block_allocator::try_free(void* block) noexcept {
-    const heap_offset offset = space_.offset(block);
-    const granule slab = base::granule_of(offset);
-    if (slab.value < pool_.table().granules()) [[likely]] {
-        const unsigned class_index = slab_state::class_if_loaded(pool_.table().state(slab));
-        if (class_index < class_count) [[likely]] {
-            return free_small(offset.value, class_index);
-        }
-    }
-    return free_rarely(block);
-}
-
-/// Whether a block of that loaded slab stands at the offset, and was allocated until now; else the failure is left.
-HF_HOT bool block_allocator::clear_live(std::uint64_t offset, unsigned class_index) noexcept {
-    const size_class& kind = size_classes[class_index];
-    const std::uint64_t within = offset % base::granule_size;
-    const std::uint32_t index = block_index(kind, within);
-    const std::uint64_t mask = std::uint64_t{1} << (index % 64);
-    bool freed = index * std::uint64_t{kind.block_size} == within && index < kind.block_count;
-    if (freed) [[likely]] {
-        const auto word = pool_.table().live_word(base::granule_of(heap_offset{offset}), index / 64);
-        freed =
-            (word.fetch_and(~mask, std::memory_order_acq_rel) & mask) != 0;  // of two frees at once, one sees the bit
-    }
-    if (!freed) [[unlikely]] {
-        leave_failure(failure_code::bad_address, [&] { return refusal(space_.address({offset})); });
-        return false;
-    }
-    return true;
-}
-
-/// Frees a block of a loaded slab without a type, if that is what stands at the offset.
-inline bool block_allocator::free_small(std::uint64_t offset, unsigned class_index) noexcept {
-    if (!clear_live(offset, class_index)) [[unlikely]] {
-        return false;
-    }
-    put_away(offset, class_index);
-    return true;
-}
-
-/// The same, of a slab with a type.
-bool block_allocator::free_typed(std::uint64_t offset, unsigned class_index) noexcept {
-    if (!clear_live(offset, class_index)) {
-        return false;
-    }
-    // The block is out until it is given back, so its slab stays what it is.
-    pool_.give_typed(class_index, pool_.table().type(base::granule_of(heap_offset{offset})), offset);
-    return true;
-}
-
-void block_allocator::put_away(std::uint64_t offset, unsigned class_index) noexcept {
-    thread_cache* const cache = find_cache();
-    if (cache == nullptr) [[unlikely]] {
-        pool_.give(class_index, std::span(&offset, 1));
-        return;
-    }
-    cached_blocks& blocks = cache->classes[class_index];
-    if (blocks.count == blocks.capacity) [[unlikely]] {
-        cache->give_back_half(pool_, class_index);
-    }
-    blocks.offsets[blocks.count++] = offset;
-}
-
-/// A block with a type, one of a slab that nobody has loaded yet, a block of whole pages, or an error.
+/// A block of a slab that is watched or that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::free_rarely(void* block) noexcept {
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
@@ -289,11 +277,10 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 pool_.load(slab, cache == nullptr ? 0 : cache->arena);
                 return try_free(block);  // loaded now, or quarantined
             }
-            if (slab_state::is_loaded(state) && slab_state::is_typed(state)) {
-                return free_typed(offset.value, slab_state::class_of(state));
-            }
-            if (slab_state::is_loaded(state)) {
-                return try_free(block);  // another thread has loaded it since try_free() looked
+            held_block found;
+            if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::class_of(state), found)) {
+                pool_.note_change(slab);
+                return try_free(block);
             }
             if (state == slab_state::none && offset.value % base::page_size == 0) {
                 return free_pages(base::page_of(offset));
@@ -412,7 +399,7 @@ result<lane::block_word> block_allocator::look_up(const void* block) const {
         const bool start = index < kind.block_count && index * std::uint64_t{kind.block_size} == within;
         const auto live = start ? pool_.table().live_bits(slab, index / 64) : 0;
         if ((live >> (index % 64) & 1) != 0) {
-            return lane::block_word{lane::block_kind::small, kind.block_size, pool_.table().type_in_state(slab, state)};
+            return lane::block_word{lane::block_kind::small, kind.block_size, pool_.table().type(slab)};
         }
         return refusal(block);
     }
@@ -437,7 +424,7 @@ void block_allocator::for_each_block(block_visitor each) const {
             return;
         }
         const size_class& kind = size_classes[class_index];
-        const std::uint32_t type = pool_.table().type_in_state(slab, state);
+        const std::uint32_t type = pool_.table().type(slab);
         for (std::size_t word = 0; word < words_of(kind); ++word) {
             std::uint64_t live = pool_.table().live_bits(slab, word);
             for (live &= valid_bits(kind, word); live != 0; live &= live - 1) {

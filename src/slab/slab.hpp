@@ -1,13 +1,13 @@
 // The face of the layer slab: blocks of memory, small and big, in one allocator.
 //
-// Blocks of up to 14336 bytes come from slabs of 64 KiB, one size class each, through a cache that each thread has for
-// each heap; larger ones, and alignments that no class has, are extents of whole pages. Small blocks with a type number
-// have slabs of their own, and no cache. What the user holds is what the
-// live bitmaps and the page entries on media say, at every moment; caches and twins in DRAM only make it fast.
+// Blocks of up to 16 KiB come from slabs of 64 KiB, one size class each, through a cache that each thread has for each
+// heap; larger ones, and alignments that no class has, are extents of whole pages. Small blocks with a type number
+// have slabs of their own, and no cache. What the user holds of a slab in use is what the marks of its blocks say, in
+// DRAM; the live bitmaps on media say it after a commit or a checkpoint. Page entries on media are always right.
 //
-// The path of a small allocation, as of a free: look up the class, find the thread's cache, pop (push) a block, set
-// (clear) its live bit with one atomic read-modify-write. No lock, no system call, no division. The block is chosen
-// before its bit changes, so that a durable record of the two can be written in between.
+// A small allocation: look up the class, find the thread's cache, take a bit of a word, store the block's mark. A free:
+// the slab's state from the address, the mark's place by a multiplication; it must say that a block is live that begins
+// there; store it. No lock, no locked instruction, no system call, no division, no touch of the block.
 #pragma once
 
 #include <cstddef>
@@ -32,20 +32,16 @@ namespace holdfast::slab {
 /// The largest alignment of a block, in bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
-/// held_block::class_index of a block with a type: this and the class.
-inline constexpr unsigned first_typed_class = 64;
-static_assert(no_class < first_typed_class);
-
 /// A block on its way: taken and not allocated yet, or allocated and about to be freed. The caller, who writes durable
-/// records, changes the bits at `place` itself (durability `atomic`).
+/// records, changes its mark, and the bits at `place`, itself (durability `atomic`): to `live` and back to `held`.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
     lane::block_place place;
-    std::uint8_t* mark = nullptr;     ///< of a small block, where blocks have marks: it counts instead of the place
-    unsigned class_index = no_class;  ///< of a small one, see first_typed_class
+    std::uint8_t* mark = nullptr;  ///< of a small block
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
+    [[nodiscard]] bool is_small() const noexcept { return mark != nullptr; }
 };
 
 /// What the user holds and what it costs, counted from the bitmaps and page entries.
@@ -108,31 +104,35 @@ public:
     [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
     /// Frees a block. Any other address changes nothing and is an error, always: last_failure() names it (bad_address;
-    /// corrupt where the slab is quarantined).
+    /// corrupt where the slab is quarantined). Where several threads free one block at once, without an order between
+    /// them, the block is free once; more than one of them may be told that it was he.
     [[nodiscard]] bool try_free(void* block) noexcept;
     /// The same, with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
     // --- for durability `atomic`: the same in two steps, between which the caller makes the change durable ---
 
-    /// Slabs come and go through `log`, and threads find their lanes in `lanes`. `with_marks`: see
-    /// slab_table::use_marks(). Comes before the first allocation; out_of_memory.
-    [[nodiscard]] base::result<void> use_log(slab_log* log, lane::lane_pool* lanes, bool with_marks);
+    /// Slabs come and go through `log`, and threads find their lanes in `lanes`; the bitmaps on media are the caller's
+    /// to write. Comes before the first allocation.
+    void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
+        pool_.set_log(log, true);
+        caches_.lanes = lanes;
+    }
     void forget_log() noexcept {
-        pool_.set_log(nullptr);
+        pool_.set_log(nullptr, true);
         caches_.lanes = nullptr;
     }
-    /// What the line of live bitmaps at this address must hold now, where blocks have marks.
+    /// What the line of live bitmaps at this address must hold now.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         pool_.table().bits_of_line(line, bits);
     }
-    /// The mark of a small block, where blocks have marks and its slab is loaded; else null.
+    /// The mark of a small block whose slab is loaded; else null.
     [[nodiscard]] std::uint8_t* mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept;
     /// Bytes of user space.
     [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(extents_.frontier()); }
     /// This thread's cache: with it, its lane. Null while the thread ends.
     [[nodiscard]] thread_cache* this_cache() noexcept { return find_cache(); }
-    /// As allocate(), but nobody holds the block yet: release() it, or mark it allocated. `cache`: this_cache(), here
+    /// As allocate(), but nobody holds the block yet, whose mark is `held`: release() it, or mark it allocated. `cache`: this_cache(), here
     /// and below. False: last_failure() says why.
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
     /// The same as allocate_typed().
@@ -140,7 +140,7 @@ public:
                                   held_block& held) noexcept;
     /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
-    /// Takes a block back that is not marked allocated (any more).
+    /// Takes a block back that is `held`: not marked allocated (any more).
     void release(thread_cache* cache, const held_block& held) noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
@@ -178,6 +178,10 @@ public:
     /// since the open.
     void release_unused() noexcept { reclaim(); }
 
+    /// The live bitmaps on media say what the user holds, as a commit needs them. Other threads stand still. Without
+    /// effect where they are the caller's to write (use_log()).
+    void write_bitmaps() noexcept { pool_.write_bitmaps(); }
+
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
     /// `held`: offsets of the blocks that are held by nobody's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {}) const;
@@ -197,32 +201,29 @@ private:
         const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
         return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
     }
-    [[nodiscard]] std::size_t take(unsigned arena, unsigned class_index, std::uint32_t type,
-                                   std::span<std::uint64_t> out) noexcept;
+    [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
+    [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
+    [[nodiscard]] bool find_free(cached_word& word, unsigned class_index, std::size_t from) const noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
-    [[nodiscard]] void* allocate_uncached(unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_rarely(thread_cache* cache, unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
     [[nodiscard]] unsigned arena() noexcept;
     [[nodiscard]] extent::extent take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
                                             std::uint32_t type) noexcept;
     [[nodiscard]] bool free_pages(base::pages start);
-    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index) const noexcept;
+    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index,
+                                         std::uint8_t* mark) const noexcept;
     [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned class_index, held_block& found) const noexcept;
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
-    [[nodiscard]] bool hold_uncached(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
+    [[nodiscard]] bool hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
+    void hold_next(cached_word& word, held_block& held) noexcept;
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
-    void release_rarely(thread_cache* cache, const held_block& held) noexcept;
-    [[nodiscard]] void* hand_out(std::uint64_t offset, unsigned class_index) noexcept;
+    void release_pages(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
-    [[nodiscard]] bool clear_live(std::uint64_t offset, unsigned class_index) noexcept;
-    [[nodiscard]] bool free_small(std::uint64_t offset, unsigned class_index) noexcept;
     [[nodiscard]] static bool is_type(std::uint32_t type) noexcept;
-    [[nodiscard]] bool take_typed(unsigned class_index, std::uint32_t type, std::uint64_t& offset) noexcept;
-    [[nodiscard]] static held_block typed_block(held_block small, std::uint32_t type) noexcept;
-    [[nodiscard]] bool find_typed(const void* block, unsigned class_index, held_block& found) noexcept;
-    [[nodiscard]] bool free_typed(std::uint64_t offset, unsigned class_index) noexcept;
+    [[nodiscard]] bool hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
     [[nodiscard]] base::result<lane::block_word> look_up(const void* block) const;
-    void put_away(std::uint64_t offset, unsigned class_index) noexcept;
     void reclaim() noexcept;
     [[nodiscard]] base::failure refusal(const void* block) const;
 
@@ -236,4 +237,4 @@ private:
 
 }  // namespace holdfast::slab
 
-#include "slab/held_block_paths.hpp"
+#include "slab/block_paths.hpp"

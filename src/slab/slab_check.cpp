@@ -1,8 +1,7 @@
 #include "slab/slab_check.hpp"
 
-#include <bit>
-#include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,9 +38,7 @@ class slab_checker {
 public:
     slab_checker(const block_allocator& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
         : of_(of), pool_(of.pool_), table_(of.pool_.table()), problems_(problems) {
-        for (const std::uint64_t offset : held) {
-            ++cached_[offset];  // as good as in a cache
-        }
+        held_.insert(held.begin(), held.end());
     }
 
     void run() {
@@ -53,11 +50,14 @@ public:
         check_extents();
         for (const auto& [slab, found] : listed_) {
             problem("SLAB-8", {slab},
-                    fmt::format("in the list of {} bins, with no free block or no slab there", found));
+                    fmt::format("in the lists of {} bins, and no slab that says so there", found));
         }
-        for (const auto& [offset, times] : cached_) {
+        for (const auto& [slab, found] : checked_out_) {
+            problem("SLAB-9", {slab}, fmt::format("in {} caches, and no slab that says so there", found));
+        }
+        for (const std::uint64_t offset : held_) {
             problem("SLAB-9", base::granule_of(base::heap_offset{offset}),
-                    fmt::format("offset {:#x} is in {} caches, and not taken", offset, times));
+                    fmt::format("offset {:#x} is held, and its mark says no", offset));
         }
     }
 
@@ -66,18 +66,29 @@ private:
         problems_.push_back(fmt::format("{}: granule {}: {}", number, where.value, text));
     }
 
+    // SLAB-9: a slab that is checked out is in one cache, and free blocks of a cache's word are free by their marks.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches_.first; cache != nullptr; cache = cache->next_of_heap) {
-            for (const cached_blocks& blocks : cache->classes) {
-                for (std::uint32_t i = 0; i < blocks.count; ++i) {
-                    ++cached_[blocks.offsets[i]];
+            for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+                const cached_word& word = cache->words[class_index];
+                if (word.slab == 0) {
+                    continue;
+                }
+                const granule slab{std::uint64_t{word.slab} - 1};
+                ++checked_out_[slab.value];
+                if (table_.state(slab) != slab_state::loaded(class_index)) {
+                    problem("SLAB-9", slab, fmt::format("in a cache of class {}", class_index));
+                } else if ((word.free_bits & ~table_.free_bits(slab, class_index, word.word)) != 0) {
+                    problem("SLAB-9", slab,
+                            fmt::format("word {}: {:#x} in a cache, free are {:#x}", word.word, word.free_bits,
+                                        table_.free_bits(slab, class_index, word.word)));
                 }
             }
         }
     }
 
-    // SLAB-8: a loaded slab is in its owner's list, once, iff it has a free block; at most one in a list has no block
-    // out: the spare.
+    // SLAB-8: a loaded slab is in its owner's list, once, iff it says so; at most one in a list has no block out: the
+    // spare.
     void collect_lists() {
         for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
             collect_list(pool_.bins_[i]);
@@ -94,10 +105,10 @@ private:
             const granule slab{std::uint64_t{link} - 1};
             const slab_twin& twin = table_.twin(slab);
             const std::uint8_t state = table_.state(slab);
-            const bool own = state == slab_state::loaded(bin.class_index, bin.type != 0) && twin.arena == bin.arena &&
-                             table_.type_in_state(slab, state) == bin.type;
-            const bool empty = twin.free_count == size_classes[bin.class_index].block_count;
-            if (!own || twin.listed != 1 || twin.previous != previous || (link == bin.spare) != empty) {
+            const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
+                             twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
+            if (!own || twin.place != slab_place::listed || twin.previous != previous ||
+                (link == bin.spare && table_.count_marked(slab, bin.class_index) != 0)) {
                 problem("SLAB-8", slab,
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
             }
@@ -146,56 +157,61 @@ private:
         }
         const std::uint64_t type = of_.space_.slab_header(slab).type;
         const std::uint8_t state = table_.state(slab);
-        const bool loaded = state == slab_state::loaded(class_index, type != 0);
-        if ((!loaded && state != slab_state::unloaded(class_index, type != 0)) ||
-            table_.type_in_state(slab, state) != type) {
+        const bool loaded = slab_state::is_loaded(state);
+        if ((!loaded && !slab_state::is_unloaded(state)) || slab_state::class_of(state) != class_index ||
+            table_.type(slab) != type) {
             problem("SLAB-7", slab,
-                    fmt::format("state {} of type {}, header of class {} and type {}", state,
-                                table_.type_in_state(slab, state), class_index, type));
+                    fmt::format("state {} of type {}, header of class {} and type {}", state, table_.type(slab),
+                                class_index, type));
         } else if (loaded) {
-            check_twin(slab, kind);
+            check_twin(slab, class_index);
+            check_marks(slab, class_index);
         }
     }
 
-    void check_twin(granule slab, const size_class& kind) {
+    void check_twin(granule slab, unsigned class_index) {
         const slab_twin& twin = table_.twin(slab);
-        const auto taken = table_.taken(slab, kind);
-        std::size_t out = 0;
-        for (std::size_t word = 0; word < taken.size(); ++word) {
-            const std::uint64_t live = table_.live_bits(slab, word);
-            // SLAB-5: a live block is taken; a block that the slab does not have is not.
-            if ((live & ~taken[word]) != 0 || (taken[word] & ~valid_bits(kind, word)) != 0) {
-                problem("SLAB-5", slab, fmt::format("word {}: live {:#x}, taken {:#x}", word, live, taken[word]));
-            }
-            // SLAB-10: no free block lies before the first word that is searched for one.
-            if (word < twin.first_word && taken[word] != valid_bits(kind, word)) {
-                problem("SLAB-10", slab,
-                        fmt::format("free blocks in word {}, searched from {}", word, twin.first_word));
-            }
-            out += static_cast<std::size_t>(std::popcount(taken[word]));
-            check_cached(slab, kind, word, taken[word] & ~live);
+        const std::uint32_t count = size_classes[class_index].block_count;
+        if ((listed_.erase(slab.value) != 0) != (twin.place == slab_place::listed)) {
+            problem("SLAB-8", slab, fmt::format("place {}, and its owner's list", static_cast<int>(twin.place)));
         }
-        // SLAB-6: the free count is the number of blocks that are not taken.
-        if (twin.free_count != kind.block_count - out) {
-            problem("SLAB-6", slab,
-                    fmt::format("free count {}, {} blocks out of {}", twin.free_count, out, kind.block_count));
+        const auto found = checked_out_.find(slab.value);
+        if ((found != checked_out_.end() && found->second == 1) != (twin.place == slab_place::checked_out)) {
+            problem("SLAB-9", slab, fmt::format("place {}, and the caches", static_cast<int>(twin.place)));
         }
-        if ((listed_.erase(slab.value) != 0) != (twin.free_count != 0)) {
-            problem("SLAB-8", slab, fmt::format("{} free blocks, in a list: {}", twin.free_count, twin.listed));
+        checked_out_.erase(slab.value);
+        // SLAB-10: a slab in no list and no cache is looked at again when one more of its blocks is free, or so many.
+        const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
+        if (twin.place == slab_place::unlisted && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
+            problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
         }
     }
 
-    // SLAB-9: a block is in a thread's cache, in one, or held, iff it is taken and not live.
-    void check_cached(granule slab, const size_class& kind, std::size_t word, std::uint64_t in_caches) {
-        for (; in_caches != 0; in_caches &= in_caches - 1) {
-            const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(in_caches));
-            const std::uint64_t offset = base::offset_of(slab).value + index * kind.block_size;
-            const auto found = cached_.find(offset);
-            if (found == cached_.end() || found->second != 1) {
-                problem("SLAB-9", slab, fmt::format("block {}: taken, not live, and not in one cache", index));
-            } else {
-                cached_.erase(found);
+    void check_marks(granule slab, unsigned class_index) {
+        const size_class& kind = size_classes[class_index];
+        const std::uint8_t* const marks = table_.marks(slab, class_index);
+        const bool follows = !slab_state::is_unwatched(table_.state(slab)) || !pool_.tracks_changes_;
+        for (std::size_t word = 0; word < words_of(kind); ++word) {
+            const std::uint64_t on_media = table_.live_word(slab, word).load(std::memory_order_relaxed);
+            // SLAB-5: the bitmap on media of a slab that nothing has changed in since it was written, or that follows
+            // at once, says what the marks say.
+            if (follows && on_media != table_.live_bits(slab, word)) {
+                problem("SLAB-5", slab,
+                        fmt::format("word {}: live {:#x}, on media {:#x}", word, table_.live_bits(slab, word),
+                                    on_media));
             }
+            for (std::size_t bit = 0; bit < marks_a_word; ++bit) {
+                check_mark(slab, kind, word * marks_a_word + bit, marks[word * marks_a_word + bit]);
+            }
+        }
+    }
+
+    // SLAB-6: a mark is free, live, or held of a block that is on its way; beyond the blocks of the slab, free.
+    void check_mark(granule slab, const size_class& kind, std::size_t index, std::uint8_t mark) {
+        const bool held =
+            mark == live_mark::held && held_.erase(base::offset_of(slab).value + index * kind.block_size) != 0;
+        if (mark != live_mark::free && !held && (mark != live_mark::live || index >= kind.block_count)) {
+            problem("SLAB-6", slab, fmt::format("block {}: mark {}", index, mark));
         }
     }
 
@@ -203,7 +219,8 @@ private:
     const slab_pool& pool_;
     const slab_table& table_;
     std::vector<std::string>& problems_;
-    std::unordered_map<std::uint64_t, unsigned> cached_;  ///< times that an offset is in caches
+    std::unordered_set<std::uint64_t> held_;                     ///< offsets
+    std::unordered_map<std::uint64_t, unsigned> checked_out_;  ///< times that a granule is in caches
     std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
 };
 

@@ -20,9 +20,13 @@ namespace {
 /// full.
 constexpr int loads_a_take = 32;
 
+/// Free blocks that make it worth another look at a slab that had none.
+constexpr std::uint32_t worth_listing(const size_class& kind) noexcept {
+    return std::max<std::uint32_t>(kind.block_count / 16U, 1);
+}
+
 constexpr std::uint32_t link_to(granule slab) noexcept { return static_cast<std::uint32_t>(slab.value + 1); }
 constexpr granule linked(std::uint32_t link) noexcept { return {std::uint64_t{link} - 1}; }
-constexpr granule granule_at(std::uint64_t offset) noexcept { return base::granule_of(base::heap_offset{offset}); }
 
 }  // namespace
 
@@ -58,7 +62,7 @@ void slab_pool::record(granule found) {
         const auto type = static_cast<std::uint32_t>(header.type);
         typed_bin_of(class_index, type).waiting.push_back(static_cast<std::uint32_t>(found.value));
         table_.set_type(found, type);
-        table_.set_state(found, slab_state::unloaded(class_index, true));
+        table_.set_state(found, slab_state::unloaded(class_index));
         return;
     }
     table_.set_state(found, slab_state::unloaded(class_index));
@@ -83,8 +87,8 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
 
 void slab_pool::link(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(twin.listed == 0 && twin.free_count > 0);
-    twin.listed = 1;
+    HF_ASSERT(twin.place != slab_place::listed);
+    twin.place = slab_place::listed;
     twin.previous = 0;
     twin.next = owner.head;
     if (owner.head != 0) {
@@ -95,144 +99,282 @@ void slab_pool::link(bin& owner, granule slab) const noexcept {
 
 void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(twin.listed == 1);
-    twin.listed = 0;
+    HF_ASSERT(twin.place == slab_place::listed);
+    twin.place = slab_place::unlisted;
     (twin.previous != 0 ? table_.twin(linked(twin.previous)).next : owner.head) = twin.next;
     if (twin.next != 0) {
         table_.twin(linked(twin.next)).previous = twin.previous;
     }
+    if (owner.spare == link_to(slab)) {
+        owner.spare = 0;
+    }
 }
 
-base::result<std::size_t> slab_pool::take(unsigned arena, unsigned class_index, std::uint32_t type,
-                                          std::span<std::uint64_t> out) {
+/// Its blocks are allocated and freed by their marks alone from now on.
+void slab_pool::unwatch(granule slab, unsigned class_index) const noexcept {
+    if (!slab_state::is_unwatched(table_.state(slab))) {
+        table_.set_state(slab, slab_state::loaded(class_index));
+    }
+}
+
+// --- blocks out -----------------------------------------------------------------------------------------------------
+
+base::result<granule> slab_pool::check_out(unsigned arena, unsigned class_index) {
+    bin& own = bin_of(arena, class_index);
+    {
+        const base::scoped_lock lock(own.mutex);
+        std::optional<granule> got = check_out_listed(own);
+        for (int loads = 0; !got && loads < loads_a_take && load_next(own); ++loads) {
+            got = check_out_listed(own);
+        }
+        if (got) {
+            return *got;
+        }
+    }
+    look_at_some();
+    const base::scoped_lock lock(own.mutex);
+    std::optional<granule> got = check_out_listed(own);
+    if (!got) {
+        HF_TRY(create(own));
+        got = check_out_listed(own);
+    }
+    return *got;
+}
+
+std::optional<granule> slab_pool::check_out_anywhere(unsigned class_index) noexcept {
+    for (unsigned arena = 0; arena < arenas_; ++arena) {
+        bin& from = bin_of(arena, class_index);
+        const base::scoped_lock lock(from.mutex);
+        do {
+            if (const auto got = check_out_listed(from)) {
+                return got;
+            }
+        } while (load_next(from));  // however many unloaded slabs must be read
+    }
+    return std::nullopt;
+}
+
+void slab_pool::check_in(granule slab) noexcept {
+    bin& owner = *table_.twin(slab).owner.load(std::memory_order_relaxed);
+    const base::scoped_lock lock(owner.mutex);
+    table_.twin(slab).place = slab_place::unlisted;
+    settle(owner, slab, worth_listing(size_classes[owner.class_index]));
+}
+
+/// Of a list that is not empty: leaves the empty slab alone as long as there is another.
+granule slab_pool::first_listed(const bin& from) const noexcept {
+    const granule first = linked(from.head);
+    const std::uint32_t next = table_.twin(first).next;
+    return from.head == from.spare && next != 0 ? linked(next) : first;
+}
+
+std::optional<granule> slab_pool::check_out_listed(bin& from) noexcept {
+    while (from.head != 0) {
+        const granule slab = first_listed(from);
+        unlink(from, slab);
+        if (table_.count_marked(slab, from.class_index) != size_classes[from.class_index].block_count) {
+            table_.twin(slab).place = slab_place::checked_out;
+            unwatch(slab, from.class_index);
+            return slab;
+        }
+        settle(from, slab, worth_listing(size_classes[from.class_index]));  // its blocks were taken one by one
+    }
+    return std::nullopt;
+}
+
+base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
     bin& own = type == 0 ? bin_of(arena, class_index) : typed_bin_of(class_index, type);
     const base::scoped_lock lock(own.mutex);
-    std::size_t taken = take_listed(own, out);
+    std::uint64_t taken = take_listed(own);
     for (int loads = 0; taken == 0 && loads < loads_a_take && load_next(own); ++loads) {
-        taken = take_listed(own, out);
+        taken = take_listed(own);
     }
     if (taken == 0) {
         HF_TRY(create(own));
-        taken = take_listed(own, out);
+        taken = take_listed(own);
     }
     return taken;
 }
 
-std::size_t slab_pool::take_anywhere(unsigned class_index, std::uint32_t type, std::span<std::uint64_t> out) noexcept {
+std::uint64_t slab_pool::take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept {
     if (type != 0) {
         typed_bin* const only = find_typed_bin(class_index, type);
-        return only == nullptr ? 0 : take_all_of(*only, out);
+        return only == nullptr ? 0 : take_all_of(*only);
     }
-    std::size_t taken = 0;
+    std::uint64_t taken = 0;
     for (unsigned arena = 0; arena < arenas_ && taken == 0; ++arena) {
-        taken = take_all_of(bin_of(arena, class_index), out);
+        taken = take_all_of(bin_of(arena, class_index));
     }
     return taken;
 }
 
 /// However many unloaded slabs must be read.
-std::size_t slab_pool::take_all_of(bin& from, std::span<std::uint64_t> out) noexcept {
+std::uint64_t slab_pool::take_all_of(bin& from) noexcept {
     const base::scoped_lock lock(from.mutex);
-    std::size_t taken = take_listed(from, out);
+    std::uint64_t taken = take_listed(from);
     while (taken == 0 && load_next(from)) {
-        taken = take_listed(from, out);
+        taken = take_listed(from);
     }
     return taken;
 }
 
-std::size_t slab_pool::take_listed(bin& from, std::span<std::uint64_t> out) noexcept {
-    std::size_t taken = 0;
-    while (taken < out.size() && from.head != 0) {
-        granule slab = linked(from.head);
-        const slab_twin& first = table_.twin(slab);
-        if (from.head == from.spare && first.next != 0) {
-            slab = linked(first.next);  // leave the empty slab alone as long as there is another
-        }
+std::uint64_t slab_pool::take_listed(bin& from) noexcept {
+    while (from.head != 0) {
+        const granule slab = first_listed(from);
         if (from.spare == link_to(slab)) {
             from.spare = 0;
         }
-        taken += take_from(from, slab, out.subspan(taken));
+        if (const std::uint64_t taken = take_from(from, slab); taken != 0) {
+            return taken;
+        }
+        unlink(from, slab);
+        settle(from, slab, worth_listing(size_classes[from.class_index]));
     }
-    return taken;
+    return 0;
 }
 
-std::size_t slab_pool::take_from(bin& from, granule slab, std::span<std::uint64_t> out) noexcept {
+/// 0 where the slab has no free block.
+std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
     const size_class& kind = size_classes[from.class_index];
     slab_twin& twin = table_.twin(slab);
-    const std::span<std::uint64_t> taken_bits = table_.taken(slab, kind);
-    const std::uint64_t start = base::offset_of(slab).value;
-    std::size_t taken = 0;
-    std::size_t word = twin.first_word;
-    for (; word < taken_bits.size(); ++word) {
-        std::uint64_t free_bits = ~taken_bits[word] & valid_bits(kind, word);
-        while (free_bits != 0 && taken < out.size()) {
-            const auto bit = static_cast<unsigned>(std::countr_zero(free_bits));
-            free_bits &= free_bits - 1;
-            taken_bits[word] |= std::uint64_t{1} << bit;
-            out[taken++] = start + (word * 64 + bit) * kind.block_size;
-        }
-        if (free_bits != 0) {
-            break;
+    const std::size_t words = words_of(kind);
+    for (std::size_t step = 0; step < words; ++step) {
+        const std::size_t word = (twin.first_word + step) % words;
+        const std::uint64_t free_blocks = table_.free_bits(slab, from.class_index, word);
+        if (free_blocks != 0) {
+            const std::size_t index = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(free_blocks));
+            std::atomic_ref(table_.marks(slab, from.class_index)[index])
+                .store(live_mark::held, std::memory_order_relaxed);
+            twin.first_word = static_cast<std::uint8_t>(word);
+            twin.count_out(1);
+            unwatch(slab, from.class_index);
+            return base::offset_of(slab).value + index * kind.block_size;
         }
     }
-    HF_ASSERT(taken > 0 && taken <= twin.free_count);
-    twin.first_word = static_cast<std::uint8_t>(std::min(word, taken_bits.size() - 1));
-    twin.free_count = static_cast<std::uint16_t>(twin.free_count - taken);
-    if (twin.free_count == 0) {
-        unlink(from, slab);
-    }
-    return taken;
+    return 0;
 }
 
-void slab_pool::give(unsigned class_index, std::span<std::uint64_t> offsets) noexcept {
-    while (!offsets.empty()) {
-        // The owner of a slab is fixed while a block is out, and these blocks are.
-        bin& owner = bin_of(table_.twin(granule_at(offsets.front())).arena, class_index);
-        const base::scoped_lock lock(owner.mutex);
-        std::size_t others = 0;
-        for (const std::uint64_t offset : offsets) {
-            if (table_.twin(granule_at(offset)).arena == owner.arena) {
-                give_one(owner, offset);
-            } else {
-                offsets[others++] = offset;
-            }
-        }
-        offsets = offsets.first(others);
-    }
-}
+// --- free blocks ----------------------------------------------------------------------------------------------------
 
-void slab_pool::give_one(bin& owner, std::uint64_t offset) noexcept {
-    const size_class& kind = size_classes[owner.class_index];
-    const granule slab = granule_at(offset);
+/// What a slab that is in no list and nobody's is from now on; it is listed if so many of its blocks are free.
+void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
     slab_twin& twin = table_.twin(slab);
-    const std::uint32_t index = block_index(kind, offset % base::granule_size);
-    const std::uint64_t mask = std::uint64_t{1} << (index % 64);
-    std::uint64_t& taken_word = table_.taken(slab, kind)[index / 64];
-    if ((taken_word & mask) == 0) {
-        return;  // a live bit that was not ours was freed: something wrote over the bitmap; SLAB-5 names it
-    }
-    taken_word &= ~mask;
-    twin.first_word = std::min(twin.first_word, static_cast<std::uint8_t>(index / 64));
-    if (twin.free_count++ == 0) {
-        link(owner, slab);
-    }
-    if (twin.free_count == kind.block_count) {
+    const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
+    const std::uint32_t marked = table_.count_marked(slab, owner.class_index);
+    if (marked == 0) {
         settle_empty(owner, slab);
+        return;
     }
+    const std::uint32_t free_blocks = size_classes[owner.class_index].block_count - marked;
+    auto until = static_cast<std::int32_t>(worth - free_blocks);
+    if (free_blocks >= worth) {
+        link(owner, slab);
+        until = static_cast<std::int32_t>(marked);
+    }
+    // Those that were freed meanwhile may have been counted or not: rather look too early than never.
+    const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
+    twin.countdown.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
 }
 
 void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
     if (owner.spare == 0) {
+        link(owner, slab);
         owner.spare = link_to(slab);
+        table_.twin(slab).countdown.store(0, std::memory_order_relaxed);
     } else {
         release(owner, slab);
     }
 }
 
+/// A countdown has ended.
+void slab_pool::look_at(granule slab) noexcept {
+    slab_twin& twin = table_.twin(slab);
+    bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    const base::scoped_lock lock(owner.mutex);
+    // After the last block of a slab became free, another thread may have found it empty, and made another of it.
+    if (twin.owner.load(std::memory_order_relaxed) != &owner || !slab_state::is_loaded(table_.state(slab))) {
+        return;
+    }
+    if (twin.place == slab_place::checked_out) {
+        twin.countdown.store(size_classes[owner.class_index].block_count, std::memory_order_relaxed);
+        return;  // who has it looks when he checks it in
+    }
+    if (twin.place == slab_place::listed) {
+        unlink(owner, slab);
+    }
+    settle(owner, slab, worth_listing(size_classes[owner.class_index]));
+}
+
+/// Looks at a slab whatever its countdown says, if it is loaded.
+void slab_pool::look_again(granule slab, std::uint32_t worth) noexcept {
+    if (!slab_state::is_loaded(table_.state(slab))) {
+        return;
+    }
+    slab_twin& twin = table_.twin(slab);
+    bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    const base::scoped_lock lock(owner.mutex);
+    if (twin.owner.load(std::memory_order_relaxed) == &owner && slab_state::is_loaded(table_.state(slab)) &&
+        twin.place != slab_place::checked_out) {
+        if (twin.place == slab_place::listed) {
+            unlink(owner, slab);
+        }
+        settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
+    }
+}
+
+/// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is
+/// not looked at for that. So all slabs are, a few at a time.
+void slab_pool::look_at_some() noexcept {
+    constexpr std::uint64_t few = 8;
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    const std::uint64_t from = next_look_.fetch_add(few, std::memory_order_relaxed);
+    for (std::uint64_t i = 0; i < few && end != 0; ++i) {
+        look_again({(from + i) % end}, 0);
+    }
+}
+
+void slab_pool::look_at_every_slab() noexcept {
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    for (granule slab{0}; slab.value < end; ++slab.value) {
+        look_again(slab, 1);
+    }
+}
+
+void slab_pool::note_change(granule slab) noexcept {
+    bin& owner = *table_.twin(slab).owner.load(std::memory_order_relaxed);
+    const base::scoped_lock lock(owner.mutex);
+    if (table_.twin(slab).owner.load(std::memory_order_relaxed) == &owner &&
+        slab_state::is_loaded(table_.state(slab))) {
+        unwatch(slab, owner.class_index);
+    }
+}
+
+void slab_pool::write_bitmaps() noexcept {
+    if (!tracks_changes_) {
+        return;
+    }
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    for (granule slab{0}; slab.value < end; ++slab.value) {
+        const std::uint8_t state = table_.state(slab);
+        if (slab_state::is_unwatched(state)) {
+            const unsigned class_index = slab_state::class_of(state);
+            table_.write_bitmap(slab, class_index);
+            if (table_.twin(slab).place != slab_place::checked_out) {  // who has one allocates without a word
+                table_.set_state(slab, slab_state::watched(class_index));
+            }
+        }
+    }
+}
+
+// --- slabs come and go ----------------------------------------------------------------------------------------------
+
+/// Of a slab in no list, without a block out.
 void slab_pool::release(bin& owner, granule slab) noexcept {
-    unlink(owner, slab);
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
     auto kind = segment::extent_kind::slab;
+    if (tracks_changes_) {
+        table_.clear_bitmap(slab);
+    }
     if (log_ != nullptr) {
         log_->slab_released(slab, size_classes[owner.class_index], owner.type);
         extents_.slab_withdrawn();
@@ -274,12 +416,7 @@ void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t
     if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page that is not written is not dirty
         header = wanted;
     }
-    for (std::size_t word = 0; word < bitmap_words; ++word) {  // zero already, unless media breaks SLAB-4
-        const auto live = table_.live_word(slab, word);
-        if (live.load(std::memory_order_relaxed) != 0) {
-            live.store(0, std::memory_order_relaxed);
-        }
-    }
+    table_.clear_bitmap(slab);  // is zero already, unless media breaks SLAB-4
 }
 
 base::result<void> slab_pool::create(bin& owner) {
@@ -310,18 +447,21 @@ base::result<void> slab_pool::create(bin& owner) {
                              "holdfast check names the page",
                              0};
     }
-    slab_twin& twin = table_.twin(slab);
-    twin.free_count = kind.block_count;
-    twin.first_word = 0;
-    twin.arena = static_cast<std::uint8_t>(owner.arena);
-    twin.listed = 0;
-    std::ranges::fill(table_.taken(slab, kind), 0);
-    if (owner.type != 0) {
-        table_.set_type(slab, owner.type);
-    }
-    table_.set_state(slab, slab_state::loaded(owner.class_index, owner.type != 0));
+    adopt(owner, slab);
+    table_.set_type(slab, owner.type);
+    table_.set_state(slab, slab_state::loaded(owner.class_index));
     link(owner, slab);
+    owner.spare = link_to(slab);
     return {};
+}
+
+/// The twin of a slab that nobody knows yet.
+void slab_pool::adopt(bin& owner, granule slab) const noexcept {
+    slab_twin& twin = table_.twin(slab);
+    twin.owner.store(&owner, std::memory_order_relaxed);
+    twin.countdown.store(0, std::memory_order_relaxed);
+    twin.place = slab_place::unlisted;
+    twin.first_word = 0;
 }
 
 /// False where no slab of the class (and type) is left unloaded.
@@ -337,7 +477,8 @@ bool slab_pool::load_next(bin& owner) noexcept {
     }
     const std::uint8_t wanted = slab_state::unloaded(owner.class_index);
     while (waiting.cursor < recorded_end_ &&
-           (table_.state({waiting.cursor}) != wanted || node_of({waiting.cursor}) != node)) {
+           (table_.state({waiting.cursor}) != wanted || table_.type({waiting.cursor}) != 0 ||
+            node_of({waiting.cursor}) != node)) {
         ++waiting.cursor;
     }
     if (waiting.cursor == recorded_end_) {
@@ -355,7 +496,7 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
         return;
     }
     const unsigned class_index = slab_state::class_of(state);
-    if (slab_state::is_typed(state)) {
+    if (table_.type(unloaded) != 0) {
         load_typed(unloaded, class_index);
         return;
     }
@@ -377,47 +518,36 @@ void slab_pool::load_into(bin& owner, granule slab) noexcept {
         table_.set_state(slab, slab_state::quarantined);
         return;
     }
-    const std::span<std::uint64_t> taken = table_.taken(slab, kind);
-    std::size_t live = 0;
-    for (std::size_t word = 0; word < taken.size(); ++word) {
-        taken[word] = table_.live_word(slab, word).load(std::memory_order_acquire);
-        live += static_cast<std::size_t>(std::popcount(taken[word]));
-    }
-    if (table_.has_marks()) {
-        table_.load_marks(slab, owner.class_index);
-    }
-    slab_twin& twin = table_.twin(slab);
-    twin.free_count = static_cast<std::uint16_t>(kind.block_count - live);
-    twin.first_word = 0;
-    twin.arena = static_cast<std::uint8_t>(owner.arena);
-    twin.listed = 0;
-    table_.set_state(slab, slab_state::loaded(owner.class_index, owner.type != 0));
-    if (twin.free_count != 0) {
-        link(owner, slab);
-    }
-    if (live == 0) {
-        settle_empty(owner, slab);
-    }
+    adopt(owner, slab);
+    table_.load_marks(slab, owner.class_index);
+    table_.set_state(
+        slab, tracks_changes_ ? slab_state::watched(owner.class_index) : slab_state::loaded(owner.class_index));
+    settle(owner, slab, 1);
 }
 
 void slab_pool::release_empty() noexcept {
-    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
-        for (unsigned arena = 0; arena < arenas_; ++arena) {
-            release_empty_of(bin_of(arena, class_index));
+    const auto of_every_bin = [this](auto act) {
+        for (unsigned i = 0; i < arenas_ * class_count; ++i) {
+            act(bins_[i]);
         }
-    }
-    for (typed_bin* each = first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
-        release_empty_of(*each);
-    }
+        for (typed_bin* each = first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+            act(*each);
+        }
+    };
+    of_every_bin([this](bin& owner) {
+        const base::scoped_lock lock(owner.mutex);
+        while (load_next(owner)) {
+        }
+    });
+    look_at_every_slab();
+    of_every_bin([this](bin& owner) { release_spare(owner); });
 }
 
-void slab_pool::release_empty_of(bin& owner) noexcept {
+void slab_pool::release_spare(bin& owner) noexcept {
     const base::scoped_lock lock(owner.mutex);
-    while (load_next(owner)) {
-    }
     if (owner.spare != 0) {
         const granule slab = linked(owner.spare);
-        owner.spare = 0;
+        unlink(owner, slab);
         release(owner, slab);
     }
 }

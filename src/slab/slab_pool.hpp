@@ -1,15 +1,20 @@
-// The slabs of a heap and who owns them: takes blocks out and puts them back, in batches, for the caches of threads.
+// The slabs of a heap and who allocates from them.
 //
-// A bin is one class in one arena: a lock, and the list of its slabs that have free blocks. A slab belongs to the bin
-// that made or loaded it; blocks return to their slab under the lock of its owner, whoever returns them. A slab without
-// a block out goes back to the extents; each bin keeps one, so that a program that frees and allocates one block does
-// not make and unmake a slab each time.
+// A bin is one class in one arena: a lock, and the list of its slabs that have enough free blocks to be worth a look.
+// A slab belongs to the bin that made or loaded it. A thread that needs blocks checks a slab out: from then on it alone
+// allocates from it, by its marks (live_marks.hpp) and without a lock, until it checks it in again. Anybody frees blocks
+// of any slab by their marks. A countdown in the twin of each slab says when somebody should look at it: when it has
+// become empty, or worth listing. A slab without a block out goes back to the extents; each bin keeps one, so that a
+// program that frees and allocates one block does not make and unmake a slab each time.
+//
+// Durability `commit`: the bitmaps on media are written from the marks when the heap is committed. Slabs in which nothing
+// has changed since are watched: who allocates from one, or frees a block of one, ends that first.
 //
 // Blocks with a type number lie in slabs of their own, one type each, with one bin for each type and class. No thread
-// caches them: they are taken and put back one by one.
+// checks them out: their blocks are taken one by one, under the lock of the bin.
 //
 // After open(), slabs are known by their state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
-// its blocks, loads a slab: reads its live bitmap into a twin. So opening costs one byte and one header a slab.
+// its blocks, loads a slab: reads its live bitmap into marks. So opening costs one byte and one header a slab.
 //
 // Locks are taken in this order: bin, unclaimed, the extent layer's; that of the typed bins alone.
 #pragma once
@@ -17,6 +22,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -47,6 +53,16 @@ public:
     virtual void slab_released(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
 };
 
+/// One class in one arena, or of one type.
+struct alignas(base::cache_line_size) slab_bin {
+    base::mutex mutex;
+    unsigned class_index = 0;
+    unsigned arena = 0;
+    std::uint32_t type = 0;
+    std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks
+    std::uint32_t spare HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the one slab in the list that is empty
+};
+
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
 class slab_pool {
 public:
@@ -59,8 +75,12 @@ public:
 
     /// Forgets everything; makes one arena a core, as many on each node. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// From now on slabs come and go through the log.
-    void set_log(slab_log* log) noexcept { log_ = log; }
+    /// From now on slabs come and go through the log. `writes_bitmaps`: what they say of loaded slabs follows the calls
+    /// of whoever has the log; else it follows write_bitmaps().
+    void set_log(slab_log* log, bool writes_bitmaps) noexcept {
+        log_ = log;
+        tracks_changes_ = !writes_bitmaps;
+    }
     /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined. May throw
     /// std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
@@ -72,19 +92,32 @@ public:
     [[nodiscard]] const slab_table& table() const noexcept { return table_; }
     [[nodiscard]] slab_table& table() noexcept { return table_; }
 
-    /// Takes at least one and at most out.size() blocks: of the arena's own slabs, of unloaded ones, of a new one. With
-    /// a type: of the slabs with that type, and the arena does not matter. Fails as extent_allocator::allocate() does.
-    /// May throw std::bad_alloc.
-    [[nodiscard]] base::result<std::size_t> take(unsigned arena, unsigned class_index, std::uint32_t type,
-                                                 std::span<std::uint64_t> out);
-    /// The same when space has run out: from any slab of any arena. 0 where there is no free block of the class (and
-    /// type) at all.
-    [[nodiscard]] std::size_t take_anywhere(unsigned class_index, std::uint32_t type,
-                                            std::span<std::uint64_t> out) noexcept;
-    /// Puts blocks without a type that were taken, and are not live, back. The order of the span is changed.
-    void give(unsigned class_index, std::span<std::uint64_t> offsets) noexcept;
-    /// The same for one with a type.
-    void give_typed(unsigned class_index, std::uint32_t type, std::uint64_t offset) noexcept;
+    /// A slab without a type with at least one free block, for the caller alone: of the arena's own, of unloaded ones,
+    /// a new one. Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    [[nodiscard]] base::result<base::granule> check_out(unsigned arena, unsigned class_index);
+    /// The same when space has run out: of any arena. Nothing where no slab of the class has a free block.
+    [[nodiscard]] std::optional<base::granule> check_out_anywhere(unsigned class_index) noexcept;
+    /// The caller allocates from it no more.
+    void check_in(base::granule slab) noexcept;
+    /// The offset of one block, whose mark is `held` now: for threads without a cache, and blocks with a type, for which
+    /// the arena does not matter. Fails as check_out().
+    [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
+    /// The same when space has run out; 0 where there is none.
+    [[nodiscard]] std::uint64_t take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
+
+    /// A block of a loaded slab has become free: its mark says so.
+    void note_free(base::granule slab) noexcept {
+        slab_twin& twin = table_.twin(slab);
+        const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - 1;
+        twin.countdown.store(left, std::memory_order_relaxed);
+        if (left <= 0) [[unlikely]] {
+            look_at(slab);
+        }
+    }
+    /// A block of a watched slab is about to become free.
+    void note_change(base::granule slab) noexcept;
+    /// The bitmaps on media say what the marks say. All threads stand still. Not where the log's owner writes them.
+    void write_bitmaps() noexcept;
 
     /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
     void load(base::granule unloaded, unsigned arena) noexcept;
@@ -94,20 +127,14 @@ public:
     }
     /// For checks: bitmap_guard::has_bitmap().
     [[nodiscard]] bool has_bitmap(base::granule of) const { return guard_ == nullptr || guard_->has_bitmap(of); }
-    /// Gives all slabs without a block out back to the extents, unloaded ones too.
+    /// Looks at every slab that no thread has checked out, unloaded ones too: those without a block out go back to the
+    /// extents, all others with a free block are listed.
     void release_empty() noexcept;
 
 private:
     friend class slab_checker;
 
-    struct alignas(base::cache_line_size) bin {
-        base::mutex mutex;
-        unsigned class_index = 0;
-        unsigned arena = 0;
-        std::uint32_t type = 0;
-        std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks
-        std::uint32_t spare HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the one slab in the list that is empty
-    };
+    using bin = slab_bin;
     /// Of all slabs with one type and class. Lives until reset().
     struct typed_bin : bin {
         std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; those loaded since stay
@@ -134,16 +161,23 @@ private:
     [[nodiscard]] typed_bin* find_typed_bin(unsigned class_index, std::uint32_t type) noexcept
         HF_EXCLUDES(typed_mutex_);
     [[nodiscard]] typed_bin& typed_bin_of(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
-    [[nodiscard]] std::size_t take_all_of(bin& from, std::span<std::uint64_t> out) noexcept;
-    void release_empty_of(bin& owner) noexcept;
+    void release_spare(bin& owner) noexcept;
+    void adopt(bin& owner, base::granule slab) const noexcept;
     void link(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    [[nodiscard]] std::size_t take_listed(bin& from, std::span<std::uint64_t> out) noexcept HF_REQUIRES(from.mutex);
-    [[nodiscard]] std::size_t take_from(bin& from, base::granule slab, std::span<std::uint64_t> out) noexcept
-        HF_REQUIRES(from.mutex);
-    void give_one(bin& owner, std::uint64_t offset) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] std::optional<base::granule> check_out_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] base::granule first_listed(const bin& from) const noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::uint64_t take_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::uint64_t take_from(bin& from, base::granule slab) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::uint64_t take_all_of(bin& from) noexcept;
+    void settle(bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    void look_at(base::granule slab) noexcept;
+    void look_again(base::granule slab, std::uint32_t worth) noexcept;
+    void look_at_some() noexcept;
+    void look_at_every_slab() noexcept;
+    void unwatch(base::granule slab, unsigned class_index) const noexcept;
     [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
     [[nodiscard]] base::result<void> back_bitmap(base::granule slab) const noexcept;
     [[nodiscard]] bool admitted(base::granule slab) const noexcept;
@@ -157,6 +191,8 @@ private:
     extent::extent_allocator& extents_;
     segment::bitmap_guard* guard_;
     slab_log* log_ = nullptr;
+    std::atomic<std::uint64_t> next_look_{0};  ///< granules
+    bool tracks_changes_ = true;  ///< slabs are watched after write_bitmaps()
     slab_table table_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it

@@ -1,5 +1,6 @@
 #include "slab/slab.hpp"
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <set>
@@ -259,6 +260,7 @@ TEST_F(slab_test, opening_writes_nothing) {
     }
     const auto& view = heap_.space().view();
     const std::uint64_t size = view.shape().metadata_size();
+    heap_.blocks().write_bitmaps();
     const std::vector<std::byte> before(view.metadata_of(0), view.metadata_of(0) + size);
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());
@@ -376,15 +378,16 @@ TEST_F(slab_test, a_damaged_slab_is_quarantined) {
 TEST_F(slab_test, live_bits_beyond_the_blocks_are_found_when_the_slab_is_loaded) {
     void* const block = allocate(48);
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(heap_.granule_of(block));
+    heap_.blocks().write_bitmaps();
     for (const std::size_t word : {21U, 22U, 127U}) {
         bitmap[word] ^= std::uint64_t{1} << 63;
-        ASSERT_TRUE(heap_.reopen().ok());
+        ASSERT_TRUE(heap_.open_again().ok());
         EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-4")));
         EXPECT_FALSE(heap_.blocks().try_free(block));
         EXPECT_EQ(block_allocator::last_failure().code, failure_code::corrupt);
         bitmap[word] ^= std::uint64_t{1} << 63;
     }
-    ASSERT_TRUE(heap_.reopen().ok());
+    ASSERT_TRUE(heap_.open_again().ok());
     free(block);
 }
 
@@ -399,16 +402,18 @@ TEST_F(slab_test, live_bits_of_a_granule_that_several_extents_share_are_found) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
-TEST_F(slab_test, check_compares_media_with_its_twins) {
+TEST_F(slab_test, check_compares_media_with_what_is_known_of_it) {
     void* const block = allocate(64);
     const base::granule slab = heap_.granule_of(block);
+    heap_.blocks().flush_this_thread();
+    heap_.blocks().write_bitmaps();
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(slab);
-    bitmap[0] ^= 1;
-    EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-9")));
-    bitmap[0] ^= 1;
-    bitmap[15] ^= 1;
-    EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-5")));
-    bitmap[15] ^= 1;
+    EXPECT_EQ(bitmap[0], 1U);
+    for (const std::size_t word : {0U, 15U}) {
+        bitmap[word] ^= 2;
+        EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-5")));
+        bitmap[word] ^= 2;
+    }
     heap_.space().view().slab_header(slab).block_size = 32;
     heap_.space().view().slab_header(slab).block_count = 2048;
     EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-7")));
@@ -418,6 +423,52 @@ TEST_F(slab_test, check_compares_media_with_its_twins) {
     EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-4")));
     heap_.space().view().live_bitmap({20})[3] = 0;
     EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
+TEST_F(slab_test, bitmaps_follow_when_they_are_written) {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < 3000; ++i) {
+        blocks.push_back(allocate(8 + i % 90));
+    }
+    const auto live_on_media = [&] {
+        std::size_t bits = 0;
+        for (base::granule slab{0}; slab.value < heap_.extents().frontier().value / 16; ++slab.value) {
+            for (std::size_t word = 0; word < bitmap_words; ++word) {
+                bits += static_cast<std::size_t>(std::popcount(heap_.space().view().live_bitmap(slab)[word]));
+            }
+        }
+        return bits;
+    };
+    for (std::size_t left = blocks.size(); left > 100; left /= 2) {
+        heap_.blocks().write_bitmaps();
+        EXPECT_EQ(live_on_media(), blocks.size());
+        EXPECT_THAT(heap_.problems(), IsEmpty());
+        for (; blocks.size() > left / 2; blocks.pop_back()) {
+            free(blocks.back());
+        }
+        EXPECT_THAT(heap_.problems(), IsEmpty());
+        blocks.push_back(allocate(40));
+    }
+    for (void* const block : blocks) {
+        free(block);
+        EXPECT_FALSE(heap_.blocks().try_free(block));
+    }
+    heap_.blocks().release_unused();
+    EXPECT_EQ(live_on_media(), 0U) << "of slabs that are gone";
+    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+}
+
+TEST_F(slab_test, a_thread_keeps_less_than_a_mebibyte_from_others) {
+    for (int round = 0; round < 3; ++round) {
+        for (const size_class& kind : size_classes) {
+            void* const block = allocate(kind.block_size);
+            ASSERT_LE(heap_.blocks().this_cache()->checked_out, maximum_checked_out);
+            free(block);
+        }
+    }
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+    heap_.blocks().release_unused();
+    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
 }
 
 TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps) {

@@ -35,6 +35,11 @@ public:
 
     /// New allocators on the same memory, as after a commit and a crash.
     [[nodiscard]] base::result<void> reopen() {
+        blocks_->write_bitmaps();
+        return open_again();
+    }
+    /// The same after a crash alone.
+    [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
         return keeps_extents_ ? blocks_->keep_extents() : base::result<void>();

@@ -15,15 +15,9 @@ namespace {
 constinit base::mutex registry_mutex;
 constinit std::atomic<std::uint64_t> last_instance{0};
 
-void reset(thread_cache& cache) noexcept {
-    for (unsigned i = 0; i < class_count; ++i) {
-        cache.classes[i].count = 0;
-        cache.classes[i].capacity = cache_capacity(size_classes[i]);
-    }
-}
-
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
-    reset(cache);
+    cache.words = {};
+    cache.checked_out = 0;
     cache.arena = heap.pool->arena_of_thread(heap.machine->current_node(), heap.machine->nodes(), heap.next_arena++);
     cache.heap = &heap;
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
@@ -76,19 +70,25 @@ thread_state* this_thread() noexcept {
 
 }  // namespace
 
-void thread_cache::give_back_half(slab_pool& to, unsigned class_index) noexcept {
-    cached_blocks& blocks = classes[class_index];
-    const std::uint32_t given = (blocks.count + 1) / 2;
-    to.give(class_index, std::span(blocks.offsets).first(given));
-    std::copy(blocks.offsets.begin() + given, blocks.offsets.begin() + blocks.count, blocks.offsets.begin());
-    blocks.count -= given;
+void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
+    if (words[class_index].slab != 0) {
+        const base::granule slab{std::uint64_t{words[class_index].slab} - 1};
+        words[class_index] = {};
+        --checked_out;
+        to.check_in(slab);
+    }
 }
 
 void thread_cache::give_back_all(slab_pool& to) noexcept {
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
-        cached_blocks& blocks = classes[class_index];
-        to.give(class_index, std::span(blocks.offsets).first(blocks.count));
-        blocks.count = 0;
+        give_back(to, class_index);
+    }
+}
+
+void thread_cache::give_up_one(slab_pool& to) noexcept {
+    while (checked_out >= maximum_checked_out) {
+        give_back(to, next_given_up);
+        next_given_up = (next_given_up + 1) % class_count;
     }
 }
 

@@ -1,7 +1,8 @@
-// A cache of free blocks for each thread and heap: what makes an allocation a few loads and stores.
+// What makes an allocation a few loads and stores: each thread has, for each heap, slabs that it alone allocates from.
 //
-// Cached blocks are out of their slabs and not live: only the bitmap on media says what the user holds, so a commit
-// need not drain any cache, and blocks in caches are free after a crash.
+// Of each class the cache has one slab, or none, and of that slab the free blocks among 64: a word of bits. They are
+// free on media, in DRAM and after a crash, and only this thread may hand them out. Frees go to the marks of the block
+// (live_marks.hpp), whoever's slab it is, and need no cache.
 //
 // A cache belongs to its thread, which finds it in a few thread-local slots by the heap's instance number; that number
 // is never used twice, so a slot that outlives its heap matches nothing. A heap that closes detaches its caches; a
@@ -9,9 +10,9 @@
 // way.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "base/failure.hpp"
@@ -23,44 +24,46 @@
 
 namespace holdfast::slab {
 
-inline constexpr std::uint32_t maximum_cached_blocks = 64;
-inline constexpr std::uint64_t maximum_cached_bytes = 32 * base::kibibyte;
+/// Slabs that one thread keeps from all others at most: less than 1 MiB.
+inline constexpr unsigned maximum_checked_out = 15;
+static_assert(maximum_checked_out * base::granule_size < base::mebibyte);
 
-/// Blocks of a class that one thread keeps at most.
-[[nodiscard]] constexpr std::uint32_t cache_capacity(const size_class& kind) noexcept {
-    return static_cast<std::uint32_t>(
-        std::clamp<std::uint64_t>(maximum_cached_bytes / kind.block_size, 2, maximum_cached_blocks));
-}
+/// The free blocks of a class that a thread hands out next.
+struct cached_word {
+    std::uint64_t free_bits = 0;     ///< of those behind `first`
+    std::byte* first = nullptr;      ///< the address of the block of the lowest bit
+    std::uint8_t* marks = nullptr;   ///< its mark
+    std::uint32_t slab = 0;          ///< granule + 1; 0: none
+    std::uint16_t block_size = 0;    ///< bytes
+    std::uint8_t word = 0;           ///< which word of the slab's marks
 
-[[nodiscard]] constexpr std::uint64_t largest_cache() noexcept {
-    std::uint64_t bytes = 0;
-    for (const size_class& kind : size_classes) {
-        bytes += std::uint64_t{cache_capacity(kind)} * kind.block_size;
+    /// There is a free block: the index of the next, which is not free any more.
+    [[nodiscard]] unsigned pop() noexcept {
+        const auto bit = static_cast<unsigned>(std::countr_zero(free_bits));
+        free_bits &= free_bits - 1;
+        return bit;
     }
-    return bytes;
-}
-static_assert(largest_cache() <= base::mebibyte, "what one thread keeps from all others");
-
-/// Free blocks of one class, a stack of offsets.
-struct cached_blocks {
-    std::uint32_t count = 0;
-    std::uint32_t capacity = 0;
-    std::array<std::uint64_t, maximum_cached_blocks> offsets{};
+    [[nodiscard]] std::byte* block(unsigned bit) const noexcept { return first + std::size_t{bit} * block_size; }
 };
+static_assert(sizeof(cached_word) == 32);
 
 struct cache_group;
 
 /// Used by its thread alone, but for `heap` and `next_of_heap`, which the registry's lock guards.
 struct thread_cache {
-    std::array<cached_blocks, class_count> classes{};
+    std::array<cached_word, class_count> words{};
     unsigned arena = 0;
+    unsigned checked_out = 0;  ///< slabs
+    unsigned next_given_up = 0;  ///< the class whose slab goes when there are too many
     lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
 
-    /// Puts the older half of a class's blocks back.
-    void give_back_half(slab_pool& to, unsigned class_index) noexcept;
+    /// Checks the slab of a class in, where there is one.
+    void give_back(slab_pool& to, unsigned class_index) noexcept;
     void give_back_all(slab_pool& to) noexcept;
+    /// Makes room for one more.
+    void give_up_one(slab_pool& to) noexcept;
 };
 
 /// The heap's end of it: the caches that threads hold for one open heap.
@@ -89,7 +92,7 @@ public:
 };
 
 /// Where a thread finds its cache: a slot for each instance modulo their number. Constant-initialised and trivially
-/// destroyed, so that reading it is one load relative to the thread pointer.
+/// destroyed, so that reading it is one load relative to the thread pointer, in a shared library too.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
@@ -99,7 +102,7 @@ struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
     bool ended = false;  ///< the thread's caches are destroyed
 };
-extern constinit thread_local cache_slots this_thread_slots;
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
 /// The last failure of a call that returned null or false on this thread; null while the thread ends.
 [[nodiscard]] base::failure* this_thread_failure() noexcept;

@@ -45,19 +45,12 @@ slab_pool::typed_bin& slab_pool::typed_bin_of(unsigned class_index, std::uint32_
     return *place;
 }
 
-void slab_pool::give_typed(unsigned class_index, std::uint32_t type, std::uint64_t offset) noexcept {
-    typed_bin* const owner = find_typed_bin(class_index, type);
-    HF_ASSERT(owner != nullptr);  // the block was taken from it
-    const base::scoped_lock lock(owner->mutex);
-    give_one(*owner, offset);
-}
-
 bool slab_pool::load_next_typed(typed_bin& owner) noexcept {
     while (!owner.waiting.empty()) {
         const granule slab{owner.waiting.back()};
         owner.waiting.pop_back();
         // What a free has loaded meanwhile, or who has the granule since, is never unloaded again.
-        if (table_.state(slab) == slab_state::unloaded(owner.class_index, true)) {
+        if (table_.state(slab) == slab_state::unloaded(owner.class_index)) {
             load_into(owner, slab);
             return true;
         }
@@ -71,7 +64,7 @@ void slab_pool::load_typed(granule unloaded, unsigned class_index) noexcept {
         return;  // another thread has loaded it, emptied it, and made another slab there
     }
     const base::scoped_lock lock(owner->mutex);
-    if (table_.state(unloaded) == slab_state::unloaded(class_index, true)) {  // nobody else was faster
+    if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // nobody else was faster
         load_into(*owner, unloaded);
     }
 }
@@ -101,11 +94,14 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
     }
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) {
-        const base::pages taken = take_pages(bytes, alignment, segment::extent_kind::used, type).start;
-        return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
+        return allocate_pages(bytes, alignment, type);
     }
-    std::uint64_t offset = 0;
-    return take_typed(class_index, type, offset) ? hand_out(offset, class_index) : nullptr;
+    const std::uint64_t offset = take_one(class_index, type);
+    if (offset == 0) {
+        return nullptr;
+    }
+    std::atomic_ref(*pool_.table().mark_at(offset, class_index)).store(live_mark::live, std::memory_order_release);
+    return space_.address({offset});
 }
 
 bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
@@ -114,35 +110,7 @@ bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::
         return false;
     }
     const unsigned class_index = class_for(bytes, alignment);
-    if (class_index == no_class) {
-        return hold_pages(bytes, alignment, type, held);
-    }
-    std::uint64_t offset = 0;
-    if (!take_typed(class_index, type, offset)) {
-        return false;
-    }
-    held = typed_block(small_block(offset, class_index), type);
-    return true;
-}
-
-bool block_allocator::take_typed(unsigned class_index, std::uint32_t type, std::uint64_t& offset) noexcept {
-    return caches_.pool != nullptr && take(0, class_index, type, std::span(&offset, 1)) != 0;
-}
-
-held_block block_allocator::typed_block(held_block small, std::uint32_t type) noexcept {
-    small.class_index += first_typed_class;
-    small.block.type = type;
-    return small;
-}
-
-bool block_allocator::find_typed(const void* block, unsigned class_index, held_block& found) noexcept {
-    const base::heap_offset offset = space_.offset(block);
-    if (!find_in_slab(offset.value, class_index, found)) {
-        leave_refusal(block);
-        return false;
-    }
-    found = typed_block(found, pool_.table().type(base::granule_of(offset)));
-    return true;
+    return class_index == no_class ? hold_pages(bytes, alignment, type, held) : hold_one(class_index, type, held);
 }
 
 base::result<std::uint32_t> block_allocator::type_of(const void* block) const {

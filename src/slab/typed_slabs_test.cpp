@@ -255,9 +255,10 @@ TEST_F(typed_slabs_test, check_compares_the_type_on_media_with_the_one_in_memory
         }
     }
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(heap_.granule_of(typed));
-    free(typed);
+    allocate(64, 4);
+    heap_.blocks().write_bitmaps();
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    bitmap[0] |= 2;
+    bitmap[0] ^= 2;
     EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-5")));
 }
 

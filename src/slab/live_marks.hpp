@@ -1,0 +1,90 @@
+// A byte in DRAM for each block of a loaded slab: what is known of the block, and whether it may be handed out.
+//
+// An allocation is a plain store of a mark, a free a load and a plain store: no locked instruction, and no line of the
+// block itself. The holder of a slab finds free blocks by looking at 64 marks at once; who frees a block need not tell
+// him. The live bitmaps on media are written from the marks when a commit or a checkpoint asks.
+//
+// This is the shadow bitmap of PMAlloc (6.2), which merges what other threads have freed; here nothing is left to merge.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__SANITIZE_THREAD__)
+#define HF_MARKS_ONE_BY_ONE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HF_MARKS_ONE_BY_ONE 1
+#endif
+#endif
+#if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
+#include <emmintrin.h>
+#endif
+
+namespace holdfast::slab {
+
+/// What a mark says of a block.
+namespace live_mark {
+inline constexpr std::uint8_t free = 0;     ///< the holder of the slab may hand it out
+inline constexpr std::uint8_t live = 1;     ///< the user's
+inline constexpr std::uint8_t freeing = 2;  ///< live still: somebody's durable record of the free is on its way
+inline constexpr std::uint8_t held = 4;     ///< not live, and nobody may hand it out: durability `atomic`
+}  // namespace live_mark
+
+inline constexpr std::size_t marks_a_word = 64;
+
+namespace detail {
+
+/// Eight marks; what their last writers did before is visible.
+[[nodiscard]] inline std::uint64_t load_marks(const std::uint8_t* marks) noexcept {
+#if defined(HF_MARKS_ONE_BY_ONE)
+    std::uint64_t eight = 0;  // the sanitizer pairs accesses of one size alone
+    for (unsigned i = 0; i < 8; ++i) {
+        eight |= std::uint64_t{std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(marks[i]))
+                                   .load(std::memory_order_acquire)}
+                 << (8 * i);
+    }
+    return eight;
+#else
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(const_cast<std::uint8_t*>(marks)))
+        .load(std::memory_order_acquire);
+#endif
+}
+
+/// The lowest bits of 64 bytes that `of` makes of the marks, gathered by products.
+template <class Of>
+[[nodiscard]] inline std::uint64_t gather_marks(const std::uint8_t* marks, Of of) noexcept {
+    std::uint64_t bits = 0;
+    for (unsigned i = 0; i < 8; ++i) {
+        const std::uint64_t lowest = of(load_marks(marks + std::size_t{8} * i)) & 0x0101010101010101;
+        bits |= (lowest * 0x0102040810204080 >> 56U) << (8 * i);
+    }
+    return bits;
+}
+
+}  // namespace detail
+
+/// 64 marks, at a multiple of 64, as 64 bits: set where the block is the user's.
+[[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* marks) noexcept {
+    return detail::gather_marks(marks, [](std::uint64_t eight) { return eight | eight >> 1U; });
+}
+
+/// The same: set where the block may be handed out.
+[[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* marks) noexcept {
+#if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
+    std::uint64_t bits = 0;
+    const __m128i zero = _mm_setzero_si128();
+    for (unsigned i = 0; i < 4; ++i) {
+        // Loads are not reordered with loads on this architecture; the fence below is for the compiler.
+        const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(marks) + i);
+        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, zero)))} << (16 * i);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return bits;
+#else
+    return ~detail::gather_marks(marks, [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U; });
+#endif
+}
+
+}  // namespace holdfast::slab
