@@ -132,7 +132,7 @@ void shrink(options& chosen) {
     chosen.run.frag_live_mib = 1;
     chosen.run.bodies = 200;
     chosen.run.cfrac_number = "2524072652798701";
-    chosen.run.durability = bench::holdfast_durability();
+    chosen.run.durability = "atomic";
     if (judges_goals(chosen)) {
         return;
     }
@@ -212,7 +212,7 @@ int run(options chosen) {
 int main(int argc, char** argv) {
     options chosen;
     chosen.common.directory = "/dev/shm";
-    chosen.run.durability = bench::holdfast_durability();
+    chosen.run.durability = "atomic";
     CLI::App app("Allocators, persistent and volatile: throughput, latency, durable records and fences of a call");
     declare(app, chosen);
     CLI11_PARSE(app, argc, argv);

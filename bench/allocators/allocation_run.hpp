@@ -132,7 +132,4 @@ nlohmann::ordered_json run_interprocess_allocations(const allocation_run& run);
 nlohmann::ordered_json run_raw_allocations(const allocation_run& run);
 nlohmann::ordered_json run_no_allocations(const allocation_run& run);
 
-/// The durability that is measured where none is named: atomic, or commit where this build has no other.
-[[nodiscard]] const char* holdfast_durability() noexcept;
-
 }  // namespace bench

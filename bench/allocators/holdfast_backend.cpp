@@ -1,12 +1,10 @@
-// Holdfast, through its public headers alone.
-//
-// HOLDFAST_HAS_ATOMIC says whether the library has the durability `atomic` and its functions (allocate_to, free_from,
-// counters). Without, the durability `commit` is measured with allocate() and deallocate(), and a store to the
-// destination.
+// Holdfast, through its public headers alone: durability `atomic` with destinations in the heap, which its calls
+// change; durability `commit` as the volatile ones, whose callers store the address themselves, in ordinary memory.
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include <holdfast/manager.hpp>
 
@@ -15,27 +13,40 @@
 #include "support/environment.hpp"
 #include "support/samples.hpp"
 
-#ifndef HOLDFAST_HAS_ATOMIC
-#define HOLDFAST_HAS_ATOMIC 0
-#endif
-
 namespace bench {
 
 namespace {
 
 using word = holdfast::ptr<std::byte>;
 
-#if HOLDFAST_HAS_ATOMIC
-
-class heap_worker {
+class atomic_worker {
 public:
     using destination = word;
 
-    explicit heap_worker(holdfast::manager& heap) : heap_(heap) {}
+    explicit atomic_worker(holdfast::manager& heap) : heap_(heap) {}
     void allocate(word& one, std::size_t size) { heap_.allocate_to(one, size); }
     void release(word& one) { heap_.free_from(one); }
     void allocate_batch(std::span<word* const> many, std::size_t size) { heap_.allocate_batch(many, size); }
     void release_batch(std::span<word* const> many) { heap_.free_batch(many); }
+    [[nodiscard]] static bool is_null(const word& one) noexcept { return one == nullptr; }
+    [[nodiscard]] static void* block(const word& one) noexcept { return one.get(); }
+
+private:
+    holdfast::manager& heap_;
+};
+
+class commit_worker : public one_by_one<commit_worker> {
+public:
+    using destination = void*;
+
+    explicit commit_worker(holdfast::manager& heap) : heap_(heap) {}
+    void allocate(destination& one, std::size_t size) { one = heap_.allocate(size); }
+    void release(destination& one) {
+        heap_.deallocate(one);
+        one = nullptr;
+    }
+    [[nodiscard]] static bool is_null(const destination& one) noexcept { return one == nullptr; }
+    [[nodiscard]] static void* block(const destination& one) noexcept { return one; }
 
 private:
     holdfast::manager& heap_;
@@ -69,48 +80,19 @@ holdfast::open_options options_of(const allocation_run& run) {
     return options;
 }
 
-#else
-
-class heap_worker : public one_by_one<heap_worker> {
-public:
-    using destination = word;
-
-    explicit heap_worker(holdfast::manager& heap) : heap_(heap) {}
-    void allocate(word& one, std::size_t size) { one = static_cast<std::byte*>(heap_.allocate(size)); }
-    void release(word& one) {
-        heap_.deallocate(one.get());
-        one = nullptr;
-    }
-
-private:
-    holdfast::manager& heap_;
-};
-
-protocol_totals totals_of(const holdfast::manager& /*heap*/) { return {}; }
-
-holdfast::open_options options_of(const allocation_run& run) {
-    if (run.durability == "atomic") {
-        throw backend_unavailable("this build of Holdfast has no durability atomic: take --durability commit");
-    }
-    holdfast::open_options options;
-    options.commit_on_close = false;
-    return options;
-}
-
-#endif
-
 /// Eight destinations; an array of these begins on a cache line's boundary.
 struct alignas(64) destination_line {
     word words[8];
 };
 
+/// Worker: what calls of one durability are like.
+template <class Worker>
 class holdfast_backend {
 public:
-    class worker : public heap_worker {
+    using destination = typename Worker::destination;
+    class worker : public Worker {
     public:
-        worker(holdfast_backend& backend, unsigned /*thread*/) : heap_worker(*backend.heap_) {}
-        [[nodiscard]] static bool is_null(const word& one) noexcept { return one == nullptr; }
-        [[nodiscard]] static void* block(const word& one) noexcept { return one.get(); }
+        worker(holdfast_backend& backend, unsigned /*thread*/) : Worker(*backend.heap_) {}
     };
 
     explicit holdfast_backend(const allocation_run& run) : run_(run) {
@@ -125,16 +107,19 @@ public:
         } else {
             heap_.emplace(holdfast::create_only, path, static_cast<std::size_t>(bytes));
         }
-        destination_bytes_ = demand.destinations * sizeof(word);
-        heap_->construct<destination_line>("destinations")[demand.destinations / 8]();
-        heap_->close(true);
-        heap_.emplace(holdfast::open_only, path, options);
-        destinations_ = heap_->find<destination_line>("destinations").first->words;
+        if constexpr (in_heap) {
+            make_destinations(path, options, demand.destinations);
+        } else {
+            heap_->close(true);
+            heap_.emplace(holdfast::open_only, path, options);
+            elsewhere_.emplace(demand.destinations);
+            destinations_ = elsewhere_->first();
+        }
         if (run.domain == "dax" && heap_->domain() != "dax" && heap_->domain() != "eadr") {
             throw std::runtime_error("the domain of " + path + " is " + heap_->domain() + ", not dax");
         }
     }
-    [[nodiscard]] word* destinations() const noexcept { return destinations_; }
+    [[nodiscard]] destination* destinations() const noexcept { return destinations_; }
     [[nodiscard]] std::string durability() const { return run_.durability; }
     [[nodiscard]] std::string domain() const { return heap_->domain(); }
     [[nodiscard]] protocol_totals totals() const { return totals_of(*heap_); }
@@ -158,18 +143,28 @@ public:
     }
 
 private:
+    static constexpr bool in_heap = std::is_same_v<destination, word>;
+
+    void make_destinations(const std::string& path, const holdfast::open_options& options, std::size_t count) {
+        destination_bytes_ = count * sizeof(word);
+        heap_->construct<destination_line>("destinations")[count / 8]();
+        heap_->close(true);
+        heap_.emplace(holdfast::open_only, path, options);
+        destinations_ = heap_->find<destination_line>("destinations").first->words;
+    }
+
     const allocation_run& run_;
     std::optional<holdfast::manager> heap_;
-    word* destinations_ = nullptr;
+    std::optional<volatile_destinations> elsewhere_;
+    destination* destinations_ = nullptr;
     std::uint64_t destination_bytes_ = 0;
 };
 
 }  // namespace
 
 nlohmann::ordered_json run_holdfast_allocations(const allocation_run& run) {
-    return run_allocations<holdfast_backend>(run);
+    return run.durability == "atomic" ? run_allocations<holdfast_backend<atomic_worker>>(run)
+                                      : run_allocations<holdfast_backend<commit_worker>>(run);
 }
-
-const char* holdfast_durability() noexcept { return HOLDFAST_HAS_ATOMIC != 0 ? "atomic" : "commit"; }
 
 }  // namespace bench

@@ -127,8 +127,25 @@ manager_core::~manager_core() {
     }
 }
 
+void throw_moved_from() {
+    throw_failure(
+        failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
+}
+
 void throw_closed() {
     throw_failure(failure{failure_code::invalid_argument, {}, "manager", "a closed heap", "an open one", {}, 0});
+}
+
+void deallocate_rarely(const manager_core* core, void* address) {
+    if (address == nullptr) {
+        return;
+    }
+    if (core == nullptr) {
+        throw_moved_from();
+    }
+    heap::engine& engine = core->engine();
+    refuse_read_only(engine, "deallocate");
+    free_or_throw(engine, address);
 }
 
 const std::string& manager_core::path() const noexcept {
@@ -139,6 +156,7 @@ const std::string& manager_core::path() const noexcept {
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         value_or_throw(engine_->close(commit_changes));
+        plain_ = nullptr;
         engine_.reset();
     }
 }
@@ -210,8 +228,7 @@ manager::~manager() = default;
 
 detail::manager_core& manager::core() const {
     if (core_ == nullptr) [[unlikely]] {
-        throw_failure(
-            failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
+        detail::throw_moved_from();
     }
     return *core_;
 }
@@ -283,7 +300,14 @@ ptr<void>& manager::root(size_type index) const {
     return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
 }
 
-void* manager::allocate(size_type bytes) { return allocate_aligned(bytes, bytes >= 16 ? 16 : 8); }
+void* manager::allocate(size_type bytes) {
+    if (slab::block_allocator* const plain = core_ == nullptr ? nullptr : core_->plain()) [[likely]] {
+        if (void* const block = plain->allocate_cached(bytes)) [[likely]] {
+            return block;
+        }
+    }
+    return allocate_aligned(bytes, bytes >= 16 ? 16 : 8);
+}
 
 void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
     return is_open() && !read_only() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
@@ -313,10 +337,9 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
 }
 
 void manager::deallocate(void* address) {
-    if (address != nullptr) {
-        heap::engine& engine = core().engine();
-        detail::refuse_read_only(engine, "deallocate");
-        detail::free_or_throw(engine, address);
+    slab::block_allocator* const plain = core_ == nullptr ? nullptr : core_->plain();
+    if (plain == nullptr || !plain->free_cached(address)) [[unlikely]] {
+        detail::deallocate_rarely(core_.get(), address);
     }
 }
 

@@ -338,9 +338,9 @@ private:
                                               segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
                                               "heap.entry.clear");
         }
-        const bool cleared = bitmaps_follow_ ||  // it was claimed
-                             (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") &
-                              held.place.mask) != 0;
+        const bool cleared =
+            bitmaps_follow_ ||  // it was claimed
+            (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") & held.place.mask) != 0;
         if (cleared) {
             std::atomic_ref(*held.mark).store(slab::live_mark::held, std::memory_order_release);
         }

@@ -6,35 +6,56 @@
 
 namespace holdfast::slab {
 
+HF_HOT void* block_allocator::allocate_cached(unsigned class_index) noexcept {
+    const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+    if (slot.instance != caches_.instance || slot.cache->classes[class_index].is_empty()) [[unlikely]] {
+        return nullptr;
+    }
+    cached_blocks& blocks = slot.cache->classes[class_index];
+    const std::size_t index = blocks.pop();
+    std::atomic_ref(blocks.window[index]).store(live_mark::live, std::memory_order_release);
+    return blocks.block(index);
+}
+
+HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
+    return bytes - 1 < fine_limit ? allocate_cached(unsigned{fine_classes[(bytes + 7) / 8]}) : nullptr;
+}
+
+HF_HOT bool block_allocator::free_cached(void* block) noexcept {
+    const base::heap_offset offset = space_.offset(block);
+    const base::granule slab = base::granule_of(offset);
+    if (slab.value >= pool_.table().granules()) [[unlikely]] {
+        return false;
+    }
+    const std::uint8_t state = pool_.table().state(slab);
+    if (!slab_state::is_unwatched(state)) [[unlikely]] {
+        return false;
+    }
+    const unsigned class_index = state & slab_state::class_bits;
+    std::uint8_t* const mark = pool_.table().mark_at(offset.value, class_index);
+    if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {
+        return false;
+    }
+    std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
+    const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+    if (slot.instance != caches_.instance || !slot.cache->classes[class_index].push(mark)) {
+        pool_.note_free(slab);
+    }
+    return true;
+}
+
 HF_HOT void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const unsigned class_index = class_for(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
         return allocate_pages(bytes, alignment, 0);
     }
-    thread_cache* const cache = find_cache();
-    if (cache == nullptr || cache->words[class_index].free_bits == 0) [[unlikely]] {
-        return allocate_rarely(cache, class_index);
-    }
-    cached_word& word = cache->words[class_index];
-    const unsigned bit = word.pop();
-    std::atomic_ref(word.marks[bit]).store(live_mark::live, std::memory_order_release);
-    return word.block(bit);
+    void* const block = allocate_cached(class_index);
+    return block != nullptr ? block : allocate_rarely(class_index);
 }
 
 HF_HOT bool block_allocator::try_free(void* block) noexcept {
-    const base::heap_offset offset = space_.offset(block);
-    const base::granule slab = base::granule_of(offset);
-    if (slab.value < pool_.table().granules()) [[likely]] {
-        const std::uint8_t state = pool_.table().state(slab);
-        if (slab_state::is_unwatched(state)) [[likely]] {
-            std::uint8_t* const mark = pool_.table().mark_at(offset.value, state & slab_state::class_bits);
-            if (mark != nullptr && std::atomic_ref(*mark).load(std::memory_order_acquire) == live_mark::live)
-                [[likely]] {
-                std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
-                pool_.note_free(slab);
-                return true;
-            }
-        }
+    if (free_cached(block)) [[likely]] {
+        return true;
     }
     return free_rarely(block);
 }
@@ -50,7 +71,8 @@ HF_HOT held_block block_allocator::small_block(std::uint64_t offset, unsigned cl
     return {offset,
             {lane::block_kind::small, kind.block_size, pool_.table().type(slab)},
             {pool_.table().live_address(slab) + index / 64, bit, bit},
-            mark};
+            mark,
+            class_index};
 }
 
 HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::size_t alignment,
@@ -59,21 +81,22 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
     if (class_index == no_class) [[unlikely]] {
         return hold_pages(bytes, alignment, 0, held);
     }
-    if (cache == nullptr || cache->words[class_index].free_bits == 0) [[unlikely]] {
+    if (cache == nullptr || cache->classes[class_index].is_empty()) [[unlikely]] {
         return hold_rarely(cache, class_index, held);
     }
-    hold_next(cache->words[class_index], held);
+    hold_next(cache->classes[class_index], class_index, held);
     return true;
 }
 
-HF_HOT void block_allocator::hold_next(cached_word& word, held_block& held) noexcept {
-    const unsigned bit = word.pop();
-    std::atomic_ref(word.marks[bit]).store(live_mark::held, std::memory_order_relaxed);
-    held.offset = space_.offset(word.block(bit)).value;
-    held.block = {lane::block_kind::small, word.block_size, 0};
-    held.place.word = pool_.table().live_address({std::uint64_t{word.slab} - 1}) + word.word;
-    held.place.mask = held.place.set = std::uint64_t{1} << bit;
-    held.mark = word.marks + bit;
+HF_HOT void block_allocator::hold_next(cached_blocks& blocks, unsigned class_index, held_block& held) noexcept {
+    const std::size_t index = blocks.pop();
+    std::atomic_ref(blocks.window[index]).store(live_mark::held, std::memory_order_relaxed);
+    held.offset = space_.offset(blocks.block(index)).value;
+    held.block = {lane::block_kind::small, blocks.block_size, 0};
+    held.place.word = pool_.table().live_address(blocks.place().slab) + blocks.word + index / marks_a_word;
+    held.place.mask = held.place.set = std::uint64_t{1} << (index % marks_a_word);
+    held.mark = blocks.window + index;
+    held.class_index = class_index;
 }
 
 /// Whether the offset is the start of an allocated block of that loaded slab.
@@ -106,7 +129,9 @@ HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found
 HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held) noexcept {
     if (held.is_small()) [[likely]] {
         std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
-        pool_.note_free(base::granule_of(base::heap_offset{held.offset}));
+        if (cache == nullptr || !cache->classes[held.class_index].push(held.mark)) {
+            pool_.note_free(base::granule_of(base::heap_offset{held.offset}));
+        }
         return;
     }
     release_pages(cache, held);

@@ -36,10 +36,10 @@ bool block_allocator::hold_rarely(thread_cache* cache, unsigned class_index, hel
     if (cache == nullptr) {
         return hold_one(class_index, 0, held);
     }
-    if (!refill(*cache, class_index)) {
+    if (cache->classes[class_index].is_empty() && !refill(*cache, class_index)) {
         return false;
     }
-    hold_next(cache->words[class_index], held);
+    hold_next(cache->classes[class_index], class_index, held);
     return true;
 }
 

@@ -4,7 +4,8 @@
 // block itself. The holder of a slab finds free blocks by looking at 64 marks at once; who frees a block need not tell
 // him. The live bitmaps on media are written from the marks when a commit or a checkpoint asks.
 //
-// This is the shadow bitmap of PMAlloc (6.2), which merges what other threads have freed; here nothing is left to merge.
+// This is the shadow bitmap of PMAlloc (6.2), which merges what other threads have freed; here nothing is left to
+// merge.
 #pragma once
 
 #include <atomic>
@@ -41,9 +42,10 @@ namespace detail {
 #if defined(HF_MARKS_ONE_BY_ONE)
     std::uint64_t eight = 0;  // the sanitizer pairs accesses of one size alone
     for (unsigned i = 0; i < 8; ++i) {
-        eight |= std::uint64_t{std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(marks[i]))
-                                   .load(std::memory_order_acquire)}
-                 << (8 * i);
+        eight |=
+            std::uint64_t{
+                std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(marks[i])).load(std::memory_order_acquire)}
+            << (8 * i);
     }
     return eight;
 #else
@@ -84,6 +86,38 @@ template <class Of>
     return bits;
 #else
     return ~detail::gather_marks(marks, [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U; });
+#endif
+}
+
+/// Bits that are set. Without an option for it the compiler calls a library for std::popcount.
+[[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
+    bits -= bits >> 1U & 0x5555555555555555;
+    bits = (bits & 0x3333333333333333) + (bits >> 2U & 0x3333333333333333);
+    bits = (bits + (bits >> 4U)) & 0x0f0f0f0f0f0f0f0f;
+    return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);
+}
+
+/// Blocks that may be handed out among 64 times `words`.
+[[nodiscard]] inline std::uint32_t count_free(const std::uint8_t* marks, std::size_t words) noexcept {
+#if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
+    const __m128i zero = _mm_setzero_si128();
+    __m128i sums = zero;
+    for (std::size_t word = 0; word < words; ++word) {
+        const auto* const some = reinterpret_cast<const __m128i*>(marks + word * marks_a_word);
+        __m128i found = _mm_cmpeq_epi8(_mm_load_si128(some), zero);  // -1 for each
+        for (unsigned i = 1; i < 4; ++i) {
+            found = _mm_add_epi8(found, _mm_cmpeq_epi8(_mm_load_si128(some + i), zero));
+        }
+        sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_sub_epi8(zero, found), zero));
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return static_cast<std::uint32_t>(_mm_cvtsi128_si32(sums) + _mm_cvtsi128_si32(_mm_srli_si128(sums, 8)));
+#else
+    std::uint32_t found = 0;
+    for (std::size_t word = 0; word < words; ++word) {
+        found += count_bits(free_bits_of(marks + word * marks_a_word));
+    }
+    return found;
 #endif
 }
 

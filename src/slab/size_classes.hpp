@@ -4,6 +4,7 @@
 // class is aligned to every power of two that divides the class's size.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +61,10 @@ template <std::size_t Entries, std::uint64_t Unit>
 }
 inline constexpr std::uint64_t fine_limit = 1024;
 inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
+/// So all of at least 16 bytes are aligned to 16, as malloc's.
+static_assert(std::ranges::all_of(size_classes, [](const size_class& kind) {
+    return kind.block_size < 16 || kind.block_size % 16 == 0;
+}));
 inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256 + 1, 256>();
 
 /// The smallest class whose blocks hold `bytes` at that alignment; no_class where there is none, and for 0 bytes or an

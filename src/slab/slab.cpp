@@ -94,7 +94,8 @@ void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, 
 }
 
 /// By a thread without a cache, or whose cache has no block of the class.
-void* block_allocator::allocate_rarely(thread_cache* cache, unsigned class_index) noexcept {
+void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
+    thread_cache* const cache = find_cache();
     if (cache == nullptr) {
         const std::uint64_t offset = take_one(class_index, 0);
         if (offset == 0) {
@@ -103,13 +104,13 @@ void* block_allocator::allocate_rarely(thread_cache* cache, unsigned class_index
         std::atomic_ref(*pool_.table().mark_at(offset, class_index)).store(live_mark::live, std::memory_order_release);
         return space_.address({offset});
     }
-    if (!refill(*cache, class_index)) {
+    cached_blocks& blocks = cache->classes[class_index];
+    if (blocks.is_empty() && !refill(*cache, class_index)) {
         return nullptr;
     }
-    cached_word& word = cache->words[class_index];
-    const unsigned bit = word.pop();
-    std::atomic_ref(word.marks[bit]).store(live_mark::live, std::memory_order_release);
-    return word.block(bit);
+    const std::size_t index = blocks.pop();
+    std::atomic_ref(blocks.window[index]).store(live_mark::live, std::memory_order_release);
+    return blocks.block(index);
 }
 
 namespace {
@@ -149,55 +150,67 @@ std::uint64_t block_allocator::take_one(unsigned class_index, std::uint32_t type
         [&] { return pool_.take_one_anywhere(class_index, type); });
 }
 
-/// The cache gets a slab of the class with a free block.
+/// The cache gets a part of a slab of the class with a free block.
 bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexcept {
-    constexpr granule none{};  // holds the roots
-    cache.give_up_one(pool_);
-    const granule got = try_hard(
+    constexpr slab_part none{};  // granule 0 holds the roots
+    const slab_part got = try_hard(
         none, [&] { return pool_.check_out(cache.arena, class_index); }, [&] { reclaim(); },
         [&] { return pool_.check_out_anywhere(class_index).value_or(none); });
     if (got == none) {
         return false;
     }
-    cached_word& word = cache.words[class_index];
-    word.slab = static_cast<std::uint32_t>(got.value + 1);
-    word.block_size = size_classes[class_index].block_size;
-    ++cache.checked_out;
-    return find_free(word, class_index, 0);
+    cached_blocks& blocks = cache.classes[class_index];
+    blocks.slab = static_cast<std::uint32_t>(got.slab.value + 1);
+    blocks.part_index = static_cast<std::uint16_t>(got.part);
+    blocks.block_size = size_classes[class_index].block_size;
+    return find_free(blocks, class_index, first_of_part(size_classes[class_index], got.part) / marks_a_word);
 }
 
-/// The free blocks of the first word from that one on that has any.
-bool block_allocator::find_free(cached_word& word, unsigned class_index, std::size_t from) const noexcept {
-    const granule slab{std::uint64_t{word.slab} - 1};
-    for (std::size_t at = from; at < words_of(size_classes[class_index]); ++at) {
-        const std::uint64_t bits = pool_.table().free_bits(slab, class_index, at);
-        if (bits != 0) {
-            word.free_bits = bits;
-            word.word = static_cast<std::uint8_t>(at);
-            word.marks = pool_.table().marks(slab, class_index) + at * marks_a_word;
-            word.first = static_cast<std::byte*>(space_.address(base::offset_of(slab))) +
-                         at * marks_a_word * word.block_size;
-            pool_.table().twin(slab).count_out(static_cast<std::uint32_t>(std::popcount(bits)));
-            return true;
+/// The window is the first of the part, from that word on, that has a free block.
+bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept {
+    const slab_part place = blocks.place();
+    const size_class& kind = size_classes[class_index];
+    const std::uint32_t end = first_of_part(kind, place.part + 1);
+    std::uint8_t* const marks = pool_.table().marks(place.slab, class_index);
+    for (std::size_t at = from; at * marks_a_word < end; ++at) {
+        if ((free_bits_of(marks + at * marks_a_word) & bits_of_part(kind, place.part, at)) == 0) {
+            continue;
         }
+        std::uint32_t found = 0;
+        for (std::size_t i = 0; i < cached_blocks::words; ++i) {
+            blocks.part[i] = bits_of_part(kind, place.part, at + i);  // none beyond the part
+            blocks.free[i] = blocks.part[i] == 0 ? 0 : free_bits_of(marks + (at + i) * marks_a_word) & blocks.part[i];
+            found += count_bits(blocks.free[i]);
+        }
+        blocks.word = static_cast<std::uint16_t>(at);
+        blocks.window = marks + at * marks_a_word;
+        blocks.first =
+            static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
+        blocks.current = 0;
+        pool_.table().twin(place.slab).count_out(found);
+        return true;
     }
     return false;
 }
 
-/// The word is used up: the same again, where much of it has been freed since; the next; the next pass over the slab,
-/// where that is worth it; another slab.
+/// The current word is used up: another of the window; the next window; the next pass over the part, where that is
+/// worth it; a part of another slab.
 bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
-    cached_word& word = cache.words[class_index];
-    if (word.slab != 0) {
-        const granule slab{std::uint64_t{word.slab} - 1};
-        const size_class& kind = size_classes[class_index];
-        const std::uint64_t again = pool_.table().free_bits(slab, class_index, word.word);
-        const bool worth = std::popcount(again) >= 16;
-        if (find_free(word, class_index, word.word + (worth ? 0U : 1U))) {
+    cached_blocks& blocks = cache.classes[class_index];
+    if (blocks.slab != 0) {
+        if (blocks.turn() || find_free(blocks, class_index, blocks.word + std::size_t{cached_blocks::words})) {
             return true;
         }
-        if (pool_.table().count_marked(slab, class_index) * 4 <= kind.block_count * 3U) {
-            return find_free(word, class_index, 0);
+        const size_class& kind = size_classes[class_index];
+        const std::uint32_t first = first_of_part(kind, blocks.part_index);
+        const std::uint32_t end = first_of_part(kind, blocks.part_index + 1U);
+        std::uint32_t free_blocks = 0;
+        for (std::size_t at = first / marks_a_word; at * marks_a_word < end; ++at) {
+            free_blocks += count_bits(pool_.table().free_bits(blocks.place().slab, class_index, at) &
+                                      bits_of_part(kind, blocks.part_index, at));
+        }
+        if (free_blocks * 4 >= end - first) {
+            return find_free(blocks, class_index, first / marks_a_word);
         }
         cache.give_back(pool_, class_index);
     }

@@ -38,7 +38,8 @@ struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
     lane::block_place place;
-    std::uint8_t* mark = nullptr;  ///< of a small block
+    std::uint8_t* mark = nullptr;     ///< of a small block
+    unsigned class_index = no_class;  ///< of a small block
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
     [[nodiscard]] bool is_small() const noexcept { return mark != nullptr; }
@@ -100,6 +101,9 @@ public:
     /// where there is none: last_failure() says why (invalid_argument; no_space, limit or what else growing failed
     /// with; out_of_memory). The content is arbitrary.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+    /// At the alignment that malloc gives (16 where at least 16 bytes are wanted, else 8), if this thread's cache has
+    /// such a block; else null, without a reason: allocate() does the rest.
+    [[nodiscard]] void* allocate_cached(std::size_t bytes) noexcept;
     /// The same with a type number that is not 0; invalid_argument where it is not below segment::type_limit.
     [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
@@ -107,7 +111,10 @@ public:
     /// corrupt where the slab is quarantined). Where several threads free one block at once, without an order between
     /// them, the block is free once; more than one of them may be told that it was he.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// The same, with the failure in the result.
+    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses:
+    /// try_free() does the rest.
+    [[nodiscard]] bool free_cached(void* block) noexcept;
+    /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
     // --- for durability `atomic`: the same in two steps, between which the caller makes the change durable ---
@@ -132,8 +139,8 @@ public:
     [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(extents_.frontier()); }
     /// This thread's cache: with it, its lane. Null while the thread ends.
     [[nodiscard]] thread_cache* this_cache() noexcept { return find_cache(); }
-    /// As allocate(), but nobody holds the block yet, whose mark is `held`: release() it, or mark it allocated. `cache`: this_cache(), here
-    /// and below. False: last_failure() says why.
+    /// As allocate(), but nobody holds the block yet, whose mark is `held`: release() it, or mark it allocated.
+    /// `cache`: this_cache(), here and below. False: last_failure() says why.
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
     /// The same as allocate_typed().
     [[nodiscard]] bool hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
@@ -189,13 +196,6 @@ public:
 private:
     friend class slab_checker;
 
-    /// Where an address points, for errors and slow paths.
-    struct place {
-        base::granule slab{};
-        std::uint32_t index = 0;
-        unsigned class_index = no_class;
-    };
-
     [[nodiscard]] base::result<void> start();
     [[nodiscard]] thread_cache* find_cache() noexcept {
         const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
@@ -203,21 +203,21 @@ private:
     }
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
-    [[nodiscard]] bool find_free(cached_word& word, unsigned class_index, std::size_t from) const noexcept;
+    [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
-    [[nodiscard]] void* allocate_rarely(thread_cache* cache, unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_cached(unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_rarely(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
     [[nodiscard]] unsigned arena() noexcept;
     [[nodiscard]] extent::extent take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
                                             std::uint32_t type) noexcept;
     [[nodiscard]] bool free_pages(base::pages start);
-    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index,
-                                         std::uint8_t* mark) const noexcept;
+    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index, std::uint8_t* mark) const noexcept;
     [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned class_index, held_block& found) const noexcept;
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
     [[nodiscard]] bool hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
-    void hold_next(cached_word& word, held_block& held) noexcept;
+    void hold_next(cached_blocks& blocks, unsigned class_index, held_block& held) noexcept;
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     void release_pages(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;

@@ -49,11 +49,10 @@ public:
         collect_lists();
         check_extents();
         for (const auto& [slab, found] : listed_) {
-            problem("SLAB-8", {slab},
-                    fmt::format("in the lists of {} bins, and no slab that says so there", found));
+            problem("SLAB-8", {slab}, fmt::format("in the lists of {} bins, and no slab that says so there", found));
         }
-        for (const auto& [slab, found] : checked_out_) {
-            problem("SLAB-9", {slab}, fmt::format("in {} caches, and no slab that says so there", found));
+        for (const auto& [slab, parts] : parts_) {
+            problem("SLAB-9", {slab}, fmt::format("parts {:#x} in caches, and no slab there", parts));
         }
         for (const std::uint64_t offset : held_) {
             problem("SLAB-9", base::granule_of(base::heap_offset{offset}),
@@ -66,23 +65,34 @@ private:
         problems_.push_back(fmt::format("{}: granule {}: {}", number, where.value, text));
     }
 
-    // SLAB-9: a slab that is checked out is in one cache, and free blocks of a cache's word are free by their marks.
+    // SLAB-9: a part of a slab that is out is in one cache, and free blocks of a cache's word are free by their marks
+    // and lie in that part.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches_.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
-                const cached_word& word = cache->words[class_index];
-                if (word.slab == 0) {
-                    continue;
+                if (cache->classes[class_index].slab != 0) {
+                    collect_blocks(cache->classes[class_index], class_index);
                 }
-                const granule slab{std::uint64_t{word.slab} - 1};
-                ++checked_out_[slab.value];
-                if (table_.state(slab) != slab_state::loaded(class_index)) {
-                    problem("SLAB-9", slab, fmt::format("in a cache of class {}", class_index));
-                } else if ((word.free_bits & ~table_.free_bits(slab, class_index, word.word)) != 0) {
-                    problem("SLAB-9", slab,
-                            fmt::format("word {}: {:#x} in a cache, free are {:#x}", word.word, word.free_bits,
-                                        table_.free_bits(slab, class_index, word.word)));
-                }
+            }
+        }
+    }
+
+    void collect_blocks(const cached_blocks& blocks, unsigned class_index) {
+        const slab_part place = blocks.place();
+        const bool twice = (parts_[place.slab.value] >> place.part & 1U) != 0;
+        parts_[place.slab.value] |= 1U << place.part;
+        if (twice || table_.state(place.slab) != slab_state::loaded(class_index)) {
+            problem("SLAB-9", place.slab, fmt::format("part {} in a cache of class {}", place.part, class_index));
+            return;
+        }
+        for (unsigned i = 0; i < cached_blocks::words; ++i) {
+            const unsigned word = blocks.word + i;
+            const std::uint64_t part = bits_of_part(size_classes[class_index], place.part, word);
+            const std::uint64_t cached = blocks.free[i];
+            if (cached != 0 && (cached & ~(table_.free_bits(place.slab, class_index, word) & part)) != 0) {
+                problem("SLAB-9", place.slab,
+                        fmt::format("word {}: {:#x} in a cache, free are {:#x}", word, cached,
+                                    table_.free_bits(place.slab, class_index, word)));
             }
         }
     }
@@ -107,8 +117,8 @@ private:
             const std::uint8_t state = table_.state(slab);
             const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
                              twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
-            if (!own || twin.place != slab_place::listed || twin.previous != previous ||
-                (link == bin.spare && table_.count_marked(slab, bin.class_index) != 0)) {
+            if (!own || !twin.listed || twin.previous != previous ||
+                (link == bin.spare && (table_.count_marked(slab, bin.class_index) != 0 || twin.parts_out != 0))) {
                 problem("SLAB-8", slab,
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
             }
@@ -172,17 +182,18 @@ private:
     void check_twin(granule slab, unsigned class_index) {
         const slab_twin& twin = table_.twin(slab);
         const std::uint32_t count = size_classes[class_index].block_count;
-        if ((listed_.erase(slab.value) != 0) != (twin.place == slab_place::listed)) {
-            problem("SLAB-8", slab, fmt::format("place {}, and its owner's list", static_cast<int>(twin.place)));
+        if ((listed_.erase(slab.value) != 0) != twin.listed) {
+            problem("SLAB-8", slab, fmt::format("listed: {}, and its owner's list", twin.listed));
         }
-        const auto found = checked_out_.find(slab.value);
-        if ((found != checked_out_.end() && found->second == 1) != (twin.place == slab_place::checked_out)) {
-            problem("SLAB-9", slab, fmt::format("place {}, and the caches", static_cast<int>(twin.place)));
+        const auto found = parts_.find(slab.value);
+        const unsigned in_caches = found == parts_.end() ? 0 : found->second;
+        if (in_caches != twin.parts_out) {
+            problem("SLAB-9", slab, fmt::format("parts {:#x} are out, in caches {:#x}", twin.parts_out, in_caches));
         }
-        checked_out_.erase(slab.value);
-        // SLAB-10: a slab in no list and no cache is looked at again when one more of its blocks is free, or so many.
+        parts_.erase(slab.value);
+        // SLAB-10: a slab in no list is looked at again when one more of its blocks is free, or so many.
         const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
-        if (twin.place == slab_place::unlisted && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
+        if (!twin.listed && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
             problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
         }
     }
@@ -196,9 +207,9 @@ private:
             // SLAB-5: the bitmap on media of a slab that nothing has changed in since it was written, or that follows
             // at once, says what the marks say.
             if (follows && on_media != table_.live_bits(slab, word)) {
-                problem("SLAB-5", slab,
-                        fmt::format("word {}: live {:#x}, on media {:#x}", word, table_.live_bits(slab, word),
-                                    on_media));
+                problem(
+                    "SLAB-5", slab,
+                    fmt::format("word {}: live {:#x}, on media {:#x}", word, table_.live_bits(slab, word), on_media));
             }
             for (std::size_t bit = 0; bit < marks_a_word; ++bit) {
                 check_mark(slab, kind, word * marks_a_word + bit, marks[word * marks_a_word + bit]);
@@ -219,8 +230,8 @@ private:
     const slab_pool& pool_;
     const slab_table& table_;
     std::vector<std::string>& problems_;
-    std::unordered_set<std::uint64_t> held_;                     ///< offsets
-    std::unordered_map<std::uint64_t, unsigned> checked_out_;  ///< times that a granule is in caches
+    std::unordered_set<std::uint64_t> held_;              ///< offsets
+    std::unordered_map<std::uint64_t, unsigned> parts_;   ///< by granule: parts in caches
     std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
 };
 

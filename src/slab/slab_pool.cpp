@@ -87,8 +87,8 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
 
 void slab_pool::link(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(twin.place != slab_place::listed);
-    twin.place = slab_place::listed;
+    HF_ASSERT(!twin.listed);
+    twin.listed = true;
     twin.previous = 0;
     twin.next = owner.head;
     if (owner.head != 0) {
@@ -99,8 +99,8 @@ void slab_pool::link(bin& owner, granule slab) const noexcept {
 
 void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(twin.place == slab_place::listed);
-    twin.place = slab_place::unlisted;
+    HF_ASSERT(twin.listed);
+    twin.listed = false;
     (twin.previous != 0 ? table_.twin(linked(twin.previous)).next : owner.head) = twin.next;
     if (twin.next != 0) {
         table_.twin(linked(twin.next)).previous = twin.previous;
@@ -119,11 +119,11 @@ void slab_pool::unwatch(granule slab, unsigned class_index) const noexcept {
 
 // --- blocks out -----------------------------------------------------------------------------------------------------
 
-base::result<granule> slab_pool::check_out(unsigned arena, unsigned class_index) {
+base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_index) {
     bin& own = bin_of(arena, class_index);
     {
         const base::scoped_lock lock(own.mutex);
-        std::optional<granule> got = check_out_listed(own);
+        std::optional<slab_part> got = check_out_listed(own);
         for (int loads = 0; !got && loads < loads_a_take && load_next(own); ++loads) {
             got = check_out_listed(own);
         }
@@ -133,7 +133,7 @@ base::result<granule> slab_pool::check_out(unsigned arena, unsigned class_index)
     }
     look_at_some();
     const base::scoped_lock lock(own.mutex);
-    std::optional<granule> got = check_out_listed(own);
+    std::optional<slab_part> got = check_out_listed(own);
     if (!got) {
         HF_TRY(create(own));
         got = check_out_listed(own);
@@ -141,7 +141,7 @@ base::result<granule> slab_pool::check_out(unsigned arena, unsigned class_index)
     return *got;
 }
 
-std::optional<granule> slab_pool::check_out_anywhere(unsigned class_index) noexcept {
+std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noexcept {
     for (unsigned arena = 0; arena < arenas_; ++arena) {
         bin& from = bin_of(arena, class_index);
         const base::scoped_lock lock(from.mutex);
@@ -154,11 +154,15 @@ std::optional<granule> slab_pool::check_out_anywhere(unsigned class_index) noexc
     return std::nullopt;
 }
 
-void slab_pool::check_in(granule slab) noexcept {
-    bin& owner = *table_.twin(slab).owner.load(std::memory_order_relaxed);
+void slab_pool::check_in(slab_part from) noexcept {
+    slab_twin& twin = table_.twin(from.slab);
+    bin& owner = *twin.owner.load(std::memory_order_relaxed);
     const base::scoped_lock lock(owner.mutex);
-    table_.twin(slab).place = slab_place::unlisted;
-    settle(owner, slab, worth_listing(size_classes[owner.class_index]));
+    twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~(1U << from.part));
+    if (twin.listed) {
+        unlink(owner, from.slab);
+    }
+    settle(owner, from.slab, worth_listing(size_classes[owner.class_index]));
 }
 
 /// Of a list that is not empty: leaves the empty slab alone as long as there is another.
@@ -168,18 +172,47 @@ granule slab_pool::first_listed(const bin& from) const noexcept {
     return from.head == from.spare && next != 0 ? linked(next) : first;
 }
 
-std::optional<granule> slab_pool::check_out_listed(bin& from) noexcept {
+/// Free blocks of a word that lie in no part that is out.
+std::uint64_t slab_pool::bits_at_hand(granule slab, unsigned class_index, std::size_t word) const noexcept {
+    const size_class& kind = size_classes[class_index];
+    std::uint64_t bits = table_.free_bits(slab, class_index, word);
+    for (unsigned out = table_.twin(slab).parts_out; out != 0; out &= out - 1) {
+        bits &= ~bits_of_part(kind, static_cast<unsigned>(std::countr_zero(out)), word);
+    }
+    return bits;
+}
+
+std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
+    const size_class& kind = size_classes[from.class_index];
     while (from.head != 0) {
         const granule slab = first_listed(from);
-        unlink(from, slab);
-        if (table_.count_marked(slab, from.class_index) != size_classes[from.class_index].block_count) {
-            table_.twin(slab).place = slab_place::checked_out;
+        slab_twin& twin = table_.twin(slab);
+        for (unsigned part = 0; part < parts_of(kind); ++part) {
+            if ((twin.parts_out >> part & 1U) != 0 || !has_free(slab, from.class_index, part)) {
+                continue;
+            }
+            twin.parts_out = static_cast<std::uint8_t>(twin.parts_out | 1U << part);
+            if (from.spare == link_to(slab)) {
+                from.spare = 0;
+            }
             unwatch(slab, from.class_index);
-            return slab;
+            return slab_part{slab, part};
         }
-        settle(from, slab, worth_listing(size_classes[from.class_index]));  // its blocks were taken one by one
+        unlink(from, slab);
+        settle(from, slab, worth_listing(kind));
     }
     return std::nullopt;
+}
+
+bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) const noexcept {
+    const size_class& kind = size_classes[class_index];
+    const std::uint32_t end = first_of_part(kind, part + 1);
+    for (std::size_t word = first_of_part(kind, part) / marks_a_word; word * marks_a_word < end; ++word) {
+        if ((table_.free_bits(slab, class_index, word) & bits_of_part(kind, part, word)) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
@@ -240,7 +273,7 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
     const std::size_t words = words_of(kind);
     for (std::size_t step = 0; step < words; ++step) {
         const std::size_t word = (twin.first_word + step) % words;
-        const std::uint64_t free_blocks = table_.free_bits(slab, from.class_index, word);
+        const std::uint64_t free_blocks = bits_at_hand(slab, from.class_index, word);
         if (free_blocks != 0) {
             const std::size_t index = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(free_blocks));
             std::atomic_ref(table_.marks(slab, from.class_index)[index])
@@ -256,16 +289,23 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
 
 // --- free blocks ----------------------------------------------------------------------------------------------------
 
-/// What a slab that is in no list and nobody's is from now on; it is listed if so many of its blocks are free.
+/// What a slab that is in no list is from now on; it is listed if so many of its blocks are free and at hand.
 void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
     slab_twin& twin = table_.twin(slab);
     const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
+    const size_class& kind = size_classes[owner.class_index];
     const std::uint32_t marked = table_.count_marked(slab, owner.class_index);
-    if (marked == 0) {
+    if (marked == 0 && twin.parts_out == 0) {
         settle_empty(owner, slab);
         return;
     }
-    const std::uint32_t free_blocks = size_classes[owner.class_index].block_count - marked;
+    std::uint32_t free_blocks = kind.block_count - marked;
+    if (twin.parts_out != 0) {
+        free_blocks = 0;
+        for (std::size_t word = 0; word < words_of(kind); ++word) {
+            free_blocks += count_bits(bits_at_hand(slab, owner.class_index, word));
+        }
+    }
     auto until = static_cast<std::int32_t>(worth - free_blocks);
     if (free_blocks >= worth) {
         link(owner, slab);
@@ -295,11 +335,7 @@ void slab_pool::look_at(granule slab) noexcept {
     if (twin.owner.load(std::memory_order_relaxed) != &owner || !slab_state::is_loaded(table_.state(slab))) {
         return;
     }
-    if (twin.place == slab_place::checked_out) {
-        twin.countdown.store(size_classes[owner.class_index].block_count, std::memory_order_relaxed);
-        return;  // who has it looks when he checks it in
-    }
-    if (twin.place == slab_place::listed) {
+    if (twin.listed) {
         unlink(owner, slab);
     }
     settle(owner, slab, worth_listing(size_classes[owner.class_index]));
@@ -313,9 +349,8 @@ void slab_pool::look_again(granule slab, std::uint32_t worth) noexcept {
     slab_twin& twin = table_.twin(slab);
     bin& owner = *twin.owner.load(std::memory_order_relaxed);
     const base::scoped_lock lock(owner.mutex);
-    if (twin.owner.load(std::memory_order_relaxed) == &owner && slab_state::is_loaded(table_.state(slab)) &&
-        twin.place != slab_place::checked_out) {
-        if (twin.place == slab_place::listed) {
+    if (twin.owner.load(std::memory_order_relaxed) == &owner && slab_state::is_loaded(table_.state(slab))) {
+        if (twin.listed) {
             unlink(owner, slab);
         }
         settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
@@ -359,7 +394,7 @@ void slab_pool::write_bitmaps() noexcept {
         if (slab_state::is_unwatched(state)) {
             const unsigned class_index = slab_state::class_of(state);
             table_.write_bitmap(slab, class_index);
-            if (table_.twin(slab).place != slab_place::checked_out) {  // who has one allocates without a word
+            if (table_.twin(slab).parts_out == 0) {  // who has one allocates without a word
                 table_.set_state(slab, slab_state::watched(class_index));
             }
         }
@@ -460,7 +495,8 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     twin.owner.store(&owner, std::memory_order_relaxed);
     twin.countdown.store(0, std::memory_order_relaxed);
-    twin.place = slab_place::unlisted;
+    twin.listed = false;
+    twin.parts_out = 0;
     twin.first_word = 0;
 }
 
@@ -520,8 +556,8 @@ void slab_pool::load_into(bin& owner, granule slab) noexcept {
     }
     adopt(owner, slab);
     table_.load_marks(slab, owner.class_index);
-    table_.set_state(
-        slab, tracks_changes_ ? slab_state::watched(owner.class_index) : slab_state::loaded(owner.class_index));
+    table_.set_state(slab,
+                     tracks_changes_ ? slab_state::watched(owner.class_index) : slab_state::loaded(owner.class_index));
     settle(owner, slab, 1);
 }
 

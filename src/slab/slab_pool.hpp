@@ -1,14 +1,14 @@
 // The slabs of a heap and who allocates from them.
 //
 // A bin is one class in one arena: a lock, and the list of its slabs that have enough free blocks to be worth a look.
-// A slab belongs to the bin that made or loaded it. A thread that needs blocks checks a slab out: from then on it alone
-// allocates from it, by its marks (live_marks.hpp) and without a lock, until it checks it in again. Anybody frees blocks
-// of any slab by their marks. A countdown in the twin of each slab says when somebody should look at it: when it has
-// become empty, or worth listing. A slab without a block out goes back to the extents; each bin keeps one, so that a
-// program that frees and allocates one block does not make and unmake a slab each time.
+// A slab belongs to the bin that made or loaded it. A thread that needs blocks checks a part of a slab out: from then
+// on it alone allocates from that, by its marks (live_marks.hpp) and without a lock, until it checks it in again.
+// Anybody frees blocks of any slab by their marks. A countdown in the twin of each slab says when somebody should look
+// at it: when it has become empty, or worth listing. A slab without a block out goes back to the extents; each bin
+// keeps one, so that a program that frees and allocates one block does not make and unmake a slab each time.
 //
-// Durability `commit`: the bitmaps on media are written from the marks when the heap is committed. Slabs in which nothing
-// has changed since are watched: who allocates from one, or frees a block of one, ends that first.
+// Durability `commit`: the bitmaps on media are written from the marks when the heap is committed. Slabs in which
+// nothing has changed since are watched: who allocates from one, or frees a block of one, ends that first.
 //
 // Blocks with a type number lie in slabs of their own, one type each, with one bin for each type and class. No thread
 // checks them out: their blocks are taken one by one, under the lock of the bin.
@@ -53,6 +53,13 @@ public:
     virtual void slab_released(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
 };
 
+/// A part of a slab, see parts_of().
+struct slab_part {
+    base::granule slab{};
+    unsigned part = 0;
+    friend bool operator==(const slab_part&, const slab_part&) = default;
+};
+
 /// One class in one arena, or of one type.
 struct alignas(base::cache_line_size) slab_bin {
     base::mutex mutex;
@@ -92,15 +99,15 @@ public:
     [[nodiscard]] const slab_table& table() const noexcept { return table_; }
     [[nodiscard]] slab_table& table() noexcept { return table_; }
 
-    /// A slab without a type with at least one free block, for the caller alone: of the arena's own, of unloaded ones,
-    /// a new one. Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
-    [[nodiscard]] base::result<base::granule> check_out(unsigned arena, unsigned class_index);
+    /// A part of a slab without a type, with at least one free block, for the caller alone: of the arena's own slabs,
+    /// of unloaded ones, of a new one. Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
     /// The same when space has run out: of any arena. Nothing where no slab of the class has a free block.
-    [[nodiscard]] std::optional<base::granule> check_out_anywhere(unsigned class_index) noexcept;
+    [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     /// The caller allocates from it no more.
-    void check_in(base::granule slab) noexcept;
-    /// The offset of one block, whose mark is `held` now: for threads without a cache, and blocks with a type, for which
-    /// the arena does not matter. Fails as check_out().
+    void check_in(slab_part from) noexcept;
+    /// The offset of one block, whose mark is `held` now: for threads without a cache, and blocks with a type, for
+    /// which the arena does not matter. Fails as check_out().
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
     /// The same when space has run out; 0 where there is none.
     [[nodiscard]] std::uint64_t take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
@@ -127,7 +134,7 @@ public:
     }
     /// For checks: bitmap_guard::has_bitmap().
     [[nodiscard]] bool has_bitmap(base::granule of) const { return guard_ == nullptr || guard_->has_bitmap(of); }
-    /// Looks at every slab that no thread has checked out, unloaded ones too: those without a block out go back to the
+    /// Looks at every slab, unloaded ones too: those without a block out go back to the
     /// extents, all others with a free block are listed.
     void release_empty() noexcept;
 
@@ -165,11 +172,13 @@ private:
     void adopt(bin& owner, base::granule slab) const noexcept;
     void link(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    [[nodiscard]] std::optional<base::granule> check_out_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::optional<slab_part> check_out_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] base::granule first_listed(const bin& from) const noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] bool has_free(base::granule slab, unsigned class_index, unsigned part) const noexcept;
     [[nodiscard]] std::uint64_t take_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_from(bin& from, base::granule slab) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_all_of(bin& from) noexcept;
+    [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     void settle(bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
@@ -192,7 +201,7 @@ private:
     segment::bitmap_guard* guard_;
     slab_log* log_ = nullptr;
     std::atomic<std::uint64_t> next_look_{0};  ///< granules
-    bool tracks_changes_ = true;  ///< slabs are watched after write_bitmaps()
+    bool tracks_changes_ = true;               ///< slabs are watched after write_bitmaps()
     slab_table table_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it

@@ -54,24 +54,42 @@ static_assert(class_count <= class_bits);
 
 struct slab_bin;
 
-/// Where a loaded slab is.
-enum class slab_place : std::uint8_t {
-    unlisted,     ///< in no list, for it has too few free blocks; its countdown says when it has more
-    listed,       ///< in its owner's list
-    checked_out,  ///< one thread's, which allocates from it
-};
+/// What a thread takes of a slab at once, to allocate from it alone: a half or a quarter of it, or all, where a quarter
+/// would be few blocks. Sizes about 512 bytes get most, for four classes share what is asked for of each doubling, and
+/// of larger ones programs have fewer.
+///
+/// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
+inline constexpr unsigned most_parts = 4;
+[[nodiscard]] constexpr unsigned parts_of(const size_class& kind) noexcept {
+    return kind.block_size <= 128 || kind.block_size > 1024 ? most_parts
+           : kind.block_size < 256 || kind.block_size > 512 ? 2
+                                                            : 1;
+}
+[[nodiscard]] constexpr std::uint32_t first_of_part(const size_class& kind, unsigned part) noexcept {
+    return part * std::uint32_t{kind.block_count} / parts_of(kind);
+}
+/// The bits of a word that stand for blocks of the part.
+[[nodiscard]] constexpr std::uint64_t bits_of_part(const size_class& kind, unsigned part, std::size_t word) noexcept {
+    const auto below = [word](std::uint32_t block) {  // bits of the word that stand for blocks before that one
+        return block >= (word + 1) * marks_a_word ? ~std::uint64_t{0}
+               : block <= word * marks_a_word     ? 0
+                                                  : (std::uint64_t{1} << (block % marks_a_word)) - 1;
+    };
+    return below(first_of_part(kind, part + 1)) & ~below(first_of_part(kind, part));
+}
 
-/// Valid while the slab is loaded. All but `countdown` is guarded by the lock of the owner, which is fixed; who has freed
-/// the last block may find another slab's.
+/// Valid while the slab is loaded. All but `countdown` is guarded by the lock of the owner, which is fixed; who has
+/// freed the last block may find another slab's.
 struct alignas(base::cache_line_size) slab_twin {
-    /// Frees until somebody should look at the slab: until it is empty, or worth listing. Whoever frees a block
+    /// Frees until somebody should look at the slab: until it is empty, or worth listing again. Whoever frees a block
     /// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never
     /// what is found.
     std::atomic<std::int32_t> countdown;
-    std::uint32_t next;        ///< in the owner's list: granule + 1, 0 at the end
-    std::uint32_t previous;    ///< the same, toward the head
+    std::uint32_t next;      ///< in the owner's list: granule + 1, 0 at the end
+    std::uint32_t previous;  ///< the same, toward the head
     std::atomic<slab_bin*> owner;
-    slab_place place;
+    bool listed;              ///< in its owner's list
+    std::uint8_t parts_out;   ///< bit k: a thread allocates from part k
     std::uint8_t first_word;  ///< of marks: where the next search for a single block begins
 
     /// So many blocks are out of it now that were not.
@@ -131,7 +149,7 @@ public:
         std::uint8_t* const first = marks(of, class_index);
         for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
             const std::uint64_t live = live_word(of, word).load(std::memory_order_acquire);
-            live_blocks += static_cast<std::uint32_t>(std::popcount(live));
+            live_blocks += count_bits(live);
             for (std::size_t bit = 0; live != 0 && bit < marks_a_word; ++bit) {
                 first[word * marks_a_word + bit] = (live >> bit & 1) != 0 ? live_mark::live : live_mark::free;
             }
@@ -140,12 +158,8 @@ public:
     }
     /// Blocks of a loaded slab that nobody may be given.
     [[nodiscard]] std::uint32_t count_marked(base::granule of, unsigned class_index) const noexcept {
-        const size_class& kind = size_classes[class_index];
-        std::uint32_t free_blocks = 0;
-        for (std::size_t word = 0; word < words_of(kind); ++word) {
-            free_blocks += static_cast<std::uint32_t>(std::popcount(free_bits(of, class_index, word)));
-        }
-        return kind.block_count - free_blocks;
+        const std::size_t words = words_of(size_classes[class_index]);
+        return static_cast<std::uint32_t>(words * marks_a_word) - count_free(marks(of, class_index), words);
     }
     /// Blocks of a word of a loaded slab's marks that may be handed out.
     [[nodiscard]] std::uint64_t free_bits(base::granule of, unsigned class_index, std::size_t word) const noexcept {
@@ -186,9 +200,8 @@ public:
             return now == slab_state::none ? 0 : live_word(of, word).load(std::memory_order_acquire);
         }
         const unsigned class_index = slab_state::class_of(now);
-        return word >= words_of(size_classes[class_index])
-                   ? 0
-                   : live_bits_of(marks(of, class_index) + word * marks_a_word);
+        return word >= words_of(size_classes[class_index]) ? 0
+                                                           : live_bits_of(marks(of, class_index) + word * marks_a_word);
     }
 
     /// Granules of the reservation.

@@ -16,8 +16,7 @@ constinit base::mutex registry_mutex;
 constinit std::atomic<std::uint64_t> last_instance{0};
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
-    cache.words = {};
-    cache.checked_out = 0;
+    cache.classes = {};
     cache.arena = heap.pool->arena_of_thread(heap.machine->current_node(), heap.machine->nodes(), heap.next_arena++);
     cache.heap = &heap;
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
@@ -71,24 +70,16 @@ thread_state* this_thread() noexcept {
 }  // namespace
 
 void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
-    if (words[class_index].slab != 0) {
-        const base::granule slab{std::uint64_t{words[class_index].slab} - 1};
-        words[class_index] = {};
-        --checked_out;
-        to.check_in(slab);
+    if (classes[class_index].slab != 0) {
+        const slab_part place = classes[class_index].place();
+        classes[class_index] = {};
+        to.check_in(place);
     }
 }
 
 void thread_cache::give_back_all(slab_pool& to) noexcept {
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
         give_back(to, class_index);
-    }
-}
-
-void thread_cache::give_up_one(slab_pool& to) noexcept {
-    while (checked_out >= maximum_checked_out) {
-        give_back(to, next_given_up);
-        next_given_up = (next_given_up + 1) % class_count;
     }
 }
 

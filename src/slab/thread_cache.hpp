@@ -1,8 +1,9 @@
-// What makes an allocation a few loads and stores: each thread has, for each heap, slabs that it alone allocates from.
+// What makes an allocation a few loads and stores: each thread has, for each heap, parts of slabs that it alone
+// allocates from.
 //
-// Of each class the cache has one slab, or none, and of that slab the free blocks among 64: a word of bits. They are
-// free on media, in DRAM and after a crash, and only this thread may hand them out. Frees go to the marks of the block
-// (live_marks.hpp), whoever's slab it is, and need no cache.
+// Of each class the cache has a part of one slab, or none, and of that the free blocks among 64: a word of bits. They
+// are free on media, in DRAM and after a crash, and only this thread may hand them out. Frees go to the marks of the
+// block (live_marks.hpp), whoever's slab it is, and need no cache.
 //
 // A cache belongs to its thread, which finds it in a few thread-local slots by the heap's instance number; that number
 // is never used twice, so a slot that outlives its heap matches nothing. A heap that closes detaches its caches; a
@@ -24,46 +25,79 @@
 
 namespace holdfast::slab {
 
-/// Slabs that one thread keeps from all others at most: less than 1 MiB.
-inline constexpr unsigned maximum_checked_out = 15;
-static_assert(maximum_checked_out * base::granule_size < base::mebibyte);
-
-/// The free blocks of a class that a thread hands out next.
-struct cached_word {
-    std::uint64_t free_bits = 0;     ///< of those behind `first`
-    std::byte* first = nullptr;      ///< the address of the block of the lowest bit
-    std::uint8_t* marks = nullptr;   ///< its mark
-    std::uint32_t slab = 0;          ///< granule + 1; 0: none
-    std::uint16_t block_size = 0;    ///< bytes
-    std::uint8_t word = 0;           ///< which word of the slab's marks
-
-    /// There is a free block: the index of the next, which is not free any more.
-    [[nodiscard]] unsigned pop() noexcept {
-        const auto bit = static_cast<unsigned>(std::countr_zero(free_bits));
-        free_bits &= free_bits - 1;
-        return bit;
+/// Bytes that one thread keeps from all others at most.
+[[nodiscard]] constexpr std::uint64_t largest_cache() noexcept {
+    std::uint64_t bytes = 0;
+    for (const size_class& kind : size_classes) {
+        bytes += base::granule_size / parts_of(kind);
     }
-    [[nodiscard]] std::byte* block(unsigned bit) const noexcept { return first + std::size_t{bit} * block_size; }
+    return bytes;
+}
+static_assert(largest_cache() <= base::mebibyte);
+
+/// The free blocks of a class that a thread hands out next: of up to 256 that lie side by side (the window), those of
+/// its part of the slab. What the thread frees among them it hands out again.
+struct cached_blocks {
+    static constexpr unsigned words = 4;
+
+    std::array<std::uint64_t, words> free{};  ///< free blocks of the window
+    std::array<std::uint64_t, words> part{};  ///< those that lie in the part
+    std::byte* first = nullptr;               ///< the address of the first block of the window
+    std::uint8_t* window = nullptr;           ///< its mark
+    std::uint32_t block_size = 0;             ///< bytes
+    std::uint32_t current = 0;                ///< the word of the window that blocks are taken from
+    std::uint32_t slab = 0;                   ///< granule + 1; 0: none
+    std::uint16_t part_index = 0;
+    std::uint16_t word = 0;  ///< of the slab's marks: where the window begins
+
+    [[nodiscard]] bool is_empty() const noexcept { return free[current] == 0; }
+    /// There is a free block in the current word: the index in the window of the next, which is not free any more.
+    [[nodiscard]] std::size_t pop() noexcept {
+        const std::uint64_t bits = free[current];
+        free[current] = bits & (bits - 1);
+        return current * marks_a_word + static_cast<unsigned>(std::countr_zero(bits));
+    }
+    /// The block with this mark has become free: whether it is one of these.
+    [[nodiscard]] bool push(const std::uint8_t* mark) noexcept {
+        const auto index = static_cast<std::uint64_t>(mark - window);  // beyond all for the marks of others
+        if (index >= words * marks_a_word) {
+            return false;
+        }
+        const std::uint64_t bit = std::uint64_t{1} << (index % marks_a_word);
+        if ((part[index / marks_a_word] & bit) == 0) [[unlikely]] {
+            return false;
+        }
+        free[index / marks_a_word] |= bit;
+        return true;
+    }
+    /// The current word is used up: whether another one of the window has a free block. Then it is the current one.
+    [[nodiscard]] bool turn() noexcept {
+        for (unsigned next = 0; next < words; ++next) {
+            if (free[next] != 0) {
+                current = next;
+                return true;
+            }
+        }
+        return false;
+    }
+    [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
+    [[nodiscard]] std::byte* block(std::size_t index) const noexcept { return first + index * block_size; }
 };
-static_assert(sizeof(cached_word) == 32);
+static_assert(sizeof(cached_blocks) == 96);
 
 struct cache_group;
 
 /// Used by its thread alone, but for `heap` and `next_of_heap`, which the registry's lock guards.
 struct thread_cache {
-    std::array<cached_word, class_count> words{};
+    std::array<cached_blocks, class_count> classes{};
     unsigned arena = 0;
-    unsigned checked_out = 0;  ///< slabs
-    unsigned next_given_up = 0;  ///< the class whose slab goes when there are too many
     lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
 
-    /// Checks the slab of a class in, where there is one.
+    /// Checks the part of a slab of the class in, where there is one.
     void give_back(slab_pool& to, unsigned class_index) noexcept;
     void give_back_all(slab_pool& to) noexcept;
-    /// Makes room for one more.
-    void give_up_one(slab_pool& to) noexcept;
 };
 
 /// The heap's end of it: the caches that threads hold for one open heap.
