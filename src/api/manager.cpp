@@ -136,6 +136,8 @@ void throw_closed() {
     throw_failure(failure{failure_code::invalid_argument, {}, "manager", "a closed heap", "an open one", {}, 0});
 }
 
+void* allocate_rarely(manager& heap, std::size_t bytes) { return heap.allocate_aligned(bytes, bytes >= 16 ? 16 : 8); }
+
 void deallocate_rarely(const manager_core* core, void* address) {
     if (address == nullptr) {
         return;
@@ -306,7 +308,7 @@ void* manager::allocate(size_type bytes) {
             return block;
         }
     }
-    return allocate_aligned(bytes, bytes >= 16 ? 16 : 8);
+    return detail::allocate_rarely(*this, bytes);
 }
 
 void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {

@@ -102,8 +102,10 @@ private:
     commit_report report_;
 };
 
-/// manager::deallocate() but for the path that nearly all calls take.
-void deallocate_rarely(const manager_core* core, void* address);
+/// manager::allocate() and deallocate() but for the paths that nearly all calls take. Not inline, so that those need no
+/// frame.
+[[nodiscard, gnu::noinline]] void* allocate_rarely(manager& heap, std::size_t bytes);
+[[gnu::noinline]] void deallocate_rarely(const manager_core* core, void* address);
 
 }  // namespace detail
 }  // namespace holdfast
