@@ -22,6 +22,7 @@
 
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
+#include "extent/extent.hpp"
 #include "heap/type_registry.hpp"
 #include "segment/space.hpp"
 
@@ -84,11 +85,11 @@ struct trace_report {
     std::uint64_t bytes_freed = 0;
     trace_counts freed;
     std::uint64_t slabs_kept = 0;
-    std::uint64_t slabs_freed = 0;        ///< nothing in them was reached
-    std::uint64_t slabs_quarantined = 0;  ///< headers that break an invariant: left alone, and what they reach is kept
-    std::uint64_t extents_kept = 0;       ///< of used ones
-    std::uint64_t extents_freed = 0;      ///< the same
-    std::uint64_t refused_pointers = 0;   ///< words that lead into the heap, and to no block
+    std::uint64_t slabs_freed = 0;          ///< nothing in them was reached
+    std::uint64_t slabs_quarantined = 0;    ///< headers that break an invariant: left alone, and read as one block each
+    std::uint64_t extents_kept = 0;         ///< of used ones
+    std::uint64_t extents_freed = 0;        ///< the same
+    std::uint64_t refused_pointers = 0;     ///< words that lead into the heap, and to no block
     std::uint64_t free_block_pointers = 0;  ///< open heap: to a block that is free
     std::uint64_t wild_pointers = 0;        ///< precise: pointers, as the registry says, that lead out of the heap
     std::uint64_t nulled_pointers = 0;      ///< of these
@@ -104,10 +105,10 @@ struct trace_report {
 using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 
 /// The state on media, before slab::block_allocator::open(), of a heap that was not closed cleanly in durability
-/// `collect`. `space` is mapped writable (shared; private pages do for a reader); its page entries below `frontier`,
-/// from 0 on, lead from block to block: those of kinds used, slab and roots count, all others are free space, as in
-/// extent_allocator::recover(). Live bitmaps are not read for what is reached. `objects`: offsets of the directory's
-/// objects (object_roots()).
+/// `collect`. `space` is mapped writable (shared; private pages do for a reader); `extents` is the allocator upon it,
+/// not opened yet, which reads the page entries below `frontier`: used, slab and roots count, all else is free space,
+/// as in extent_allocator::recover(). Live bitmaps are not read for what is reached. `objects`: offsets of the
+/// directory's objects (object_roots()).
 ///
 /// Afterwards the live bitmap of every sound slab has a bit for each block that was reached, and no other; slabs and
 /// used extents of which nothing was reached are free in their page entries. What is free is not united with its
@@ -120,7 +121,9 @@ using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 /// Fails with corrupt where page entries break EXT-1 to EXT-5, type_mismatch as unknown_types::fail says,
 /// out_of_memory, invalid_argument where a visitor throws; then nothing was changed but words that were nulled. Uses
 /// up to 16 bytes of DRAM a reached block, for the widest of graphs, beside a bit for each.
-[[nodiscard]] base::result<trace_report> recover_by_tracing(const segment::space_view& space, base::pages frontier,
+[[nodiscard]] base::result<trace_report> recover_by_tracing(const segment::space_view& space,
+                                                            const extent::extent_allocator& extents,
+                                                            base::pages frontier,
                                                             std::span<const std::uint64_t> objects,
                                                             const type_registry& types, const trace_options& options,
                                                             std::optional<trace_flush> flush = std::nullopt);
@@ -130,8 +133,9 @@ using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 
 /// The same marking on an open heap of any durability, of which no other thread allocates, frees or stores meanwhile:
 /// frees what is allocated and not reached (in durability `atomic` each free durably; in `commit` with the next
-/// commit). Blocks that are reserved and not published are roots. A crash in between leaves some freed, and a sound
-/// heap. Fails as recover_by_tracing(), wrong_process, and read_only unless it is a dry run.
+/// commit). What only a block points to that is reserved and not published is not reached: publish() or cancel() first.
+/// A crash in between leaves some freed, and a sound heap. Fails as recover_by_tracing(), wrong_process, and read_only
+/// unless it is a dry run.
 [[nodiscard]] base::result<trace_report> trace_open_heap(engine& heap, const type_registry& types,
                                                          const trace_options& options);
 
