@@ -27,16 +27,17 @@ failure fault(std::uint32_t type, std::string_view field, std::string found, std
     return what;
 }
 
-// TYPE-1: the number.
+// TYPE-1: the number of a type is from 1 to segment::type_limit - 1 (and no other record has it: OBJ-5).
 bool has_number(std::uint32_t type) noexcept { return type != 0 && type < segment::type_limit; }
 
-// TYPE-2: size and stride.
+// TYPE-2: its size is from 8 bytes to 1 GiB, its stride 0 or a multiple of 8 that is not less, up to 1 GiB.
 bool has_extent(const type_description& type) noexcept {
     return type.size >= word_size && type.size <= maximum_type_size && type.stride % word_size == 0 &&
            (type.stride == 0 || (type.stride >= type.size && type.stride <= maximum_type_size));
 }
 
-// TYPE-3: where the pointers are.
+// TYPE-3: its pointers are at most maximum_pointers, ascending, each a word within the size, at a multiple of 8; of their
+// low bits none but raw_pointer_bit is set.
 bool has_sound_pointers(const type_description& type) noexcept {
     std::uint64_t next = 0;
     for (const std::uint32_t pointer : type.pointers) {

@@ -5,11 +5,7 @@
 // in code, as which arm of a union counts, is a visitor: a function of this process, given again after each open.
 // (Makalu-rel, thesis chapter 6: persistent type descriptors or a callback for each type.)
 //
-// Invariants (type_fault()):
-//   TYPE-1: the number of a type is from 1 to segment::type_limit - 1, and no other record has it.
-//   TYPE-2: its size is from 8 bytes to 1 GiB, its stride 0 or a multiple of 8 that is at least the size.
-//   TYPE-3: its pointers are at most maximum_pointers, ascending, each within the size, at a multiple of 8; of their
-//           low bits none but `raw` is set.
+// Descriptions keep TYPE-1 to TYPE-3 (type_registry.cpp); type_fault() asks them.
 #pragma once
 
 #include <cstddef>
