@@ -36,8 +36,8 @@ bool has_extent(const type_description& type) noexcept {
            (type.stride == 0 || (type.stride >= type.size && type.stride <= maximum_type_size));
 }
 
-// TYPE-3: its pointers are at most maximum_pointers, ascending, each a word within the size, at a multiple of 8; of their
-// low bits none but raw_pointer_bit is set.
+// TYPE-3: its pointers are at most maximum_pointers, ascending, each a word within the size, at a multiple of 8; of
+// their low bits none but raw_pointer_bit is set.
 bool has_sound_pointers(const type_description& type) noexcept {
     std::uint64_t next = 0;
     for (const std::uint32_t pointer : type.pointers) {
