@@ -72,8 +72,7 @@ void trace_worker::work() {
     while (true) {
         while (waiting < queue_size && count_ != 0) {
             const trace_work& next = stack_[--count_];
-            __builtin_prefetch(base_ + next.offset);
-            __builtin_prefetch(base_ + next.offset + base::cache_line_size);
+            prefetch(next);
             queue[(first + waiting++) % queue_size] = next;
         }
         if (waiting == 0) {
@@ -89,6 +88,17 @@ void trace_worker::work() {
         if (all_.somebody_waits() && count_ > 1) [[unlikely]] {
             give_half();
         }
+    }
+}
+
+/// Asks for the lines that process() will read, as far as one block has them.
+void trace_worker::prefetch(const trace_work& item) const noexcept {
+    constexpr std::uint64_t most = 2048;
+    const std::byte* const begin = base_ + item.offset;
+    const std::uint64_t bytes =
+        std::min(item.words * sizeof(std::uint64_t), item.conservative ? most : base::cache_line_size);
+    for (std::uint64_t at = 0; at < bytes; at += base::cache_line_size) {
+        __builtin_prefetch(begin + at);
     }
 }
 

@@ -24,10 +24,11 @@ public:
 
 private:
     static constexpr std::size_t stack_size = 8192;
-    static constexpr std::size_t queue_size = 8;
+    static constexpr std::size_t queue_size = 16;
     static constexpr std::uint64_t chunk_words = 512;
 
     void work();
+    void prefetch(const trace_work& item) const noexcept;
     void process(const trace_work& item);
     void read_words(const trace_work& item);
     template <bool Raw>
