@@ -26,6 +26,7 @@ protected:
             made.allocate_to(made.root(1), 48, {.type = 7});
         }
         made.allocate_to(made.root(1), 300'000, {.zeroed = true});
+        made.commit();
     }
     [[nodiscard]] std::uint64_t blocks() const { return manager(open_read_only, heap_).statistics().allocated_blocks; }
 
