@@ -145,10 +145,15 @@ private:
         }
     }
 
-    void free_extents() const noexcept {
+    /// Flushed as well: an entry that came back might overlap what is made there next.
+    void free_extents() const {
         for (const extent::extent& gone : going_) {
-            std::atomic_ref<std::uint64_t>(run_.space.page_entry_word(gone.start))
-                .store(segment::encode({segment::extent_kind::free, gone.length}), std::memory_order_release);
+            std::uint64_t& entry = run_.space.page_entry_word(gone.start);
+            std::atomic_ref<std::uint64_t>(entry).store(segment::encode({segment::extent_kind::free, gone.length}),
+                                                        std::memory_order_release);
+            if (flush_) {
+                (*flush_)(&entry, sizeof entry);
+            }
         }
     }
 

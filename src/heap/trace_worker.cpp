@@ -61,9 +61,12 @@ void trace_worker::run() noexcept {
         failure what;
         what.code = failure_code::out_of_memory;
         all_.fail(std::move(what));
-    } catch (...) {  // a visitor's, or that of progress
+    } catch (...) {
         failure what;
         what.code = failure_code::invalid_argument;
+        what.field = "progress of a trace";
+        what.found = "an exception";
+        what.expected = "none";
         all_.fail(std::move(what));
     }
 }
