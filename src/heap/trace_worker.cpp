@@ -151,7 +151,8 @@ void trace_worker::scan(std::uint64_t offset, std::uint64_t words) {
             reach(at[i] - limits_.address, here);
         }
     };
-    const std::uint64_t groups = words / scan_group;
+    constexpr std::uint64_t worth_a_call = 4 * scan_group;
+    const std::uint64_t groups = words < worth_a_call ? 0 : words / scan_group;
     for (std::uint64_t found = scan_groups_(at, groups, offset, limits_); found != 0; found &= found - 1) {
         const std::uint64_t first = static_cast<std::uint64_t>(std::countr_zero(found)) * scan_group;
         for (std::uint64_t i = first; i < first + scan_group; ++i) {
