@@ -36,6 +36,7 @@
 #include <vector>
 
 #include <holdfast/allocator.hpp>
+#include <holdfast/collect.hpp>
 #include <holdfast/detail/construct.hpp>
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/error.hpp>
@@ -43,6 +44,7 @@
 #include <holdfast/lane_information.hpp>
 #include <holdfast/ptr.hpp>
 #include <holdfast/statistics.hpp>
+#include <holdfast/trace.hpp>
 
 namespace holdfast {
 
@@ -464,6 +466,28 @@ public:
     [[nodiscard]] recovery_report last_recovery() const;
     /// Throws error, as an open does.
     [[nodiscard]] lane_information lanes() const;
+
+    // --- collection -------------------------------------------------------------------------------------------------
+    /// Frees every allocated block that cannot be reached from the roots and the objects of the directory: what leaked.
+    /// In any durability, with the next commit() in `commit`. All other threads stand still; reserve()d blocks are no
+    /// roots. Throws error; docs/tracing.md says what counts as a pointer.
+    collect_report collect(const collect_options& options = {});
+    /// Says where the pointers of a type are, for precise collection; kept in the heap, durable as its objects are.
+    /// Replaces what was said before. Throws error(invalid_argument).
+    void register_type(const type_layout& layout);
+    template <class T>
+    void register_type(std::uint32_t type, std::string name = {}) {
+        register_type(layout_of<T>(type, std::move(name)));
+    }
+    [[nodiscard]] std::vector<type_layout> registered_types() const;
+    /// A visitor for a type, in this process, instead of what register_type() says; an empty one takes it away.
+    void register_visitor(std::uint32_t type, block_visitor visitor);
+    /// From now on `filter` sees every free (deallocate, free_from, destroy, allocators); an empty one: nobody. While
+    /// no other thread uses the heap. What it keeps back when the heap is closed stays allocated: the next collect()
+    /// finds it. Throws error(unsupported) in durability `atomic`, whose frees are durable at once.
+    void set_free_filter(free_filter filter);
+    /// deallocate() past the filter.
+    void free_now(void* block);
 
     // --- the heap itself --------------------------------------------------------------------------------------------
     /// Where the heap's base is mapped.

@@ -1,0 +1,245 @@
+// collect() through the public face, in every durability; types, visitors, and frees that are kept back.
+#include <array>
+#include <cstddef>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/containers.hpp>
+#include <holdfast/manager.hpp>
+
+#include "api/manager_test_support.hpp"
+
+namespace collect_test {
+struct item {
+    holdfast::ptr<item> next;
+    std::uint64_t looks_like_a_pointer;
+    holdfast::ptr<item> other;
+};
+struct other_item {
+    std::uint64_t which;
+    holdfast::ptr<item> targets[3];
+};
+}  // namespace collect_test
+
+template <>
+struct holdfast::pointers_in<collect_test::item> {
+    static constexpr std::array fields{pointer_field{offsetof(collect_test::item, next)},
+                                       pointer_field{offsetof(collect_test::item, other)}};
+};
+
+namespace holdfast {
+namespace {
+
+using collect_test::item;
+using collect_test::other_item;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class manager_collect_test : public manager_test, public testing::WithParamInterface<durability> {
+protected:
+    [[nodiscard]] open_options options() const {
+        open_options wanted = small_options();
+        wanted.durability = GetParam();
+        wanted.accept_process_crash_only = true;
+        return wanted;
+    }
+    [[nodiscard]] manager create_heap() const { return {create_only, path(), options()}; }
+    static ptr<item>& root_of(manager& heap, std::size_t index = 0) {
+        return reinterpret_cast<ptr<item>&>(heap.root(index));
+    }
+    static item* make(manager& heap, ptr<item>& at, std::uint32_t type = 0) {
+        return heap.allocate_to(at, sizeof(item), {.zeroed = true, .type = type});
+    }
+    static std::set<const void*> blocks_of(const manager& heap) {
+        std::set<const void*> found;
+        heap.for_each_block([&found](const block_info& each) { found.insert(each.address); });
+        return found;
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(in, manager_collect_test, testing::Values(durability::commit, durability::atomic),
+                         [](const auto& each) { return each.param == durability::atomic ? "atomic" : "commit"; });
+
+TEST_P(manager_collect_test, frees_what_leaked_and_keeps_what_roots_and_objects_lead_to) {
+    {
+        manager heap = create_heap();
+        item* const first = make(heap, root_of(heap));
+        make(heap, first->next);
+        make(heap, first->next->next)->next = first;  // a ring
+        auto* const named = heap.construct<item>("named")();
+        make(heap, named->other);
+        auto* const anonymous = heap.construct<item>(anonymous_instance)();
+        make(heap, anonymous->next);
+        auto* const words = heap.construct<vector<std::uint64_t>>(unique_instance)(heap.get_allocator<std::uint64_t>());
+        words->assign(5000, 3);
+        const auto kept = blocks_of(heap);
+        for (int i = 0; i < 100; ++i) {
+            static_cast<void>(heap.allocate(24));
+        }
+        static_cast<void>(heap.allocate(500'000));
+        EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 101U);
+        const collect_report report = heap.collect({.threads = 3});
+        EXPECT_EQ(report.blocks_freed, 101U);
+        ASSERT_THAT(report.freed, SizeIs(2));
+        EXPECT_EQ(report.freed[0].blocks, 100U);
+        EXPECT_EQ(report.freed[0].size, 32U);
+        EXPECT_EQ(report.freed[1].bytes, report.freed[1].size);
+        EXPECT_EQ(report.blocks_reached, kept.size());
+        EXPECT_EQ(blocks_of(heap), kept);
+        EXPECT_EQ(heap.collect().blocks_freed, 0U);
+        EXPECT_THAT(heap.check(false), IsEmpty());
+    }
+    manager heap(open_only, path(), options());
+    EXPECT_EQ(root_of(heap)->next->next->next, root_of(heap));
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    EXPECT_THAT(heap.check(true), IsEmpty());
+}
+
+TEST_P(manager_collect_test, precisely_follows_registered_types_alone_and_remembers_them) {
+    {
+        manager heap = create_heap();
+        heap.register_type<item>(1, "item");
+        item* const first = make(heap, root_of(heap), 1);
+        make(heap, first->other, 1);
+        make(heap, root_of(heap, 1), 1);
+        // A number that is, as a word, a pointer to the third block.
+        reinterpret_cast<ptr<item>&>(first->looks_like_a_pointer) = root_of(heap, 1);
+        root_of(heap, 1) = nullptr;
+    }
+    manager heap(open_only, path(), options());
+    ASSERT_THAT(heap.registered_types(), SizeIs(1));
+    EXPECT_EQ(heap.registered_types()[0].name, "item");
+    EXPECT_EQ(heap.registered_types()[0].pointers[1].offset, offsetof(item, other));
+    EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 0U) << "conservatively it is kept";
+    const collect_report report = heap.collect({.mode = collect_options::marking::precise});
+    EXPECT_EQ(report.blocks_freed, 1U);
+    EXPECT_EQ(report.freed[0].type, 1U);
+    EXPECT_EQ(report.freed[0].type_name, "item");
+    EXPECT_EQ(report.unknown_type_blocks, 0U);
+}
+
+TEST_P(manager_collect_test, asks_visitors) {
+    manager heap = create_heap();
+    auto& root = reinterpret_cast<ptr<other_item>&>(heap.root(0));
+    other_item* const chooser = heap.allocate_to(root, sizeof(other_item), {.zeroed = true, .type = 2});
+    for (auto& target : chooser->targets) {
+        make(heap, target);
+    }
+    chooser->which = 1;
+    heap.register_visitor(2, [](void* block, std::size_t, pointer_visitor& visit) {
+        auto& object = *static_cast<other_item*>(block);
+        visit(object.targets[object.which]);
+    });
+    EXPECT_EQ(heap.collect({.mode = collect_options::marking::precise}).blocks_freed, 2U);
+    EXPECT_EQ(heap.usable_size(chooser->targets[1].get()), 32U);
+}
+
+TEST_P(manager_collect_test, refuses_unknown_types_where_asked) {
+    manager heap = create_heap();
+    make(heap, root_of(heap), 9);
+    collect_options strict{.mode = collect_options::marking::precise, .unknown_types = collect_options::unknown::fail};
+    EXPECT_EQ(reason_of([&] { heap.collect(strict); }), errc::type_mismatch);
+    EXPECT_EQ(heap.collect({.mode = collect_options::marking::precise}).unknown_type_blocks, 1U);
+}
+
+TEST_P(manager_collect_test, names_pointers_to_free_blocks) {
+    manager heap = create_heap();
+    item* const first = make(heap, root_of(heap));
+    first->next = static_cast<item*>(heap.allocate(24));
+    heap.deallocate(first->next.get());
+    const collect_report report = heap.collect();
+    EXPECT_EQ(report.free_block_pointers, 1U);
+    ASSERT_THAT(report.lines, SizeIs(1));
+    EXPECT_THAT(report.lines[0], HasSubstr("that is free"));
+}
+
+TEST_P(manager_collect_test, tells_how_far_it_is_and_ends_with_what_progress_throws) {
+    manager heap = create_heap();
+    auto* const words = heap.construct<vector<std::uint64_t>>("words")(heap.get_allocator<std::uint64_t>());
+    words->assign(4'000'000, 1);
+    std::uint64_t last = 0;
+    EXPECT_EQ(heap.collect({.threads = 1,
+                            .progress =
+                                [&last](const collect_progress& now) {
+                                    EXPECT_LE(now.done_bytes, now.total_bytes);
+                                    last = now.done_bytes;
+                                }})
+                  .blocks_freed,
+              0U);
+    EXPECT_GT(last, 0U);
+    EXPECT_NE(
+        reason_of([&] {
+            heap.collect({.threads = 2, .progress = [](const collect_progress&) { throw std::runtime_error("no"); }});
+        }),
+        errc::out_of_memory);
+}
+
+TEST_F(manager_test, collect_of_a_read_only_heap_is_a_dry_run_or_refused) {
+    create().close();
+    manager heap(open_read_only, path());
+    EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 0U);
+    EXPECT_EQ(reason_of([&] { heap.collect(); }), errc::read_only);
+    EXPECT_EQ(reason_of([&] { heap.register_type({1, 8, 8, {}}); }), errc::read_only);
+}
+
+TEST_F(manager_test, a_filter_sees_every_free_and_keeps_blocks_back) {
+    manager heap = create();
+    std::vector<void*> waiting;
+    heap.set_free_filter([&waiting](void* block) {
+        waiting.push_back(block);
+        return waiting.size() % 2 == 1;
+    });
+    void* const kept = heap.allocate(100);
+    void* const freed = heap.allocate(100);
+    heap.deallocate(kept);
+    heap.deallocate(freed);
+    EXPECT_THAT(waiting, testing::ElementsAre(kept, freed));
+    EXPECT_GE(heap.usable_size(kept), 100U) << "it is allocated still";
+    EXPECT_EQ(reason_of([&] { static_cast<void>(heap.usable_size(freed)); }), errc::bad_address);
+    EXPECT_EQ(reason_of([&] { heap.deallocate(freed); }), errc::bad_address) << "and the filter is not asked";
+    EXPECT_THAT(waiting, SizeIs(2));
+    heap.free_now(kept);
+    EXPECT_EQ(reason_of([&] { heap.free_now(kept); }), errc::bad_address);
+    heap.construct<vector<int>>("numbers")(1000U, 1, heap.get_allocator<int>());
+    waiting.assign(1, nullptr);  // from here on it keeps none back, then one
+    EXPECT_TRUE(heap.destroy<vector<int>>("numbers"));
+    EXPECT_THAT(waiting, SizeIs(3)) << "the elements, by the allocator, and the object";
+    heap.set_free_filter({});
+    EXPECT_EQ(heap.collect().blocks_freed, 1U) << "what was kept back";
+    EXPECT_TRUE(heap.all_memory_deallocated());
+}
+
+TEST_F(manager_test, a_filter_that_throws_keeps_the_block) {
+    manager heap = create();
+    heap.set_free_filter([](void*) -> bool { throw std::runtime_error("no"); });
+    void* const block = heap.allocate(100);
+    EXPECT_EQ(reason_of([&] { heap.deallocate(block); }), errc::invalid_argument);
+    EXPECT_GE(heap.usable_size(block), 100U);
+}
+
+TEST_F(manager_test, frees_of_durability_atomic_cannot_be_kept_back) {
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.accept_process_crash_only = true;
+    manager heap(create_only, path(), options);
+    EXPECT_EQ(reason_of([&] { heap.set_free_filter([](void*) { return true; }); }), errc::unsupported);
+}
+
+TEST_F(manager_test, a_heap_at_one_address_is_traced_through_addresses) {
+    open_options options = small_options();
+    options.same_address = true;
+    manager heap(create_only, path(), options);
+    auto** const block = static_cast<void**>(heap.allocate(16));
+    heap.root(0) = block;
+    block[0] = heap.allocate(16);
+    block[1] = nullptr;
+    std::memset(block[0], 0, 16);
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    block[0] = nullptr;
+    EXPECT_EQ(heap.collect().blocks_freed, 1U);
+}
+
+}  // namespace
+}  // namespace holdfast
