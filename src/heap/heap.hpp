@@ -17,6 +17,7 @@
 #include "base/result.hpp"
 #include "extent/extent.hpp"
 #include "heap/atomic_operations.hpp"
+#include "heap/collect_operations.hpp"
 #include "heap/object_directory.hpp"
 #include "lane/replay.hpp"
 #include "segment/backing_cursor.hpp"
@@ -31,9 +32,10 @@ struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< for open: files.mapping alone
     std::uint64_t initial_bytes = 0;  ///< create: user space reserved at once
-    /// Durability `atomic`: the domain to work in instead of the one that is found.
+    /// Durability `atomic` and `collect`: the domain to work in instead of the one that is found.
     std::optional<persist::domain_kind> domain;
-    /// Durability `atomic` where the domain is page-cache: that it covers crashes of the process alone is understood.
+    /// Durability `atomic` and `collect` where the domain is page-cache: that it covers crashes of the process alone is
+    /// understood.
     bool accept_process_crash_only = false;
     std::uint64_t lane_slots = lane::default_slots;
     /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
@@ -91,8 +93,9 @@ public:
 
     base::result<segment::commit_statistics> commit();
     /// Gives space back to the file system until it charges no more than `target` bytes, or nothing is left to give:
-    /// slabs without a block, free extents, segments at the end. Durability `atomic`: beside other threads; `commit`:
-    /// commits, as commit(). `progress` hears of the present numbers now and then. Crash-safe at every moment.
+    /// slabs without a block, free extents, segments at the end. Durability `atomic`, `collect`: beside other threads;
+    /// `commit`: commits, as commit(). `progress` hears of the present numbers now and then. Crash-safe at every
+    /// moment.
     using shrink_progress = base::function_ref<void(const shrink_report&)>;
     base::result<shrink_report> shrink(std::uint64_t target, shrink_progress progress);
     /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap
@@ -106,12 +109,18 @@ public:
         if (atomic_ != nullptr) {
             return atomic_->allocate({bytes, alignment, false, type});
         }
+        if (headers_ != nullptr) [[unlikely]] {
+            return headers_->allocate(bytes, alignment, type);
+        }
         return type == 0 ? blocks_.allocate(bytes, alignment) : blocks_.allocate_typed(bytes, alignment, type);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept;
     /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more.
     /// For paths that cannot afford a result.
     [[nodiscard]] bool try_deallocate(void* address) noexcept {
+        if (headers_ != nullptr) [[unlikely]] {
+            return headers_->deallocate(address);
+        }
         return atomic_ != nullptr ? atomic_->deallocate(address) : blocks_.try_free(address);
     }
     /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
@@ -124,7 +133,17 @@ public:
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] durability_kind durability() const noexcept {
-        return atomic_ != nullptr ? durability_kind::atomic : durability_kind::commit;
+        return atomic_ != nullptr ? durability_kind::atomic
+               : collects_        ? durability_kind::collect
+                                  : durability_kind::commit;
+    }
+    /// The user's data: starts a write-back; waits for all that this thread started; both. They do nothing where it
+    /// would not help.
+    void flush(const void* begin, std::uint64_t bytes) noexcept;
+    void drain() noexcept;
+    void persist(const void* begin, std::uint64_t bytes) noexcept {
+        flush(begin, bytes);
+        drain();
     }
     /// What the recovery of this open did with the lanes; all zero where there was none.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return replayed_; }
@@ -166,6 +185,12 @@ private:
     base::result<void> repair_objects();
     base::result<void> start_atomic(const engine_options& options);
     base::result<void> close_atomic();
+    base::result<void> start_collect();
+    base::result<void> trace_after_crash();
+    base::result<void> close_collect();
+    static base::result<std::unique_ptr<engine>> open_recovered(const std::string& path, const engine_options& options,
+                                                                durability_kind crashed_in);
+    static base::result<void> check_promise(const segment::heap_files& files, const engine_options& options);
 
     std::unique_ptr<segment::heap_files> files_;
     extent::extent_allocator extents_;
@@ -177,6 +202,8 @@ private:
         atomic_operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->settle(); }
     } settle_;
+    std::unique_ptr<collect_operations> headers_;  ///< durability `collect`, but on the page cache
+    bool collects_ = false;
     lane::replay_report replayed_;
     bool keeps_space_ = false;  ///< free space stays: it was promised, or decay is off
 };

@@ -341,7 +341,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     }
     HF_TRY(files->reserve(options));
     HF_TRY(files->choose_sharing(options));
-    if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes()) {
+    if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes() &&
+        !files->has_pending_tracing()) {
         HF_TRY(files->forget_stale_sums());
     }
     HF_TRY(files->map_committed());

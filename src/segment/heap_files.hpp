@@ -43,7 +43,7 @@ struct mapping_options {
     std::byte* base_address = nullptr;  ///< exactly there, or anywhere
     std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
     bool verify = false;                ///< SEG-2 before the open returns
-    /// Durability `atomic`: stores are the files' at once; no commit() ever comes.
+    /// Durability `atomic` and `collect`: stores are the files' at once; no commit() ever comes.
     bool shared = false;
     huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
     const persist::topology* topology = &persist::machine_topology::here();
@@ -147,11 +147,17 @@ public:
     [[nodiscard]] bool has_pending_lanes() const noexcept {
         return (superblock_.flags & flag_lanes) != 0 && superblock_.state != heap_state::clean;
     }
+    /// The last writer was one of durability `collect`, and it crashed: the live bitmaps are to be traced first.
+    [[nodiscard]] bool has_pending_tracing() const noexcept {
+        return (superblock_.flags & flag_tracing) != 0 && superblock_.state != heap_state::clean;
+    }
+    /// Durability `collect` begins, durably: from here a crash asks for a trace.
+    base::result<void> begin_tracing();
     /// Recovery is over, and the lanes are made: a new incarnation begins, durably. From here a crash is one of this.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
     /// Gives the pages' contents to the media, by the system's own means. Not atomic.
     base::result<void> sync_shared();
-    /// sync_shared(), then a clean heap. No lane counts any more.
+    /// sync_shared(), then a clean heap. No lane counts any more, and nothing is to be traced.
     base::result<void> close_shared(std::uint64_t checkpoint_clock);
 
     /// `wrong_process` in a child of fork: the files are its parent's to change.
