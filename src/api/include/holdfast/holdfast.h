@@ -190,6 +190,20 @@ hf_code hf_free(hf_heap* heap, void* address);
 /* Usable bytes of the block at `address`; 0 on failure, with hf_errorcode(). */
 size_t hf_usable_size(const hf_heap* heap, const void* address);
 
+/* The family of malloc on a heap, for programs that are built on it; in each durability what the functions above are.
+ * All blocks are aligned to 16 bytes. NULL on failure, with hf_errorcode(), and errno ENOMEM (EINVAL for an alignment
+ * that is none). hf_free and hf_usable_size are the other two.
+ *
+ * hf_malloc: 0 bytes are a block of its own, as all others to be freed. hf_calloc: all bytes are 0; HF_NO_SPACE where
+ * count * bytes is no number. hf_realloc: the block grows or shrinks in place where it can, or moves, with its content
+ * as far as both reach and its type; after NULL the old block is as it was; of NULL it is hf_malloc; to 0 bytes it is a
+ * smallest block. What points to the block is the program's to mend. hf_aligned_alloc: a power of two up to 2 MiB;
+ * `bytes` need be no multiple of it. */
+void* hf_malloc(hf_heap* heap, size_t bytes);
+void* hf_calloc(hf_heap* heap, size_t count, size_t bytes);
+void* hf_realloc(hf_heap* heap, void* address, size_t bytes);
+void* hf_aligned_alloc(hf_heap* heap, size_t alignment, size_t bytes);
+
 /* A pointer that survives being mapped elsewhere: the distance from itself, and a stamp (see <holdfast/ptr.hpp>, whose
  * ptr<T> has the same layout). Zeroed memory is NULL. It must be 8-byte aligned, and must not be copied with memcpy or
  * `=`: read with hf_ptr_get and write with hf_ptr_set, which keeps the stamp of the word written to. */
