@@ -178,6 +178,7 @@ segment::free_runs engine::free_space() const {
 
 base::result<segment::commit_statistics> engine::commit() {
     HF_TRY(check_process());
+    HF_TRY(refuse_scratch());
     if (files_->shared()) {
         const auto start = std::chrono::steady_clock::now();
         if (atomic_ != nullptr) {
@@ -194,7 +195,7 @@ base::result<segment::commit_statistics> engine::commit() {
 
 base::result<void> engine::close(bool commit_changes) {
     HF_TRY(check_process());
-    if (read_only()) {
+    if (read_only() || files_->is_scratch()) {
         return {};
     }
     if (atomic_ != nullptr) {

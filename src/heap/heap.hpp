@@ -87,6 +87,9 @@ public:
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options);
+    /// A heap without files, in memory of this process alone: allocation, and nothing else. It has no key that anybody
+    /// finds it by.
+    static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();
@@ -147,12 +150,18 @@ public:
     }
     /// What the recovery of this open did with the lanes; all zero where there was none.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return replayed_; }
-    /// In a child of fork, for a heap whose memory it does not have.
-    void abandon_in_child() noexcept {
-        if (atomic_ != nullptr) {
-            atomic_->abandon();
-        }
-    }
+    /// In a child of fork, for a heap whose memory it does not have. Durabilities `atomic` and `collect`: every call
+    /// fails from here on.
+    void abandon_in_child() noexcept;
+    /// The child of a fork shall go on with a copy, as a scratch heap, of a scratch heap or one in durability
+    /// `collect`: from now on abandon_in_child() does nothing, and the caller, while no other thread is in a call:
+    void keep_in_children() noexcept { keeps_children_ = true; }
+    /// before fork(): its pages are the child's, too;
+    base::result<void> prepare_fork();
+    /// in the parent, once the child has its copy;
+    void resume_after_fork() noexcept;
+    /// in the child. On failure it must not touch the heap any more.
+    base::result<void> continue_in_child();
 
     [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
     [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
@@ -188,6 +197,7 @@ private:
     base::result<void> start_collect();
     base::result<void> trace_after_crash();
     base::result<void> close_collect();
+    [[nodiscard]] base::result<void> refuse_scratch() const;
     static base::result<std::unique_ptr<engine>> open_recovered(const std::string& path, const engine_options& options,
                                                                 durability_kind crashed_in);
     static base::result<void> check_promise(const segment::heap_files& files, const engine_options& options);
@@ -202,8 +212,10 @@ private:
         atomic_operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->settle(); }
     } settle_;
-    std::unique_ptr<collect_operations> headers_;  ///< durability `collect`, but on the page cache
+    std::unique_ptr<collect_operations> header_operations_;
+    collect_operations* headers_ = nullptr;  ///< durability `collect`, but on the page cache
     bool collects_ = false;
+    bool keeps_children_ = false;
     lane::replay_report replayed_;
     bool keeps_space_ = false;  ///< free space stays: it was promised, or decay is off
 };

@@ -8,7 +8,8 @@ using base::failure_code;
 
 /// The heap is recovered, and mapped shared: from here on nothing is durable but the headers of extents and slabs.
 base::result<void> engine::start_collect() {
-    HF_TRY_ASSIGN(headers_, make_collect_operations(files_->domain(), files_->view(), blocks_));
+    HF_TRY_ASSIGN(header_operations_, make_collect_operations(files_->domain(), files_->view(), blocks_));
+    headers_ = header_operations_.get();
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     collects_ = true;
     return files_->begin_tracing();
@@ -26,7 +27,8 @@ base::result<void> engine::close_collect() {
     HF_TRY(files_->close_shared(files_->superblock().checkpoint_clock));
     blocks_.close();
     objects_.persist_with({});
-    headers_.reset();
+    headers_ = nullptr;
+    header_operations_.reset();
     collects_ = false;
     return {};
 }

@@ -74,6 +74,7 @@ base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
 
 base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress progress) {
     HF_TRY(check_process());
+    HF_TRY(refuse_scratch());
     constexpr base::pages at_once{64 * base::mebibyte / base::page_size};
     shrink_report report;
     const auto measure = [this](std::uint64_t& charged, std::uint64_t& apparent) -> base::result<void> {
