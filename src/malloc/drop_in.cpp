@@ -55,8 +55,8 @@ constinit thread_local call_record this_thread;
 
 void say(std::string_view line) noexcept {
     std::array<char, 512> text{};
-    const int length = std::snprintf(text.data(), text.size(), "holdfast-malloc: %.*s\n",
-                                     static_cast<int>(line.size()), line.data());
+    const int length =
+        std::snprintf(text.data(), text.size(), "holdfast-malloc: %.*s\n", static_cast<int>(line.size()), line.data());
     const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), bytes);
 }

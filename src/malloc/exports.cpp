@@ -1,6 +1,5 @@
 // The functions that libholdfast-malloc.so puts in the place of those of the C library and of the C++ runtime, and
 // nothing else: all other symbols are hidden.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <bit>
@@ -8,6 +7,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+
+#include <malloc.h>
 
 #include "base/checked.hpp"
 #include "malloc/drop_in.hpp"
