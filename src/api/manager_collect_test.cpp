@@ -181,6 +181,73 @@ TEST_P(manager_collect_test, snapshots_are_clean_heaps) {
     EXPECT_THAT(copy.check(true), IsEmpty());
 }
 
+struct link {
+    ptr<link> next;
+    std::uint64_t value = 0;
+};
+
+/// A list of the length from root 0 on, an object "kept" that has one of its own, and `lost` blocks that nothing
+/// reaches; then the process is killed.
+void leave_lists(manager& heap, std::uint64_t length, int lost) {
+    for (std::uint64_t i = 0; i < length; ++i) {
+        auto* const fresh = new (heap.allocate(sizeof(link))) link;  // lint-allow(hand-memory): the heap's
+        fresh->next = static_cast<link*>(heap.root(0).get());
+        fresh->value = i;
+        heap.root(0) = fresh;
+    }
+    auto* const kept = heap.construct<link>("kept")();
+    kept->next = new (heap.allocate(100'000)) link;  // lint-allow(hand-memory): the heap's
+    kept->next->value = 7;
+    for (int i = 0; i < lost; ++i) {
+        static_cast<void>(heap.allocate(i % 10 == 0 ? 50'000 : 40));
+    }
+    ::raise(SIGKILL);
+}
+
+TEST_P(manager_collect_test, after_a_kill_what_is_reached_is_allocated_and_the_rest_is_free) {
+    create_collect().close();
+    constexpr std::uint64_t length = 3000;
+    for (const durability next : {durability::collect, durability::commit, durability::atomic}) {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            manager heap = open_collect();
+            heap.destroy<link>("kept");
+            heap.root(0) = nullptr;
+            leave_lists(heap, length, 2000);
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status));
+        EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U);
+        const auto expect_lists = [&](const manager& heap) {
+            EXPECT_EQ(blocks_of(heap).size(), length + 2);
+            std::uint64_t expected = length;
+            for (const auto* at = static_cast<link*>(heap.root(0).get()); at != nullptr; at = at->next.get()) {
+                ASSERT_EQ(at->value, --expected);
+            }
+            EXPECT_EQ(expected, 0U);
+            EXPECT_EQ(heap.find<link>("kept").first->next->value, 7U);
+            EXPECT_THAT(heap.check(true), IsEmpty());
+        };
+        manager::copy(path(), path("copy"));
+        {
+            SCOPED_TRACE("read-only");
+            expect_lists(manager(open_read_only, path()));
+            EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U) << "a reader changes nothing";
+        }
+        for (const char* const name : {"heap", "copy"}) {
+            SCOPED_TRACE(name);
+            manager heap(open_only, path(name), options(next));
+            EXPECT_EQ(heap.durability(), next);
+            expect_lists(heap);
+            heap.close();
+            expect_lists(manager(open_only, path(name), options(durability::commit)));
+        }
+        manager::remove(path("copy"));
+    }
+}
+
 TEST_P(manager_collect_test, opens_a_heap_that_crashed_in_durability_atomic) {
     manager(create_only, path(), options(durability::atomic)).close();
     const pid_t child = ::fork();

@@ -115,6 +115,9 @@ public:
     /// The time by the clock of set_decay(); 0 where there is none.
     [[nodiscard]] std::uint64_t now() const noexcept { return clock_ == nullptr ? 0 : clock_(); }
 
+    /// Calls `each` for the extents that recover() would believe, in order of address: used, slabs, the roots. Reads
+    /// the page entries alone: before open(), or while no other thread uses this object. Fails as open().
+    [[nodiscard]] base::result<void> read_blocks(base::pages frontier, visitor each) const;
     /// What recover() does to the page entries.
     [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;
 

@@ -17,15 +17,24 @@ result<void> extent_allocator::open(pages frontier) {
     return open(frontier, [](const extent&) {});
 }
 
-result<void> extent_allocator::begin(pages frontier) {
-    if (base::page_of({space_.reservation()}) < frontier || frontier.value == 0) {
+namespace {
+
+result<void> check_frontier(pages frontier, std::uint64_t reservation) {
+    if (base::page_of({reservation}) < frontier || frontier.value == 0) {
         failure what;
         what.code = failure_code::corrupt;
         what.field = "frontier";
         what.found = fmt::format("page {}", frontier.value);
-        what.expected = fmt::format("a page of the reservation of {} bytes", space_.reservation());
+        what.expected = fmt::format("a page of the reservation of {} bytes", reservation);
         return what;
     }
+    return {};
+}
+
+}  // namespace
+
+result<void> extent_allocator::begin(pages frontier) {
+    HF_TRY(check_frontier(frontier, space_.reservation()));
     return reset();
 }
 
@@ -59,6 +68,11 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
     end_gap();
     frontier_.store(frontier.value, std::memory_order_release);
     return {};
+}
+
+result<void> extent_allocator::read_blocks(pages frontier, visitor each) const {
+    HF_TRY(check_frontier(frontier, space_.reservation()));
+    return walk_blocks({}, frontier, frontier, each, [](pages, pages) {});
 }
 
 result<void> extent_allocator::rebuild(pages frontier) const {

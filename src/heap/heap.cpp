@@ -133,11 +133,13 @@ base::result<std::unique_ptr<engine>> engine::open_recovered(const std::string& 
     recovery.durability = crashed_in;
     recovery.accept_process_crash_only = true;
     HF_TRY_ASSIGN(auto recovered, open(path, access_mode::read_write, recovery));
-    const lane::replay_report report = recovered->replayed_;
+    const lane::replay_report replayed = recovered->replayed_;
+    std::optional<trace_report> traced = std::move(recovered->traced_);
     HF_TRY(recovered->close(true));
     recovered.reset();
     HF_TRY_ASSIGN(auto again, open(path, access_mode::read_write, options));
-    again->replayed_ = report;
+    again->replayed_ = replayed;
+    again->traced_ = std::move(traced);
     return again;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,8 @@
 #include "heap/atomic_operations.hpp"
 #include "heap/collect_operations.hpp"
 #include "heap/object_directory.hpp"
+#include "heap/trace.hpp"
+#include "heap/type_registry.hpp"
 #include "lane/replay.hpp"
 #include "segment/backing_cursor.hpp"
 #include "segment/heap_files.hpp"
@@ -121,11 +124,22 @@ public:
     /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more.
     /// For paths that cannot afford a result.
     [[nodiscard]] bool try_deallocate(void* address) noexcept {
+        if (keep_back_) [[unlikely]] {
+            return free_filtered(address);
+        }
+        return free_at_once(address);
+    }
+    /// The same, whatever a filter would say.
+    [[nodiscard]] bool free_at_once(void* address) noexcept {
         if (headers_ != nullptr) [[unlikely]] {
             return headers_->deallocate(address);
         }
         return atomic_ != nullptr ? atomic_->deallocate(address) : blocks_.try_free(address);
     }
+    /// Sees every free of an allocated block from now on, in the thread that frees; true: it keeps the block back, and
+    /// calls free_at_once() later. It must not throw. Empty: none. While no other thread uses the heap.
+    using free_filter = std::function<bool(void*)>;
+    void set_free_filter(free_filter filter) noexcept { keep_back_ = std::move(filter); }
     /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
     base::result<void> deallocate(void* address);
     base::result<std::uint64_t> usable_size(const void* address);
@@ -135,6 +149,8 @@ public:
     /// The operations of durability `atomic`; null in others.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
+    [[nodiscard]] type_registry& types() noexcept { return types_; }
     [[nodiscard]] durability_kind durability() const noexcept {
         return atomic_ != nullptr ? durability_kind::atomic
                : collects_        ? durability_kind::collect
@@ -148,6 +164,8 @@ public:
         flush(begin, bytes);
         drain();
     }
+    /// What the recovery of this open traced; nothing where the heap had not crashed in durability `collect`.
+    [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return traced_; }
     /// What the recovery of this open did with the lanes; all zero where there was none.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return replayed_; }
     /// In a child of fork, for a heap whose memory it does not have. Durabilities `atomic` and `collect`: every call
@@ -182,6 +200,7 @@ public:
     std::vector<std::string> check(bool pages);
 
 private:
+    [[nodiscard]] bool free_filtered(void* address) noexcept;
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> format(std::uint64_t initial_bytes);
     [[nodiscard]] segment::free_runs free_space() const;
@@ -206,6 +225,8 @@ private:
     extent::extent_allocator extents_;
     slab::block_allocator blocks_;
     object_directory objects_;
+    type_registry types_;
+    free_filter keep_back_;
     std::recursive_mutex object_mutex_;
     std::unique_ptr<atomic_operations> atomic_;
     struct {
@@ -217,6 +238,7 @@ private:
     bool collects_ = false;
     bool keeps_children_ = false;
     lane::replay_report replayed_;
+    std::optional<trace_report> traced_;
     bool keeps_space_ = false;  ///< free space stays: it was promised, or decay is off
 };
 

@@ -15,10 +15,44 @@ base::result<void> engine::start_collect() {
     return files_->begin_tracing();
 }
 
-/// Which blocks live is unknown.
+namespace {
+
+/// Writes back what recovery stored.
+template <persist::persistence_domain Domain>
+void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
+    domain.flush(begin, bytes, "trace.flush");
+    domain.fence("trace.fence");
+}
+
+}  // namespace
+
+/// Which blocks live is unknown: what the roots and the objects reach does. Durably where the heap is mapped shared,
+/// else in this process alone.
 base::result<void> engine::trace_after_crash() {
-    return failure{failure_code::unsupported, files_->paths().directory(),   "state", "a crash in durability collect",
-                   "a heap that was closed",  "this version does not trace", 0};
+    try {
+        HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, object_roots(objects_));
+        trace_options options;
+        options.raw_pointers = (files_->superblock().flags & segment::flag_same_address) != 0;
+        const auto flush = [eadr = files_->domain() == persist::domain_kind::eadr](const void* begin,
+                                                                                   std::uint64_t bytes) {
+            eadr ? persist_in(persist::eadr_domain(), begin, bytes) : persist_in(persist::dax_domain(), begin, bytes);
+        };
+        const bool flushes = files_->shared() && files_->domain() != persist::domain_kind::page_cache;
+        auto traced = recover_by_tracing(files_->view(), extents_, files_->frontier(), roots, types_, options,
+                                         flushes ? std::optional<trace_flush>(flush) : std::nullopt);
+        if (!traced) {
+            failure what = std::move(traced).error();
+            what.path = what.path.empty() ? files_->paths().directory() : what.path;
+            return what;
+        }
+        traced_ = std::move(*traced);
+        return {};
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::out_of_memory;
+        what.path = files_->paths().directory();
+        return what;
+    }
 }
 
 base::result<void> engine::close_collect() {

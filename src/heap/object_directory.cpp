@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -69,12 +70,13 @@ base::result<object_entry> object_directory::read(cell position) const {
     if (sum != header.checksum) {
         return corrupt(position, "checksum", fmt::format("{:#x}", sum), fmt::format("{:#x}", header.checksum));
     }
-    if (header.kind < 1 || header.kind > 4) {
-        return corrupt(position, "kind", fmt::format("{}", header.kind), "1 to 4");
+    if (header.kind < 1 || header.kind > 5) {
+        return corrupt(position, "kind", fmt::format("{}", header.kind), "1 to 5");
     }
     const std::uint64_t frontier = base::to_bytes(files_.frontier());
     const auto bytes = base::checked_multiply(header.count, header.type_size);
-    if (!bytes || header.offset >= frontier || *bytes > frontier - header.offset) {
+    const bool is_type = static_cast<object_kind>(header.kind) == object_kind::type;
+    if (!is_type && (!bytes || header.offset >= frontier || *bytes > frontier - header.offset)) {
         // Nobody is handed an address outside the heap; OBJ-3 asks for more, and takes longer.
         return corrupt(position, "offset, count and type size",
                        fmt::format("{:#x}, {}, {}", header.offset, header.count, header.type_size),
@@ -103,6 +105,7 @@ base::result<void> object_directory::load() {
     free_by_length_.clear();
     anonymous_ = 0;
     heap_record_.reset();
+    types_.clear();
     for (cell group = 0; group < end_cell(); group += cells_per_group) {
         HF_TRY(load_page_range(std::min(group + cells_per_page, end_cell()),
                                std::min(group + cells_per_group, end_cell())));
@@ -130,10 +133,16 @@ base::result<void> object_directory::load_page_range(cell begin, cell end) {
     return {};
 }
 
-/// OBJ-2 while the index is built.
+/// OBJ-2 and OBJ-5 while the index is built.
 base::result<void> object_directory::index_record(cell position, const object_entry& entry) {
     if (entry.kind == object_kind::heap) {
         heap_record_ = position;
+        return {};
+    }
+    if (entry.kind == object_kind::type) {
+        if (!types_.emplace(entry.count, position).second) {
+            return corrupt(position, "count", fmt::format("a second type {}", entry.count), "OBJ-5: one record a type");
+        }
         return {};
     }
     if (!by_offset_.emplace(entry.offset, position).second) {
@@ -311,8 +320,10 @@ base::result<std::uint64_t> object_directory::repair_cells(
     HF_TRY_ASSIGN(const object_entry entry, read(position));
     const std::uint64_t cells = cells_for(string_bytes(entry));
     // A description that was being replaced may have left both records: they say the same but for it.
-    const bool first = seen.insert(entry.kind == object_kind::heap ? 0 : entry.offset).second;
-    if (!first || (entry.kind != object_kind::heap && block_bytes(entry.offset) == 0)) {
+    const bool is_object = entry.kind != object_kind::heap && entry.kind != object_kind::type;
+    const std::uint64_t other = entry.kind == object_kind::type ? ~entry.count : 0;
+    const bool first = seen.insert(is_object ? entry.offset : other).second;
+    if (!first || (is_object && block_bytes(entry.offset) == 0)) {
         mark(position, unfinished_magic, cells);
         clear_cells(position, cells);
     }
@@ -400,12 +411,17 @@ base::result<void> object_directory::erase_at(std::uint64_t offset) {
 }
 
 /// Writes the new record before the old one goes, so that a failure to grow leaves the old one.
-base::result<void> object_directory::replace(cell position, const object_entry& entry) {
+base::result<object_directory::cell> object_directory::replace_record(cell position, const object_entry& entry) {
     HF_TRY_ASSIGN(const object_entry old, read(position));
     const std::uint64_t cells = cells_for(string_bytes(entry));
     HF_TRY_ASSIGN(const cell fresh, allocate_cells(cells));
     write(fresh, entry, cells);
     erase_record(position, old);
+    return fresh;
+}
+
+base::result<void> object_directory::replace(cell position, const object_entry& entry) {
+    HF_TRY_ASSIGN(const cell fresh, replace_record(position, entry));
     if (entry.kind == object_kind::heap) {
         heap_record_ = fresh;
         return {};
@@ -449,6 +465,45 @@ base::result<void> object_directory::describe_heap(std::string_view description)
     return {};
 }
 
+base::result<std::vector<type_record>> object_directory::types() {
+    HF_TRY(load());
+    std::vector<type_record> found;
+    for (const auto& [number, position] : types_) {
+        HF_TRY_ASSIGN(object_entry entry, read(position));
+        std::vector<std::uint32_t> pointers(entry.description.size() / sizeof(std::uint32_t));
+        if (pointers.size() * sizeof(std::uint32_t) != entry.description.size()) {
+            return corrupt(position, "description length", fmt::format("{}", entry.description.size()),
+                           "OBJ-5: a multiple of 4");
+        }
+        if (!pointers.empty()) {
+            std::memcpy(pointers.data(), entry.description.data(), entry.description.size());
+        }
+        found.push_back({number, entry.type_size, entry.offset, std::move(pointers), std::move(entry.name)});
+    }
+    return found;
+}
+
+base::result<void> object_directory::describe_type(const type_record& type) {
+    HF_TRY(load());
+    object_entry entry;
+    entry.kind = object_kind::type;
+    entry.name = type.name;
+    entry.offset = type.stride;
+    entry.count = type.number;
+    entry.type_size = type.size;
+    const auto bytes = std::as_bytes(std::span(type.pointers));
+    entry.description.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (const auto known = types_.find(type.number); known != types_.end()) {
+        HF_TRY_ASSIGN(known->second, replace_record(known->second, entry));
+        return {};
+    }
+    const std::uint64_t cells = cells_for(string_bytes(entry));
+    HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
+    write(position, entry, cells);
+    types_.emplace(type.number, position);
+    return {};
+}
+
 base::result<std::uint64_t> object_directory::count(object_kind kind) {
     HF_TRY(load());
     switch (kind) {
@@ -456,6 +511,7 @@ base::result<std::uint64_t> object_directory::count(object_kind kind) {
         case object_kind::unique: return std::uint64_t{unique_.size()};
         case object_kind::anonymous: return anonymous_;
         case object_kind::heap: return std::uint64_t{heap_record_ ? 1U : 0U};
+        case object_kind::type: return std::uint64_t{types_.size()};
     }
     return std::uint64_t{0};
 }
@@ -493,6 +549,9 @@ void object_directory::check(std::vector<std::string>& problems,
                 "OBJ-3: object \"{}\" at offset {:#x} holds {} elements of {} bytes, its block has {} bytes",
                 index_name(entry.value()), offset, entry->count, entry->type_size, bytes));
         }
+    }
+    if (const auto types = this->types(); !types) {
+        problems.push_back("OBJ-5: " + types.error().message());
     }
     for (const auto& [position, cells] : free_) {
         if (!is_zero(address(position), cells * cell_size)) {

@@ -7,6 +7,7 @@
 //   OBJ-2: names are unique among the named objects and among the unique ones.
 //   OBJ-3: an object's offset is the start of an allocated block that holds count * type_size bytes.
 //   OBJ-4: cells outside records are zero.
+//   OBJ-5: the description of a type's record is of whole words of 4 bytes, and numbers of types are unique.
 //
 // Thread safety: none; the caller holds the object lock.
 #pragma once
@@ -38,6 +39,15 @@ struct object_entry {
     std::uint64_t type_size = 0;
 };
 
+/// What a record of kind `type` says; type_registry.hpp knows what is valid.
+struct type_record {
+    std::uint64_t number = 0;
+    std::uint64_t size = 0;
+    std::uint64_t stride = 0;
+    std::vector<std::uint32_t> pointers;
+    std::string name;
+};
+
 class object_directory {
 public:
     explicit object_directory(segment::heap_files& files) : files_(files) {}
@@ -61,7 +71,13 @@ public:
     base::result<std::string> heap_description();
     base::result<void> describe_heap(std::string_view description);
 
+    /// All types, ordered by number. Fails with corrupt.
+    base::result<std::vector<type_record>> types();
+    /// Adds a type, or replaces the one of that number.
+    base::result<void> describe_type(const type_record& type);
+
     base::result<std::uint64_t> count(object_kind kind);
+    [[nodiscard]] const std::string& path() const noexcept { return files_.paths().directory(); }
     /// All objects of a kind, ordered by name, then by offset.
     base::result<std::vector<object_entry>> list(object_kind kind);
 
@@ -88,6 +104,7 @@ private:
     base::result<std::uint64_t> repair_cells(cell position, cell end, std::set<std::uint64_t>& seen,
                                              const std::function<std::uint64_t(std::uint64_t)>& block_bytes);
     void erase_record(cell position, const object_entry& entry);
+    base::result<cell> replace_record(cell position, const object_entry& entry);
     base::result<void> replace(cell position, const object_entry& entry);
     base::result<cell> position_of(std::uint64_t offset);
     [[nodiscard]] std::byte* address(cell position) const noexcept { return files_.objects() + position * cell_size; }
@@ -103,6 +120,7 @@ private:
     std::unordered_map<std::uint64_t, cell> by_offset_;
     std::uint64_t anonymous_ = 0;
     std::optional<cell> heap_record_;
+    std::map<std::uint64_t, cell> types_;                      ///< by number
     std::map<cell, std::uint64_t> free_;                       ///< position -> cells
     std::set<std::pair<std::uint64_t, cell>> free_by_length_;  ///< cells, position: best fit
 };

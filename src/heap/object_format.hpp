@@ -26,6 +26,9 @@ enum class object_kind : std::uint8_t {
     unique = 2,     ///< name: the type's
     anonymous = 3,  ///< no name
     heap = 4,       ///< the heap itself: its description; offset, count and type size are 0
+    /// What the program says of one of its types (type_registry.hpp): count is its number, type size the bytes of an
+    /// element, offset its stride; name for people; description: u32 offsets of pointers.
+    type = 5,
 };
 
 struct object_record_on_media {
@@ -36,8 +39,8 @@ struct object_record_on_media {
     std::uint32_t name_length;         ///< bytes
     std::uint32_t type_length;         ///< bytes of the type's name, as the C++ ABI mangles it
     std::uint32_t description_length;  ///< bytes
-    std::uint64_t offset;              ///< of the first element, from the base
-    std::uint64_t count;               ///< elements
+    std::uint64_t offset;              ///< of the first element, from the base; stride of a type
+    std::uint64_t count;               ///< elements; number of a type
     std::uint64_t type_size;           ///< bytes of one element
     std::uint64_t reserved;            ///< 0
 };

@@ -56,11 +56,15 @@ void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
 
 extern "C" {
 
-HF_EXPORTED void* malloc(std::size_t bytes) noexcept { return drop_in::allocate(bytes); }
-HF_EXPORTED void* calloc(std::size_t count, std::size_t bytes) noexcept {
+HF_EXPORTED void* malloc(std::size_t bytes) noexcept {  // lint-allow(hand-memory): this is malloc
+    return drop_in::allocate(bytes);
+}
+HF_EXPORTED void* calloc(std::size_t count, std::size_t bytes) noexcept {  // lint-allow(hand-memory): this is calloc
     return drop_in::allocate_zeroed(count, bytes);
 }
-HF_EXPORTED void* realloc(void* block, std::size_t bytes) noexcept { return drop_in::reallocate(block, bytes); }
+HF_EXPORTED void* realloc(void* block, std::size_t bytes) noexcept {  // lint-allow(hand-memory): this is realloc
+    return drop_in::reallocate(block, bytes);
+}
 HF_EXPORTED void* reallocarray(void* block, std::size_t count, std::size_t bytes) noexcept {
     const auto all = holdfast::base::checked_multiply(std::uint64_t{count}, std::uint64_t{bytes});
     if (!all) {

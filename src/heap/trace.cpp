@@ -1,0 +1,187 @@
+#include "heap/trace.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "heap/trace_sweep.hpp"
+
+namespace holdfast::heap {
+
+using base::granule;
+using base::pages;
+using std::chrono::steady_clock;
+
+base::result<void> trace_run::read(const extent::extent_allocator& extents, pages frontier) {
+    const auto start = steady_clock::now();
+    HF_TRY(blocks.read(extents, frontier, [this](const base::failure& fault) {
+        ++report.slabs_quarantined;
+        lines.add([&] { return fault.message(); });
+    }));
+    report.prepare_ns += nanoseconds_since(start);
+    return {};
+}
+
+base::result<void> trace_run::mark(std::span<const std::uint64_t> objects, const type_registry& types) {
+    const auto start = steady_clock::now();
+    trace_marker marker(space, blocks, types, options, lines);
+    HF_TRY(marker.run(objects));
+    report.roots = marker.roots();
+    report.threads = marker.threads();
+    report.words_scanned = marker.counters().words_scanned;
+    report.refused_pointers = marker.counters().refused;
+    report.free_block_pointers = marker.counters().free_blocks;
+    report.wild_pointers = marker.counters().wild;
+    report.nulled_pointers = marker.counters().nulled;
+    report.unknown_type_blocks = marker.counters().unknown_types;
+    report.mark_ns = nanoseconds_since(start);
+    return {};
+}
+
+void trace_run::count_freed(std::uint32_t type, std::uint64_t count, std::uint64_t bytes) {
+    if (count != 0) {
+        report.blocks_freed += count;
+        report.bytes_freed += count * bytes;
+        trace_count& kind = report.freed[{type, bytes}];
+        kind.blocks += count;
+        kind.bytes += count * bytes;
+    }
+}
+
+trace_report trace_run::finish(steady_clock::time_point sweep_start) {
+    report.sweep_ns = nanoseconds_since(sweep_start);
+    report.lines = lines.take();
+    return std::move(report);
+}
+
+base::result<std::vector<std::uint64_t>> object_roots(object_directory& objects) {
+    std::vector<std::uint64_t> offsets;
+    for (const object_kind kind : {object_kind::named, object_kind::unique, object_kind::anonymous}) {
+        HF_TRY_ASSIGN(const auto entries, objects.list(kind));
+        for (const object_entry& entry : entries) {
+            offsets.push_back(entry.offset);
+        }
+    }
+    return offsets;
+}
+
+namespace {
+
+/// After a crash: the marks become the state on media.
+class offline_sweep {
+public:
+    offline_sweep(trace_run& run, std::optional<trace_flush> flush) noexcept : run_(run), flush_(flush) {}
+
+    void sweep() {
+        std::uint64_t done = 0;
+        for (granule at{}; at < run_.blocks.granules(); ++at.value) {
+            if (const auto slab = run_.blocks.slab_at(at)) {
+                sweep_slab(*slab);
+                if (++done % often == 0 && run_.options.progress) {
+                    run_.options.progress({trace_phase::sweep, base::offset_of(at).value, run_.blocks.end()});
+                }
+            }
+        }
+        for (std::size_t i = 0; i < run_.blocks.big_blocks().size(); ++i) {
+            sweep_big(i);
+        }
+        if (!run_.options.dry_run) {
+            free_extents();  // TRACE-4: after every bitmap, whatever the order of the media is
+        }
+    }
+
+private:
+    static constexpr std::uint64_t often = 4096;
+
+    /// TRACE-3: the live bitmap says what was reached, of a slab that goes as of one that stays.
+    void sweep_slab(const block_map::slab_blocks& slab) {
+        const slab::size_class& size = slab::size_classes[slab.class_index];
+        std::uint64_t* const live = run_.space.live_bitmap(slab.at);
+        std::uint64_t reached = 0;
+        std::uint64_t lost = 0;
+        bool changed = false;
+        for (std::size_t word = 0; word < slab::bitmap_words; ++word) {
+            const bool used = word < slab::words_of(size);
+            const std::uint64_t marks = used ? run_.blocks.reached(slab, word) : 0;
+            const std::uint64_t before = live[word];
+            reached += static_cast<std::uint64_t>(std::popcount(marks));
+            lost += static_cast<std::uint64_t>(std::popcount(before & ~marks & slab::valid_bits(size, word)));
+            if (before != marks) {
+                changed = true;
+                if (!run_.options.dry_run) {
+                    live[word] = marks;
+                }
+            }
+        }
+        if (changed && flush_ && !run_.options.dry_run) {
+            (*flush_)(live, segment::bitmap_size);
+        }
+        run_.count_reached(reached, size.block_size);
+        run_.count_freed(slab.type, lost, size.block_size);
+        if (reached != 0) {
+            ++run_.report.slabs_kept;
+        } else {
+            ++run_.report.slabs_freed;
+            going_.push_back({base::first_page(slab.at), {base::pages_per_granule}, segment::extent_kind::free});
+        }
+    }
+
+    void sweep_big(std::size_t index) {
+        const block_map::big_block& block = run_.blocks.big_blocks()[index];
+        const std::uint64_t bytes = base::to_bytes(block.length);
+        if (block.opaque) {
+            return;
+        }
+        if (run_.blocks.is_reached(index)) {
+            run_.count_reached(1, bytes);
+            ++run_.report.extents_kept;
+        } else {
+            run_.count_freed(block.type, 1, bytes);
+            ++run_.report.extents_freed;
+            going_.push_back({block.start, block.length, segment::extent_kind::free});
+        }
+    }
+
+    void free_extents() const noexcept {
+        for (const extent::extent& gone : going_) {
+            std::atomic_ref<std::uint64_t>(run_.space.page_entry_word(gone.start))
+                .store(segment::encode({segment::extent_kind::free, gone.length}), std::memory_order_release);
+        }
+    }
+
+    trace_run& run_;
+    std::optional<trace_flush> flush_;
+    std::vector<extent::extent> going_;
+};
+
+base::result<trace_report> recover(trace_run& run, const extent::extent_allocator& extents, pages frontier,
+                                   std::span<const std::uint64_t> objects, const type_registry& types,
+                                   std::optional<trace_flush> flush) {
+    HF_TRY(run.read(extents, frontier));
+    HF_TRY(run.mark(objects, types));
+    const auto start = steady_clock::now();
+    offline_sweep(run, flush).sweep();
+    return run.finish(start);
+}
+
+}  // namespace
+
+base::result<trace_report> recover_by_tracing(const segment::space_view& space, const extent::extent_allocator& extents,
+                                              pages frontier, std::span<const std::uint64_t> objects,
+                                              const type_registry& types, const trace_options& options,
+                                              std::optional<trace_flush> flush) {
+    try {
+        trace_run run(space, options);
+        return recover(run, extents, frontier, objects, types, flush);
+    } catch (const std::bad_alloc&) {
+        base::failure what;
+        what.code = base::failure_code::out_of_memory;
+        what.field = "tracing";
+        return what;
+    }
+}
+
+}  // namespace holdfast::heap

@@ -1,0 +1,152 @@
+// Where the blocks of a heap are, and which of them are marked: tables in DRAM for the time of one trace.
+//
+// From an offset to its block: one load from a flat table of granules, a multiplication within a slab, and one word of
+// marks. Marks lie as close as blocks do (a bit each), so that those of a million small blocks fit a second-level
+// cache.
+//
+// Thread safety: read() alone; then find() and mark() by any number of threads; the rest alone again.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/units.hpp"
+#include "extent/extent.hpp"
+#include "segment/space.hpp"
+#include "slab/size_classes.hpp"
+
+namespace holdfast::heap {
+
+/// A block that an offset leads to.
+struct found_block {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t type = 0;
+    bool opaque = false;            ///< a quarantined slab: nobody knows its blocks
+    std::uint64_t* word = nullptr;  ///< of marks
+    std::uint64_t bit = 0;
+};
+
+class block_map {
+public:
+    /// One used extent, or a slab whose header breaks an invariant.
+    struct big_block {
+        base::pages start{};
+        base::pages length{};
+        std::uint32_t type = 0;
+        bool opaque = false;
+    };
+    /// A sound slab.
+    struct slab_blocks {
+        base::granule at{};
+        unsigned class_index = slab::no_class;
+        std::uint32_t type = 0;
+        std::uint64_t first_word = 0;
+    };
+
+    explicit block_map(const segment::space_view& space) noexcept : space_(space) {}
+
+    /// Reads page entries and slab headers. `faults` gets a line for each quarantined slab. May throw std::bad_alloc.
+    [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
+                                          const std::function<void(const base::failure&)>& fault);
+
+    /// Bytes below the frontier; offsets from there on are in no block.
+    [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
+    /// Bytes of slabs and big blocks.
+    [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
+
+    /// The block that contains the offset, which is below end(). False where none does.
+    [[nodiscard]] bool find(std::uint64_t offset, found_block& found) const noexcept {
+        const std::uint64_t entry = granules_[offset / base::granule_size];
+        if ((entry & kind_mask) == kind_slab) [[likely]] {
+            const slab::size_class& size = slab::size_classes[class_of(entry)];
+            const std::uint32_t index = slab::block_index(size, offset % base::granule_size);
+            found.offset = offset / base::granule_size * base::granule_size + std::uint64_t{index} * size.block_size;
+            found.bytes = size.block_size;
+            found.type = static_cast<std::uint32_t>(entry >> type_shift);
+            found.opaque = false;
+            found.word = &marks_[first_word_of(entry) + index / 64];
+            found.bit = std::uint64_t{1} << (index % 64);
+            return index < size.block_count;
+        }
+        return entry != 0 && find_big(entry, base::page_of(base::heap_offset{offset}), found);
+    }
+
+    /// Marks a block; false where it was marked. `alone`: no other thread marks.
+    [[nodiscard]] static bool mark(const found_block& block, bool alone) noexcept {
+        const std::atomic_ref<std::uint64_t> word(*block.word);
+        const std::uint64_t before = word.load(std::memory_order_relaxed);
+        if ((before & block.bit) != 0) {
+            return false;
+        }
+        if (alone) {
+            word.store(before | block.bit, std::memory_order_relaxed);
+            return true;
+        }
+        return (word.fetch_or(block.bit, std::memory_order_relaxed) & block.bit) == 0;
+    }
+
+    /// For an open heap: from now on only blocks that are made known by set_live() can be marked; all others are as if
+    /// they were marked already.
+    [[nodiscard]] base::result<void> only_live();
+    void set_live(std::uint64_t offset) noexcept;
+    /// Whether only_live() keeps the block from being marked. Never where it was not called.
+    [[nodiscard]] bool is_free(const found_block& block) const noexcept {
+        return live_.size() != 0 && (live_[marks_.index_of(*block.word)] & block.bit) == 0;
+    }
+
+    /// The slab of a granule; nothing where there is no sound one.
+    [[nodiscard]] std::optional<slab_blocks> slab_at(base::granule at) const noexcept;
+    [[nodiscard]] base::granule granules() const noexcept { return {end_ / base::granule_size}; }
+    [[nodiscard]] const std::vector<big_block>& big_blocks() const noexcept { return big_; }
+    /// 64 blocks of a slab: those that were reached; those that are allocated, as set_live() said.
+    [[nodiscard]] std::uint64_t reached(const slab_blocks& of, std::size_t word) const noexcept {
+        const std::uint64_t at = of.first_word + word;
+        return marks_[at] & (live_.size() != 0 ? live_[at] : ~std::uint64_t{0});
+    }
+    [[nodiscard]] std::uint64_t live(const slab_blocks& of, std::size_t word) const noexcept {
+        return live_[of.first_word + word];
+    }
+    [[nodiscard]] bool is_reached(std::size_t big_index) const noexcept {
+        return (marks_[big_word(big_index)] >> (big_index % 64) & 1) != 0;
+    }
+
+private:
+    // An entry of granules_: bits 0..1 the kind; of a slab bits 2..7 its class, 8..43 its first word of marks, 44..63
+    // its type; else from bit 2 on an index: of a big block that fills the granule, or of 16 pages with several.
+    static constexpr std::uint64_t kind_mask = 3;
+    static constexpr std::uint64_t kind_slab = 1;
+    static constexpr std::uint64_t kind_big = 2;
+    static constexpr std::uint64_t kind_pages = 3;
+    static constexpr unsigned first_word_bits = 36;
+    static constexpr unsigned type_shift = 44;
+    using page_owners = std::array<std::uint32_t, base::pages_per_granule>;  ///< index of a big block + 1
+
+    [[nodiscard]] static unsigned class_of(std::uint64_t entry) noexcept { return entry >> 2 & 63; }
+    [[nodiscard]] static std::uint64_t first_word_of(std::uint64_t entry) noexcept {
+        return entry >> 8 & ((std::uint64_t{1} << first_word_bits) - 1);
+    }
+    [[nodiscard]] std::uint64_t big_word(std::uint64_t index) const noexcept { return slab_words_ + index / 64; }
+    [[nodiscard]] bool find_big(std::uint64_t entry, base::pages page, found_block& found) const noexcept;
+    void add_slab(base::granule at, const segment::slab_header_on_media& header);
+    void add_big(const big_block& added);
+
+    segment::space_view space_;
+    std::uint64_t end_ = 0;
+    std::uint64_t block_bytes_ = 0;
+    std::uint64_t slab_words_ = 0;
+    base::sparse_table<std::uint64_t> granules_;
+    base::sparse_table<std::uint64_t> marks_;
+    base::sparse_table<std::uint64_t> live_;
+    std::vector<page_owners> pages_;
+    std::vector<big_block> big_;
+};
+
+}  // namespace holdfast::heap

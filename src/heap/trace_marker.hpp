@@ -1,0 +1,117 @@
+// The mark phase: from the roots to every block that they lead to, by several threads, without recursion.
+//
+// Each thread has a stack of bounded size; what does not fit goes to a list that all share, and so does half of the
+// stack as soon as somebody has nothing to do. A block is read 512 words at a time, and the rest of it goes back on the
+// stack first, so that a huge array is everybody's work. What leaves the stack waits in a short queue while its first
+// lines come from memory (prefetch on grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar, ASPLOS 2004).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heap/trace.hpp"
+#include "heap/trace_map.hpp"
+#include "heap/type_registry.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::heap {
+
+/// A block, or the rest of one, whose words are to be read.
+struct trace_work {
+    std::uint64_t offset = 0;
+    std::uint64_t words = 0;
+    std::uint32_t type = 0;
+    bool conservative = true;
+};
+
+/// What one thread counted.
+struct trace_counters {
+    std::uint64_t words_scanned = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t free_blocks = 0;
+    std::uint64_t wild = 0;
+    std::uint64_t nulled = 0;
+    std::uint64_t unknown_types = 0;
+};
+
+/// Lines about single words: the first so many, and a sentence is made for no other.
+class trace_lines {
+public:
+    explicit trace_lines(std::size_t most) noexcept : most_(most) {}
+    template <class Make>
+    void add(Make make) {
+        if (started_.load(std::memory_order_relaxed) >= most_ ||
+            started_.fetch_add(1, std::memory_order_relaxed) >= most_) {
+            return;
+        }
+        std::string line = make();
+        const std::scoped_lock lock(mutex_);
+        lines_.push_back(std::move(line));
+    }
+    [[nodiscard]] std::vector<std::string> take() { return std::move(lines_); }
+
+private:
+    std::size_t most_;
+    std::atomic<std::size_t> started_{0};
+    std::mutex mutex_;
+    std::vector<std::string> lines_;
+};
+
+/// What all marking threads share. One run() a marker.
+class trace_marker {
+public:
+    trace_marker(const segment::space_view& space, const block_map& blocks, const type_registry& types,
+                 const trace_options& options, trace_lines& lines);
+    trace_marker(const trace_marker&) = delete;
+    trace_marker& operator=(const trace_marker&) = delete;
+    ~trace_marker() = default;
+
+    /// Marks what the root words and the objects at these offsets lead to. May throw std::bad_alloc.
+    [[nodiscard]] base::result<void> run(std::span<const std::uint64_t> objects);
+
+    [[nodiscard]] const trace_counters& counters() const noexcept { return sum_; }
+    [[nodiscard]] std::uint64_t roots() const noexcept { return roots_; }
+    [[nodiscard]] unsigned threads() const noexcept { return threads_; }
+
+private:
+    friend class trace_worker;
+
+    /// Work for one who has none; false where all is done, or somebody failed.
+    [[nodiscard]] bool fetch(trace_work* stack, std::size_t& count);
+    void share(const trace_work* work, std::size_t count);
+    void fail(base::failure what) noexcept;
+    [[nodiscard]] bool somebody_waits() const noexcept { return idle_.load(std::memory_order_relaxed) != 0; }
+    void report(std::uint64_t words);
+
+    const segment::space_view& space_;
+    const block_map& blocks_;
+    const trace_options& options_;
+    trace_lines& lines_;
+    std::vector<const type_registry::entry*> types_;  ///< by number
+    unsigned threads_;
+    std::uint64_t roots_ = 0;
+    trace_counters sum_;
+
+    std::atomic<unsigned> idle_{0};
+    std::atomic<bool> failed_{false};
+    std::atomic<std::uint64_t> words_done_{0};
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<trace_work> common_;  ///< of the next four: guarded by mutex_
+    unsigned working_ = 0;
+    bool finished_ = false;
+    std::optional<base::failure> failure_;
+};
+
+/// The threads that a trace uses by default, or was asked to use.
+[[nodiscard]] unsigned trace_threads(const trace_options& options) noexcept;
+
+}  // namespace holdfast::heap
