@@ -196,12 +196,8 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
     if (here.heap() == nullptr || !of->contains(block)) {
         return 0;
     }
-    try {
-        const auto size = here.heap()->usable_size(block);
-        return size ? *size : 0;
-    } catch (const std::bad_alloc&) {
-        return 0;  // while a failure was worded
-    }
+    slab::held_block found;
+    return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
 }
 
 // --- fork -----------------------------------------------------------------------------------------------------------
@@ -304,11 +300,23 @@ std::string expanded(const std::string& path) {
     return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
 }
 
+/// What a program before this one left behind is nobody's, but for what the heap's roots and objects reach.
+base::result<void> free_unreached(engine& heap) {
+    heap::trace_options options;
+    options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
+    HF_TRY(heap::trace_open_heap(heap, heap.types(), options));
+    return {};
+}
+
 /// Null, and a line says why, where it cannot be had.
 std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
     heap::engine_options options = options_of(wanted);
     auto opened = engine::open(path, persist::access_mode::read_write, options);
-    if (!opened && opened.error().code == base::failure_code::not_found) {
+    if (opened) {
+        if (auto freed = free_unreached(**opened); !freed) {
+            say(freed.error().message());
+        }
+    } else if (opened.error().code == base::failure_code::not_found) {
         options.files.same_address = true;
         options.files.mapping.base_address = reinterpret_cast<std::byte*>(wanted_base);  // NOLINT
         opened = engine::create(path, options);

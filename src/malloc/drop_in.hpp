@@ -32,7 +32,8 @@ struct settings {
 
 /// Once, before there are other threads. Where the heap at the path cannot be had, a line on the standard error says
 /// why, and the heap is one without files; where another process has it open that goes without saying: a program's
-/// children inherit its environment. False: there is no heap at all, and the arena serves everything.
+/// children inherit its environment. What is allocated in a heap that was there, and its roots and objects do not
+/// reach, is freed. False: there is no heap at all, and the arena serves everything.
 bool open(const settings& wanted) noexcept;
 /// Closes the heap at the path, so that it is clean; what is freed later is ignored. Threads may still run.
 void close() noexcept;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -310,6 +311,36 @@ TEST_P(drop_in_test, ends_where_its_capacity_does) {
         close();
     });
     EXPECT_TRUE(done.passed) << done.said;
+}
+
+TEST_P(drop_in_test, reuses_what_a_process_before_left_behind) {
+    for (int round = 0; round < 3; ++round) {
+        run([] {
+            for (int i = 0; i < 1000; ++i) {
+                ASSERT_NE(allocate(i % 10 == 0 ? 50'000 : 100), nullptr);
+            }
+        });
+        if (GetParam()) {
+            const auto heap = must(heap::engine::open(directory_.path("heap"), persist::access_mode::read_only, {}));
+            EXPECT_EQ(must(heap->statistics()).allocated_blocks, 1000U);
+        }
+    }
+}
+
+TEST_P(drop_in_test, heaps_of_processes_that_were_killed_are_reused) {
+    for (int round = 0; round < 3; ++round) {
+        const outcome done = in_process([this] {
+            ASSERT_TRUE(open(wanted()));
+            work_for_a_while(1, 2000);
+            for (int i = 0; i < 100; ++i) {
+                ASSERT_NE(allocate(50'000), nullptr);
+            }
+            ::raise(SIGKILL);
+        });
+        EXPECT_FALSE(done.passed);
+        EXPECT_EQ(done.said, "");
+    }
+    run([] { work_for_a_while(1, 500); });
 }
 
 INSTANTIATE_TEST_SUITE_P(heaps, drop_in_test, testing::Bool(),
