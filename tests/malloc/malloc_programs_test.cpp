@@ -190,7 +190,8 @@ public class Sums {
 }
 
 TEST_F(malloc_programs_test, soak_redis) {
-    expect_same(R"sh(redis-server --port 0 --unixsocket $PWD/socket --save '' --dir $PWD > redis.log 2>&1 &
+    expect_same(R"sh(rm -f dump.rdb
+redis-server --port 0 --unixsocket $PWD/socket --save '' --dir $PWD > redis.log 2>&1 &
 server=$!
 until redis-cli -s socket ping 2>/dev/null | grep -q PONG; do kill -0 $server || exit 1; done
 redis-benchmark -s socket -q -n 20000 -r 1000 -t set,get,lpush,hset,zadd -d 100 > /dev/null || exit 1
