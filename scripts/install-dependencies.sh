@@ -21,6 +21,8 @@ packages=(
     qemu-system-x86 busybox-static cpio
     # the page of `holdfast map`, opened by its tests
     chromium
+    # programs that run on libholdfast-malloc.so in its tests
+    sqlite3 redis-server redis-tools libpython3.11-testsuite default-jdk-headless
     # the demo's input
     apt lz4 xz-utils
 )

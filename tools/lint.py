@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
-LAYERS = ["base", "persist", "segment", "lane", "extent", "slab", "heap", "api"]
+LAYERS = ["base", "persist", "segment", "lane", "extent", "slab", "heap", "malloc", "api"]
 PUBLIC_HEADERS = "src/api/include/"
 OUTSIDE = ("src/cli/", "bench/", "examples/")  # programs on the public headers alone
 MAX_FILE_LINES = 600

@@ -236,14 +236,14 @@ void manager::free_words(std::span<void* const> destinations) {
 }
 
 void manager::flush(const void* begin, size_type bytes) const noexcept {
-    if (is_open() && core_->engine().atomic() != nullptr) {
-        core_->engine().atomic()->flush(begin, bytes);
+    if (is_open()) {
+        core_->engine().flush(begin, bytes);
     }
 }
 
 void manager::drain() const noexcept {
-    if (is_open() && core_->engine().atomic() != nullptr) {
-        core_->engine().atomic()->drain();
+    if (is_open()) {
+        core_->engine().drain();
     }
 }
 

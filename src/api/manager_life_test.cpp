@@ -131,6 +131,7 @@ TEST_F(manager_test, refuses_options_without_a_meaning) {
               errc::invalid_argument);
     EXPECT_EQ(with([](open_options& o) { o.durability = holdfast::durability::atomic; }), errc::promise_unavailable);
     EXPECT_EQ(with([](open_options& o) { o.durability = holdfast::durability::collect; }), errc::promise_unavailable);
+    EXPECT_EQ(with([](open_options& o) { o.durability = holdfast::durability{4}; }), errc::invalid_argument);
     EXPECT_THAT(names_in(directory_.path()), IsEmpty()) << "nothing is left behind";
 }
 

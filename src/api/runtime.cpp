@@ -152,12 +152,10 @@ construction::~construction() {
 void construction::publish() {
     const object_lock lock(core_);
     // Durability `atomic`: the elements are durable, then the record, then the block is allocated; a crash before the
-    // last leaves a record without a block, which the next open takes away.
+    // last leaves a record without a block, which the next open takes away. Durability `collect`: what a record speaks
+    // of is there.
     heap::atomic_operations* const atomic = core_.engine().atomic();
-    if (atomic != nullptr) {
-        atomic->flush(memory_, count_ * type_.size);
-        atomic->drain();
-    }
+    core_.engine().persist(memory_, count_ * type_.size);
     heap::object_entry entry;
     entry.kind = kind_of(name_.kind());
     entry.name = name_.name();

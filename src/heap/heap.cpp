@@ -18,16 +18,21 @@ using base::failure_code;
 using persist::access_mode;
 
 base::result<void> check_durability(durability_kind asked, const std::string& path) {
-    if (asked == durability_kind::commit || asked == durability_kind::atomic) {
+    if (asked >= durability_kind::commit && asked <= durability_kind::atomic) {
         return {};
     }
-    return failure{failure_code::promise_unavailable,
+    return failure{failure_code::invalid_argument,
                    path,
                    "durability",
-                   "collect",
-                   "commit or atomic",
-                   "this version keeps the promises of these two",
+                   fmt::format("{}", static_cast<unsigned>(asked)),
+                   "commit, collect or atomic",
+                   {},
                    0};
+}
+
+/// Whether stores are the files' at once.
+bool is_shared(access_mode mode, durability_kind durability) {
+    return mode == access_mode::read_write && durability != durability_kind::commit;
 }
 
 }  // namespace
@@ -53,7 +58,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         }
         return what;
     }
-    if (options.durability == durability_kind::atomic) {
+    if (options.durability != durability_kind::commit) {
         // It is a heap now, and clean; from here on it is opened as any other.
         HF_TRY(made->close(false));
         made.reset();
@@ -80,44 +85,32 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
                                                    const engine_options& options) {
     HF_TRY(check_durability(options.durability, path));
     segment::mapping_options mapping = options.files.mapping;
-    mapping.shared = mode == access_mode::read_write && options.durability == durability_kind::atomic;
+    mapping.shared = is_shared(mode, options.durability);
     mapping.domain = options.domain;
     HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options.storage, path, mode, mapping));
-    if (mode == access_mode::read_write && files->has_pending_lanes() && !mapping.shared) {
-        // A crash in durability `atomic`: its recovery works on the files themselves.
-        files.reset();
-        engine_options recovery = options;
-        recovery.durability = durability_kind::atomic;
-        recovery.accept_process_crash_only = true;
-        HF_TRY_ASSIGN(auto recovered, open(path, mode, recovery));
-        const lane::replay_report report = recovered->replayed_;
-        HF_TRY(recovered->close(true));
-        recovered.reset();
-        HF_TRY_ASSIGN(auto again, open(path, mode, options));
-        again->replayed_ = report;
-        return again;
+    if (mode == access_mode::read_write) {
+        // The recovery of a crash works on the files themselves, in the durability that crashed.
+        const auto crashed_in = files->has_pending_lanes()     ? durability_kind::atomic
+                                : files->has_pending_tracing() ? durability_kind::collect
+                                                               : options.durability;
+        if (crashed_in != options.durability) {
+            files.reset();
+            return open_recovered(path, options, crashed_in);
+        }
     }
-    if (mapping.shared && files->domain() == persist::domain_kind::page_cache && !options.accept_process_crash_only) {
-        return failure{failure_code::promise_unavailable,
-                       path,
-                       "durability",
-                       "atomic, where the persistence domain is page-cache: what was stored survives a crash of the "
-                       "process, and not a power loss",
-                       "the domain dax or eadr, or durability commit",
-                       "accept crashes of the process alone (accept_process_crash_only), put the heap on a file system "
-                       "that is mounted with dax, or use durability commit",
-                       0};
-    }
+    HF_TRY(check_promise(*files, options));
     std::unique_ptr<engine> opened(new engine(std::move(files)));
     if (opened->files_->has_pending_lanes()) {
         HF_TRY(opened->replay_lanes());
+    } else if (opened->files_->has_pending_tracing()) {
+        HF_TRY(opened->trace_after_crash());
     }
     HF_TRY(opened->rebuild(path));
-    if (opened->files_->has_pending_lanes()) {
+    if (opened->files_->has_pending_lanes() || opened->files_->has_pending_tracing()) {
         HF_TRY(opened->repair_objects());
     }
     if (mapping.shared) {
-        HF_TRY(opened->start_atomic(options));
+        HF_TRY(options.durability == durability_kind::atomic ? opened->start_atomic(options) : opened->start_collect());
     } else if (mode == access_mode::read_write) {
         segment::free_runs free;
         free.reserve(opened->extents_.count(segment::extent_kind::free));
@@ -131,6 +124,40 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         HF_TRY(register_engine(*opened));
     }
     return opened;
+}
+
+/// Opens a heap that crashed in another durability than the one asked for: recovers and closes it first.
+base::result<std::unique_ptr<engine>> engine::open_recovered(const std::string& path, const engine_options& options,
+                                                             durability_kind crashed_in) {
+    engine_options recovery = options;
+    recovery.durability = crashed_in;
+    recovery.accept_process_crash_only = true;
+    HF_TRY_ASSIGN(auto recovered, open(path, access_mode::read_write, recovery));
+    const lane::replay_report replayed = recovered->replayed_;
+    std::optional<trace_report> traced = std::move(recovered->traced_);
+    HF_TRY(recovered->close(true));
+    recovered.reset();
+    HF_TRY_ASSIGN(auto again, open(path, access_mode::read_write, options));
+    again->replayed_ = replayed;
+    again->traced_ = std::move(traced);
+    return again;
+}
+
+/// Whether the media can keep what the durability promises, or the caller knows that they cannot.
+base::result<void> engine::check_promise(const segment::heap_files& files, const engine_options& options) {
+    if (!files.shared() || files.domain() != persist::domain_kind::page_cache || options.accept_process_crash_only) {
+        return {};
+    }
+    return failure{failure_code::promise_unavailable,
+                   files.paths().directory(),
+                   "durability",
+                   fmt::format("{}, where the persistence domain is page-cache: what was stored survives a crash of "
+                               "the process, and not a power loss",
+                               options.durability == durability_kind::atomic ? "atomic" : "collect"),
+                   "the domain dax or eadr, or durability commit",
+                   "accept crashes of the process alone (accept_process_crash_only), put the heap on a file system "
+                   "that is mounted with dax, or use durability commit",
+                   0};
 }
 
 base::result<void> engine::keep_extents(const std::string& path) {
@@ -153,9 +180,12 @@ segment::free_runs engine::free_space() const {
 
 base::result<segment::commit_statistics> engine::commit() {
     HF_TRY(check_process());
-    if (atomic_ != nullptr) {
+    HF_TRY(refuse_scratch());
+    if (files_->shared()) {
         const auto start = std::chrono::steady_clock::now();
-        atomic_->checkpoint();
+        if (atomic_ != nullptr) {
+            atomic_->checkpoint();
+        }
         HF_TRY(files_->sync_shared());
         segment::commit_statistics statistics;
         statistics.total_ns = statistics.sync_ns = static_cast<std::uint64_t>(
@@ -167,11 +197,14 @@ base::result<segment::commit_statistics> engine::commit() {
 
 base::result<void> engine::close(bool commit_changes) {
     HF_TRY(check_process());
-    if (read_only()) {
+    if (read_only() || files_->is_scratch()) {
         return {};
     }
     if (atomic_ != nullptr) {
         return close_atomic();
+    }
+    if (collects_) {
+        return close_collect();
     }
     if (!commit_changes) {
         return files_->close_unchanged();
@@ -195,6 +228,9 @@ base::result<void> engine::snapshot(const std::string& destination) {
     if (atomic_ != nullptr) {
         state.superblock.flags &= ~segment::flag_lanes;  // all that the lanes say is in the files
         state.superblock.checkpoint_clock = atomic_->lanes().checkpoint_time();
+    }
+    if (collects_) {
+        state.superblock.flags &= ~segment::flag_tracing;  // the bitmaps are what the program holds
     }
     return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination);
 }

@@ -18,7 +18,9 @@
 #include "base/result.hpp"
 #include "extent/extent.hpp"
 #include "heap/atomic_operations.hpp"
+#include "heap/collect_operations.hpp"
 #include "heap/object_directory.hpp"
+#include "heap/trace.hpp"
 #include "heap/type_registry.hpp"
 #include "lane/replay.hpp"
 #include "segment/backing_cursor.hpp"
@@ -33,9 +35,10 @@ struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< for open: files.mapping alone
     std::uint64_t initial_bytes = 0;  ///< create: user space reserved at once
-    /// Durability `atomic`: the domain to work in instead of the one that is found.
+    /// Durability `atomic` and `collect`: the domain to work in instead of the one that is found.
     std::optional<persist::domain_kind> domain;
-    /// Durability `atomic` where the domain is page-cache: that it covers crashes of the process alone is understood.
+    /// Durability `atomic` and `collect` where the domain is page-cache: that it covers crashes of the process alone is
+    /// understood.
     bool accept_process_crash_only = false;
     std::uint64_t lane_slots = lane::default_slots;
     /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
@@ -87,14 +90,18 @@ public:
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options);
+    /// A heap without files, in memory of this process alone: allocation, and nothing else. It has no key that anybody
+    /// finds it by.
+    static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();
 
     base::result<segment::commit_statistics> commit();
     /// Gives space back to the file system until it charges no more than `target` bytes, or nothing is left to give:
-    /// slabs without a block, free extents, segments at the end. Durability `atomic`: beside other threads; `commit`:
-    /// commits, as commit(). `progress` hears of the present numbers now and then. Crash-safe at every moment.
+    /// slabs without a block, free extents, segments at the end. Durability `atomic`, `collect`: beside other threads;
+    /// `commit`: commits, as commit(). `progress` hears of the present numbers now and then. Crash-safe at every
+    /// moment.
     using shrink_progress = base::function_ref<void(const shrink_report&)>;
     base::result<shrink_report> shrink(std::uint64_t target, shrink_progress progress);
     /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap
@@ -107,6 +114,9 @@ public:
     [[nodiscard]] void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type = 0) noexcept {
         if (atomic_ != nullptr) {
             return atomic_->allocate({bytes, alignment, false, type});
+        }
+        if (headers_ != nullptr) [[unlikely]] {
+            return headers_->allocate(bytes, alignment, type);
         }
         return type == 0 ? blocks_.allocate(bytes, alignment) : blocks_.allocate_typed(bytes, alignment, type);
     }
@@ -121,6 +131,9 @@ public:
     }
     /// The same, whatever a filter would say.
     [[nodiscard]] bool free_at_once(void* address) noexcept {
+        if (headers_ != nullptr) [[unlikely]] {
+            return headers_->deallocate(address);
+        }
         return atomic_ != nullptr ? atomic_->deallocate(address) : blocks_.try_free(address);
     }
     /// Sees every free of an allocated block from now on, in the thread that frees; true: it keeps the block back, and
@@ -139,16 +152,34 @@ public:
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     [[nodiscard]] type_registry& types() noexcept { return types_; }
     [[nodiscard]] durability_kind durability() const noexcept {
-        return atomic_ != nullptr ? durability_kind::atomic : durability_kind::commit;
+        return atomic_ != nullptr ? durability_kind::atomic
+               : collects_        ? durability_kind::collect
+                                  : durability_kind::commit;
     }
+    /// The user's data: starts a write-back; waits for all that this thread started; both. They do nothing where it
+    /// would not help.
+    void flush(const void* begin, std::uint64_t bytes) noexcept;
+    void drain() noexcept;
+    void persist(const void* begin, std::uint64_t bytes) noexcept {
+        flush(begin, bytes);
+        drain();
+    }
+    /// What the recovery of this open traced; nothing where the heap had not crashed in durability `collect`.
+    [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return traced_; }
     /// What the recovery of this open did with the lanes; all zero where there was none.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return replayed_; }
-    /// In a child of fork, for a heap whose memory it does not have.
-    void abandon_in_child() noexcept {
-        if (atomic_ != nullptr) {
-            atomic_->abandon();
-        }
-    }
+    /// In a child of fork, for a heap whose memory it does not have. Durabilities `atomic` and `collect`: every call
+    /// fails from here on.
+    void abandon_in_child() noexcept;
+    /// The child of a fork shall go on with a copy, as a scratch heap, of a scratch heap or one in durability
+    /// `collect`: from now on abandon_in_child() does nothing, and the caller, while no other thread is in a call:
+    void keep_in_children() noexcept { keeps_children_ = true; }
+    /// before fork(): its pages are the child's, too;
+    base::result<void> prepare_fork();
+    /// in the parent, once the child has its copy;
+    void resume_after_fork() noexcept;
+    /// in the child. On failure it must not touch the heap any more.
+    base::result<void> continue_in_child();
 
     [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
     [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
@@ -182,6 +213,13 @@ private:
     base::result<void> repair_objects();
     base::result<void> start_atomic(const engine_options& options);
     base::result<void> close_atomic();
+    base::result<void> start_collect();
+    base::result<void> trace_after_crash();
+    base::result<void> close_collect();
+    [[nodiscard]] base::result<void> refuse_scratch() const;
+    static base::result<std::unique_ptr<engine>> open_recovered(const std::string& path, const engine_options& options,
+                                                                durability_kind crashed_in);
+    static base::result<void> check_promise(const segment::heap_files& files, const engine_options& options);
 
     std::unique_ptr<segment::heap_files> files_;
     extent::extent_allocator extents_;
@@ -195,7 +233,12 @@ private:
         atomic_operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->settle(); }
     } settle_;
+    std::unique_ptr<collect_operations> header_operations_;
+    collect_operations* headers_ = nullptr;  ///< durability `collect`, but on the page cache
+    bool collects_ = false;
+    bool keeps_children_ = false;
     lane::replay_report replayed_;
+    std::optional<trace_report> traced_;
     bool keeps_space_ = false;  ///< free space stays: it was promised, or decay is off
 };
 

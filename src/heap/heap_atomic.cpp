@@ -30,12 +30,12 @@ std::uint64_t lanes_limit(std::uint64_t slots) noexcept { return lane::lanes_fil
 
 base::result<void> engine::rebuild(const std::string& path) {
     const auto start = std::chrono::steady_clock::now();
-    const bool crashed = files_->has_pending_lanes();
+    const bool crashed = files_->has_pending_lanes() || files_->has_pending_tracing();
     auto rebuilt = blocks_.open(files_->frontier(), crashed);
     if (!rebuilt && rebuilt.error().path.empty()) {
         rebuilt.error().path = path;
     }
-    if (crashed) {
+    if (files_->has_pending_lanes()) {
         replayed_.time_ns += elapsed_ns(start);
     }
     return rebuilt;

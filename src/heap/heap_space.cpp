@@ -62,10 +62,11 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     return done;
 }
 
-/// Durability `atomic`: the heap ends where it is used, but for `keep` pages.
+/// Durability `atomic` and `collect`: the heap ends where it is used, but for `keep` pages.
 base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
     blocks_.flush_extents();
-    HF_TRY_ASSIGN(const base::pages cut, extents_.shrink(keep, [this] { return atomic_->settle(); }));
+    HF_TRY_ASSIGN(const base::pages cut,
+                  extents_.shrink(keep, [this] { return atomic_ == nullptr || atomic_->settle(); }));
     if (report != nullptr) {
         report->shortened += base::to_bytes(cut);
     }
@@ -74,6 +75,7 @@ base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
 
 base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress progress) {
     HF_TRY(check_process());
+    HF_TRY(refuse_scratch());
     constexpr base::pages at_once{64 * base::mebibyte / base::page_size};
     shrink_report report;
     const auto measure = [this](std::uint64_t& charged, std::uint64_t& apparent) -> base::result<void> {
@@ -89,7 +91,7 @@ base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress
         return report;
     }
     blocks_.release_unused();
-    if (atomic_ == nullptr) {
+    if (!files_->shared()) {
         const base::pages before = files_->frontier();
         HF_TRY_ASSIGN(const segment::commit_statistics done, commit_pages(true, {}));
         report.given_back = base::to_bytes(base::pages{done.given_back_pages});

@@ -81,9 +81,11 @@ private:
             HF_TRY(copy_file(i));
         }
         HF_TRY(copy_file(objects_file_id));
-        // Records that count are part of the heap: a copy of one that crashed has crashed too.
-        const bool pending = (superblock.flags & flag_lanes) != 0 && superblock.state != heap_state::clean;
-        if (pending) {
+        // Records that count are part of the heap, and so is that it must be traced: a copy of one that crashed has
+        // crashed too.
+        const bool crashed = superblock.state != heap_state::clean;
+        const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
+        if (crashed && (superblock.flags & flag_lanes) != 0) {
             HF_TRY(copy_lanes());
         }
         superblock.state = pending ? superblock.state : heap_state::clean;

@@ -171,6 +171,18 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
     return files;
 }
 
+base::result<std::unique_ptr<heap_files>> heap_files::create_scratch(persist::storage& storage,
+                                                                     const creation_options& options) {
+    HF_TRY(check_page_size());
+    std::unique_ptr<heap_files> files(new heap_files(storage, "(a heap without files)", access_mode::read_write));
+    files->born_ = true;
+    files->scratch_ = true;
+    HF_TRY(files->initialise_superblock(options));
+    HF_TRY(files->reserve(options.mapping));
+    files->superblock_.base_address = reinterpret_cast<std::uint64_t>(files->view_.base());
+    return files;
+}
+
 base::result<void> heap_files::prepare_directory() {
     HF_TRY_ASSIGN(const bool there, storage_.exists(paths_.directory()));
     if (!there) {
@@ -341,7 +353,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     }
     HF_TRY(files->reserve(options));
     HF_TRY(files->choose_sharing(options));
-    if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes()) {
+    if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes() &&
+        !files->has_pending_tracing()) {
         HF_TRY(files->forget_stale_sums());
     }
     HF_TRY(files->map_committed());

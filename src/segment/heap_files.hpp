@@ -43,7 +43,7 @@ struct mapping_options {
     std::byte* base_address = nullptr;  ///< exactly there, or anywhere
     std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
     bool verify = false;                ///< SEG-2 before the open returns
-    /// Durability `atomic`: stores are the files' at once; no commit() ever comes.
+    /// Durability `atomic` and `collect`: stores are the files' at once; no commit() ever comes.
     bool shared = false;
     huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
     const persist::topology* topology = &persist::machine_topology::here();
@@ -97,6 +97,10 @@ public:
     /// Locks, recovers, maps. Nothing on media is changed in access_mode::read_only.
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
                                                           persist::access_mode mode, const mapping_options& options);
+    /// A heap without files: memory of this process alone, which a child of fork has a copy of (continue_in_child()).
+    /// Nothing is on media, and nothing ever is: no commit, no close. As create(), frontier 0.
+    static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
+                                                                    const creation_options& options);
     ~heap_files() override;
 
     [[nodiscard]] const space_view& view() const noexcept { return view_; }
@@ -122,7 +126,7 @@ public:
     }
     base::result<base::pages> grow(base::pages wanted) override;
     base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
-    [[nodiscard]] bool gives_back_at_once() const noexcept override { return shared(); }
+    [[nodiscard]] bool gives_back_at_once() const noexcept override { return shared() || scratch_; }
     base::result<void> give_back(base::pages start, base::pages length) override;
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
@@ -147,12 +151,29 @@ public:
     [[nodiscard]] bool has_pending_lanes() const noexcept {
         return (superblock_.flags & flag_lanes) != 0 && superblock_.state != heap_state::clean;
     }
+    /// The last writer was one of durability `collect`, and it crashed: the live bitmaps are to be traced first.
+    [[nodiscard]] bool has_pending_tracing() const noexcept {
+        return (superblock_.flags & flag_tracing) != 0 && superblock_.state != heap_state::clean;
+    }
+    /// Durability `collect` begins, durably: from here a crash asks for a trace.
+    base::result<void> begin_tracing();
     /// Recovery is over, and the lanes are made: a new incarnation begins, durably. From here a crash is one of this.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
     /// Gives the pages' contents to the media, by the system's own means. Not atomic.
     base::result<void> sync_shared();
-    /// sync_shared(), then a clean heap. No lane counts any more.
+    /// sync_shared(), then a clean heap. No lane counts any more, and nothing is to be traced.
     base::result<void> close_shared(std::uint64_t checkpoint_clock);
+
+    // --- fork -------------------------------------------------------------------------------------------------------
+    [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
+    /// Shared pages: whether a child of fork has them, too. Only for the time of a fork() whose child calls
+    /// continue_in_child() before anything else.
+    base::result<void> show_to_child(bool shown) const;
+    /// In a child of fork, for a scratch heap, or one of shared pages that was shown: the child has a scratch heap of
+    /// its own from here on, with the content of its parent's. Of shared pages it copies `used` (extents that are not
+    /// free) and the bitmaps of `slabs`; the parent must leave them alone meanwhile. On failure the child must not
+    /// touch the heap.
+    base::result<void> continue_in_child(const free_runs& used, std::span<const base::granule> slabs);
 
     /// `wrong_process` in a child of fork: the files are its parent's to change.
     [[nodiscard]] base::result<void> check_process() const;
@@ -207,6 +228,8 @@ private:
     base::result<persist::domain_kind> domain_of_files() const;
     base::result<void> add_sizes(const std::string& directory, file_statistics& sizes) const;
     base::result<void> reserve(const mapping_options& options);
+    template <class Each>
+    base::result<void> for_each_shared_range(Each each) const;
     base::result<void> map_committed();
     base::result<void> map_committed_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false);
     base::result<void> map_committed_objects(std::uint64_t from);
@@ -276,6 +299,7 @@ private:
     page_sharing sharing_ = page_sharing::private_pages;
     address_range lanes_range_;
     std::uint64_t lanes_size_ = 0;
+    bool scratch_ = false;  ///< there are no files
     bool names_changed_ = false;
     bool recovered_ = false;
     bool rolled_forward_ = false;

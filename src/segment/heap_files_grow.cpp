@@ -119,6 +119,9 @@ base::result<void> heap_files::begin_growth(pages wanted) {
 /// All of it or nothing; of the first `skipped` pages, only the metadata gets space on disk.
 base::result<void> heap_files::reserve_growth(pages to, pages skipped) {
     HF_TRY(check_mappings(frontier_, to));
+    if (scratch_) {
+        return {};
+    }
     auto reserved = reserve_on_disk(frontier_, to, skipped);
     if (reserved && born_ && !shared()) {
         reserved = reserve_journal(to);
@@ -199,6 +202,10 @@ base::result<void> heap_files::map_fresh(pages from, pages to) {
 void heap_files::give_back_on_disk(pages from, pages to) noexcept {
     const std::uint64_t per_segment = view_.shape().pages();
     try {
+        if (scratch_) {
+            static_cast<void>(unmap(view_.base() + base::to_bytes(from), base::to_bytes(to - from)).ok());
+            return;
+        }
         // Where the end is in doubt, a superblock on media may speak of these files.
         for (std::uint64_t page = from.value; page < to.value && !end_in_doubt_;) {
             const std::uint64_t index = page / per_segment;
@@ -234,6 +241,11 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
                        fmt::format("at most {} in all", objects_area_size),
                        {},
                        0};
+    }
+    if (scratch_) {
+        HF_TRY(map_zeroed(objects_ + objects_size_, step, false));
+        objects_size_ += step;
+        return {};
     }
     HF_TRY(mark_running());
     HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_write));

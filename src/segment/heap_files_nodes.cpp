@@ -69,6 +69,9 @@ base::result<void> heap_files::add_sizes(const std::string& directory, file_stat
 
 base::result<file_statistics> heap_files::statistics() const {
     file_statistics sizes;
+    if (scratch_) {
+        return sizes;
+    }
     HF_TRY(add_sizes(paths_.directory(), sizes));
     for (std::uint32_t node = 0; node < paths_.nodes(); ++node) {
         HF_TRY(add_sizes(paths_.node(node), sizes));

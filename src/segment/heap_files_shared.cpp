@@ -1,6 +1,6 @@
-// Durability `atomic`: the files are mapped shared, so a store is the file's at once, and how far it is from the media
-// is the business of the persistence domain. What the superblock says (frontier, size of the objects file) is durable
-// before anything refers to it.
+// Durability `atomic` and `collect`: the files are mapped shared, so a store is the file's at once, and how far it is
+// from the media is the business of the persistence domain. What the superblock says (frontier, size of the objects
+// file) is durable before anything refers to it.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -148,6 +148,17 @@ base::result<void> heap_files::begin_incarnation(std::uint32_t lane_slots, std::
     return {};
 }
 
+base::result<void> heap_files::begin_tracing() {
+    superblock_on_media next = superblock_;
+    next.flags |= flag_tracing | flag_stale_sums;
+    next.base_address = reinterpret_cast<std::uint64_t>(view_.base());
+    next.recoveries += recovered_ ? 1 : 0;
+    HF_TRY(write_state(storage_, paths_, next, heap_state::running));
+    superblock_ = next;
+    recovery_counted_ = true;
+    return {};
+}
+
 /// Space up to `to` is reserved on disk: maps it and makes it part of the heap.
 base::result<void> heap_files::grow_shared(pages to) {
     const pages from = frontier_;
@@ -192,7 +203,7 @@ base::result<void> heap_files::close_shared(std::uint64_t checkpoint_clock) {
     }
     HF_TRY(sync_shared());
     superblock_on_media next = superblock_;
-    next.flags &= ~flag_lanes;
+    next.flags &= ~(flag_lanes | flag_tracing);
     next.checkpoint_clock = checkpoint_clock;
     HF_TRY(write_state(storage_, paths_, next, heap_state::clean));
     superblock_ = next;

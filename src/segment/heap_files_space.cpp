@@ -66,12 +66,20 @@ base::result<void> heap_files::for_each_file(pages start, pages length, Each eac
 }
 
 base::result<void> heap_files::give_back(pages start, pages length) {
+    if (scratch_) {
+        HF_TRY(check_process());
+        drop_private_pages(view_.base() + base::to_bytes(start), base::to_bytes(length));
+        return {};
+    }
     return for_each_file(start, length, [](persist::file& file, std::uint64_t first, std::uint64_t count) {
         return file.punch_hole(first * page_size, count * page_size, "space.give_back");
     });
 }
 
 base::result<void> heap_files::take_back(pages start, pages length) {
+    if (scratch_) {
+        return {};
+    }
     return for_each_file(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
@@ -89,6 +97,9 @@ base::result<void> heap_files::back(base::granule position) {
     const std::uint64_t index = segment * pages_of_segment + page;
     const base::scoped_lock lock(backed_bitmaps_mutex_);
     if (index < backed_bitmaps_.size() && backed_bitmaps_[index]) {
+        return {};
+    }
+    if (scratch_) {
         return {};
     }
     HF_TRY(check_process());
@@ -109,6 +120,9 @@ base::result<void> heap_files::back(base::granule position) {
 }
 
 bool heap_files::has_bitmap(base::granule position) {
+    if (scratch_) {
+        return true;
+    }
     const geometry& shape = view_.shape();
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t at = shape.segment_size + shape.bitmaps_at() + position.value % shape.granules() * bitmap_size;

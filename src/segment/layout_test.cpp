@@ -152,15 +152,15 @@ TEST(layout, of_page_entries_and_slab_headers) {
     EXPECT_EQ(dump_object(header), "0000: 30 00 00 00 55 05 00 00 00 00 00 00 00 00 00 00\n");
 }
 
-TEST(layout, superblock_has_the_fields_of_durability_atomic_where_the_format_says) {
+TEST(layout, superblock_has_the_fields_of_durabilities_atomic_and_collect_where_the_format_says) {
     superblock_on_media block{};
-    block.flags = flag_lanes | flag_stale_sums;
+    block.flags = flag_lanes | flag_stale_sums | flag_tracing;
     block.checkpoint_clock = 0x3132333435363738;
     block.incarnation = 0x4142434445464748;
     block.lane_slots = 0x51525354;
     block.record_order = 0x61626364;
     EXPECT_EQ(dump_object(block),
-              "0060: 00 00 00 00 06 00 00 00 00 00 00 00 00 00 00 00\n"
+              "0060: 00 00 00 00 0e 00 00 00 00 00 00 00 00 00 00 00\n"
               "0070: 00 00 00 00 00 00 00 00 38 37 36 35 34 33 32 31\n"
               "0080: 00 00 00 00 00 00 00 00 48 47 46 45 44 43 42 41\n"
               "0090: 54 53 52 51 64 63 62 61 00 00 00 00 00 00 00 00\n");

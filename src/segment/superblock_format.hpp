@@ -24,7 +24,9 @@ inline constexpr std::uint32_t flag_same_address = 1U << 0U;
 inline constexpr std::uint32_t flag_lanes = 1U << 1U;
 /// The sums of pages are those of an earlier time: pages were changed in place since (durability `atomic`).
 inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
-inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums;
+/// Durability `collect` has it open: after a crash live bitmaps mean nothing, and what the roots reach is allocated.
+inline constexpr std::uint32_t flag_tracing = 1U << 3U;
+inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums | flag_tracing;
 
 /// The heap's clock goes on above what media say, for as long again: no reading comes near in a lifetime.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;

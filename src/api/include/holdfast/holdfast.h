@@ -20,6 +20,8 @@
  *     hf_open_or_create("list.hf", &options, &heap);
  *     hf_allocate_to(heap, hf_root(heap, 0), 64, NULL);             // there, and the root points to it, or neither
  *
+ * Durability `collect`: after a crash what the roots and the named objects reach is allocated, and the rest is free.
+ *
  * Thread safety: as <holdfast/manager.hpp>: allocation and the functions on objects may be called by any number of
  * threads at once; hf_commit, hf_close, hf_discard and hf_snapshot by one thread while all others stand still.
  *
@@ -86,13 +88,9 @@ const char* hf_version(void);
 typedef struct hf_heap hf_heap;
 
 /* What the heap promises after a crash. The values are those of holdfast::durability. */
-enum {
-    HF_DURABILITY_COMMIT = 1,
-    HF_DURABILITY_COLLECT = 2, /* refused by this version: HF_PROMISE_UNAVAILABLE */
-    HF_DURABILITY_ATOMIC = 3
-};
+enum { HF_DURABILITY_COMMIT = 1, HF_DURABILITY_COLLECT = 2, HF_DURABILITY_ATOMIC = 3 };
 
-/* Durability `atomic`: how far a store must travel to be durable. */
+/* Durability `atomic` and `collect`: how far a store must travel to be durable. */
 enum {
     HF_DOMAIN_DETECT = 0,    /* as the file system says: dax, eadr or page-cache */
     HF_DOMAIN_EMULATED = 1,  /* as dax in every instruction, on any file system: for tests, no power loss */
@@ -118,9 +116,9 @@ typedef struct hf_options {
     uint64_t segment_size;       /* create: user bytes of a segment file, a power of two from 2 MiB to 64 GiB */
     uint64_t capacity;           /* most bytes of user space */
     void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
-    uint32_t domain;             /* durability atomic: HF_DOMAIN_... */
-    /* Durability atomic in the domain page-cache covers crashes of the process, no power loss. Not 0: that is
-     * understood; else opening it fails with HF_PROMISE_UNAVAILABLE. */
+    uint32_t domain;             /* durability atomic, collect: HF_DOMAIN_... */
+    /* Durability atomic or collect in the domain page-cache covers crashes of the process, no power loss. Not 0: that
+     * is understood; else opening it fails with HF_PROMISE_UNAVAILABLE. */
     uint32_t accept_process_crash_only;
     /* How long freed memory may keep its space on disk, in milliseconds: 0: 10,000; below 50: not at all; negative: for
      * ever. Durability commit: it goes with the next hf_commit after that. */
@@ -191,6 +189,20 @@ void* hf_allocate_aligned(hf_heap* heap, size_t bytes, size_t alignment);
 hf_code hf_free(hf_heap* heap, void* address);
 /* Usable bytes of the block at `address`; 0 on failure, with hf_errorcode(). */
 size_t hf_usable_size(const hf_heap* heap, const void* address);
+
+/* The family of malloc on a heap, for programs that are built on it; in each durability what the functions above are.
+ * All blocks are aligned to 16 bytes. NULL on failure, with hf_errorcode(), and errno ENOMEM (EINVAL for an alignment
+ * that is none). hf_free and hf_usable_size are the other two.
+ *
+ * hf_malloc: 0 bytes are a block of its own, as all others to be freed. hf_calloc: all bytes are 0; HF_NO_SPACE where
+ * count * bytes is no number. hf_realloc: the block grows or shrinks in place where it can, or moves, with its content
+ * as far as both reach and its type; after NULL the old block is as it was; of NULL it is hf_malloc; to 0 bytes it is a
+ * smallest block. What points to the block is the program's to mend. hf_aligned_alloc: a power of two up to 2 MiB;
+ * `bytes` need be no multiple of it. */
+void* hf_malloc(hf_heap* heap, size_t bytes);
+void* hf_calloc(hf_heap* heap, size_t count, size_t bytes);
+void* hf_realloc(hf_heap* heap, void* address, size_t bytes);
+void* hf_aligned_alloc(hf_heap* heap, size_t alignment, size_t bytes);
 
 /* A pointer that survives being mapped elsewhere: the distance from itself, and a stamp (see <holdfast/ptr.hpp>, whose
  * ptr<T> has the same layout). Zeroed memory is NULL. It must be 8-byte aligned, and must not be copied with memcpy or
@@ -324,8 +336,8 @@ hf_code hf_allocate_batch(hf_heap* heap, hf_ptr* const* destinations, size_t cou
                           const hf_traits* traits);
 hf_code hf_free_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count);
 
-/* The program's own data, durability `atomic`: starts to write `bytes` at `begin` back; waits for what this thread
- * started; both. They do nothing where it would not help (page-cache, durability `commit`). */
+/* The program's own data, durability `atomic` and `collect`: starts to write `bytes` at `begin` back; waits for what
+ * this thread started; both. They do nothing where it would not help (page-cache, durability `commit`). */
 hf_code hf_flush(const hf_heap* heap, const void* begin, size_t bytes);
 hf_code hf_drain(const hf_heap* heap);
 hf_code hf_persist(const hf_heap* heap, const void* begin, size_t bytes);

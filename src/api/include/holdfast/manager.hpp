@@ -11,6 +11,11 @@
 //     holdfast::manager heap(holdfast::open_only, "graph.hf", {.durability = holdfast::durability::atomic});
 //     node* fresh = heap.make_persistent<node>(list->head, 1);     // there, and list->head points to it, or neither
 //
+// Durability `collect`: no call makes anything durable but the headers of slabs and extents, so it costs what `commit`
+// costs, and there is no commit() to make: what was stored is the heap. After a clean close all is as it was. After a
+// crash what the roots and the named objects reach is allocated, and everything else is free; that the program's own
+// data can be read then is its own business (persist()). Source: Makalu; PMAlloc-GC.
+//
 // Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
 // close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its
 // memory (debug builds of the library detect writes during a commit and refuse it). A thread that ends gives the free
@@ -63,7 +68,7 @@ inline constexpr open_read_only_t open_read_only{};
 /// The library has the durability `atomic`.
 #define HOLDFAST_HAS_ATOMIC 1
 
-/// What the heap promises after a crash; DESIGN section 1. `collect` is refused (promise_unavailable) by this version.
+/// What the heap promises after a crash; DESIGN section 1.
 enum class durability : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
 
 /// How to create or open a heap. Zero means the default.
@@ -83,18 +88,18 @@ struct open_options {
     bool same_address = false;
     /// Open: compare every page with its checksum before returning (reads the whole heap).
     bool verify = false;
-    /// The destructor and close() commit. Off: they leave the last commit as it is. (In durability `atomic` there is
-    /// nothing to leave: what was stored is the heap.)
+    /// The destructor and close() commit. Off: they leave the last commit as it is. (In durability `atomic` and
+    /// `collect` there is nothing to leave: what was stored is the heap.)
     bool commit_on_close = true;
-    /// Durability `atomic`: how far a store must travel to be durable.
+    /// Durability `atomic` and `collect`: how far a store must travel to be durable.
     enum class domain_choice : std::uint8_t {
         detect,      ///< as the file system says: dax, eadr or page-cache
         emulated,    ///< as dax in every instruction, on any file system: for tests and benchmarks, no power loss
         page_cache,  ///< crashes of the process alone
     };
     domain_choice domain = domain_choice::detect;
-    /// Durability `atomic` in the domain page-cache covers crashes of the process, no power loss; unless this says that
-    /// the caller knows, opening it is error(promise_unavailable).
+    /// Durability `atomic` or `collect` in the domain page-cache covers crashes of the process, no power loss; unless
+    /// this says that the caller knows, opening it is error(promise_unavailable).
     bool accept_process_crash_only = false;
     /// How long freed memory may keep its space on disk: it fades, and after this time all of it is a hole in a file.
     /// Zero: at once; negative: never. Durability `commit`: with the next commit() after that. A heap that was created
@@ -447,8 +452,8 @@ public:
         return free_from(destination);
     }
 
-    /// The program's own data, durability `atomic`: starts to write a range back; waits for what this thread started;
-    /// both. They do nothing where it would not help (page-cache, durability `commit`).
+    /// The program's own data, durability `atomic` and `collect`: starts to write a range back; waits for what this
+    /// thread started; both. They do nothing where it would not help (page-cache, durability `commit`).
     void flush(const void* begin, size_type bytes) const noexcept;
     void drain() const noexcept;
     void persist(const void* begin, size_type bytes) const noexcept {

@@ -1,0 +1,131 @@
+// holdfast::persistent_malloc: a heap that is mapped at the same address for ever, so that raw pointers in it stay
+// right and ordinary containers of the standard library live in it (Makalu's model):
+//
+//     holdfast::persistent_malloc heap("words.hf");
+//     using word_map = std::map<int, int, std::less<>, holdfast::raw_allocator<std::pair<const int, int>>>;
+//     auto* counts = heap.find_or_construct<word_map>("counts", heap.get_allocator<word_map::value_type>());
+//     ++(*counts)[42];
+//     heap.manager().commit();
+//
+// The price: the range of addresses must be free when the heap is opened; else the open fails with
+// errc::address_taken, and the message says who has it. A heap takes 2 TiB of addresses. What does not survive a
+// process stays out: virtual tables, functions, pointers to other memory; no compiler checks that here.
+//
+// Thread safety and durability: as manager.hpp says. In durability `collect` tracing takes raw pointers for pointers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <holdfast/detail/runtime.hpp>
+#include <holdfast/manager.hpp>
+#include <holdfast/persistable.hpp>
+
+namespace holdfast {
+
+/// An allocator of the standard library's kind: `T*`. It holds the heap's key, and is right in every process that has
+/// the heap open. Two are equal iff they serve the same heap.
+template <class T>
+class raw_allocator {
+public:
+    using value_type = T;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
+    using is_always_equal = std::false_type;
+
+    explicit raw_allocator(std::uint64_t heap_key) noexcept : key_(heap_key) {}
+    template <class U>
+    raw_allocator(const raw_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
+        : key_(other.key()) {}
+
+    /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc, holdfast::error where the heap is not open,
+    /// std::bad_array_new_length.
+    [[nodiscard]] T* allocate(std::size_t n) {
+        if (n > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
+            detail::throw_bad_array_length();
+        }
+        return static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)));
+    }
+    void deallocate(T* target, std::size_t /*n*/) noexcept {
+        detail::deallocate(key_, const_cast<void*>(static_cast<const volatile void*>(target)));
+    }
+    [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+
+    [[nodiscard]] friend bool operator==(const raw_allocator& a, const raw_allocator& b) noexcept {
+        return a.key_ == b.key_;
+    }
+
+private:
+    std::uint64_t key_;
+};
+
+namespace detail {
+
+/// What may hold raw pointers, for it comes back where it was.
+template <class T>
+struct at_one_address {
+    template <class... Args>
+    explicit at_one_address(std::in_place_t /*tag*/, Args&&... args) : value(std::forward<Args>(args)...) {}
+    T value;
+};
+
+/// Throws error(invalid_argument) where the heap may be mapped elsewhere next time.
+void require_same_address(const manager& heap);
+/// Opens or creates the heap; a new one at an address that is far from what the kernel and the loader choose.
+[[nodiscard]] manager open_at_one_address(const std::string& path, const open_options& options);
+
+}  // namespace detail
+
+template <class T>
+struct persistable<detail::at_one_address<T>> : std::true_type {};
+
+/// Owns an open heap. Destroyed or closed as the manager that it has.
+class persistent_malloc {
+public:
+    /// Opens the heap at the path, or creates it. Throws error: address_taken; invalid_argument where the heap was
+    /// created without `same_address`; and as an open does.
+    explicit persistent_malloc(const std::string& path, const open_options& options = {})
+        : heap_(detail::open_at_one_address(path, options)) {}
+
+    [[nodiscard]] holdfast::manager& manager() noexcept { return heap_; }
+    [[nodiscard]] const holdfast::manager& manager() const noexcept { return heap_; }
+
+    template <class T>
+    [[nodiscard]] raw_allocator<T> get_allocator() const noexcept {
+        return raw_allocator<T>(heap_.get_segment_manager()->key());
+    }
+
+    /// The object of that name, constructed from `args` where there is none. Throws error (type_mismatch).
+    template <class T, class... Args>
+    T* find_or_construct(const char* name, Args&&... args) {
+        return &heap_
+                    .template find_or_construct<detail::at_one_address<T>>(name)(std::in_place,
+                                                                                 std::forward<Args>(args)...)
+                    ->value;
+    }
+    /// Null where there is none.
+    template <class T>
+    [[nodiscard]] T* find(const char* name) const {
+        detail::at_one_address<T>* const found = heap_.template find<detail::at_one_address<T>>(name).first;
+        return found == nullptr ? nullptr : &found->value;
+    }
+    /// False where there is none.
+    template <class T>
+    bool destroy(const char* name) {
+        return heap_.template destroy<detail::at_one_address<T>>(name);
+    }
+
+    /// As malloc() and free(): 16-byte aligned; throws holdfast::bad_alloc, error(bad_address).
+    [[nodiscard]] void* allocate(std::size_t bytes) { return heap_.allocate(bytes < 16 ? 16 : bytes); }
+    void deallocate(void* block) { heap_.deallocate(block); }
+
+private:
+    holdfast::manager heap_;
+};
+
+}  // namespace holdfast

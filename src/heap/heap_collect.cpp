@@ -1,0 +1,86 @@
+// How a heap is opened and closed in durability `collect`, and what a crash of it asks for.
+#include "heap/heap.hpp"
+
+namespace holdfast::heap {
+
+using base::failure;
+using base::failure_code;
+
+/// The heap is recovered, and mapped shared: from here on nothing is durable but the headers of extents and slabs.
+base::result<void> engine::start_collect() {
+    HF_TRY_ASSIGN(header_operations_, make_collect_operations(files_->domain(), files_->view(), blocks_));
+    headers_ = header_operations_.get();
+    objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
+    collects_ = true;
+    return files_->begin_tracing();
+}
+
+namespace {
+
+/// Writes back what recovery stored.
+template <persist::persistence_domain Domain>
+void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
+    domain.flush(begin, bytes, "trace.flush");
+    domain.fence("trace.fence");
+}
+
+}  // namespace
+
+/// Which blocks live is unknown: what the roots and the objects reach does. Durably where the heap is mapped shared,
+/// else in this process alone.
+base::result<void> engine::trace_after_crash() {
+    try {
+        HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, object_roots(objects_));
+        trace_options options;
+        options.raw_pointers = (files_->superblock().flags & segment::flag_same_address) != 0;
+        const auto flush = [eadr = files_->domain() == persist::domain_kind::eadr](const void* begin,
+                                                                                   std::uint64_t bytes) {
+            eadr ? persist_in(persist::eadr_domain(), begin, bytes) : persist_in(persist::dax_domain(), begin, bytes);
+        };
+        const bool flushes = files_->shared() && files_->domain() != persist::domain_kind::page_cache;
+        auto traced = recover_by_tracing(files_->view(), extents_, files_->frontier(), roots, types_, options,
+                                         flushes ? std::optional<trace_flush>(flush) : std::nullopt);
+        if (!traced) {
+            failure what = std::move(traced).error();
+            what.path = what.path.empty() ? files_->paths().directory() : what.path;
+            return what;
+        }
+        traced_ = std::move(*traced);
+        return {};
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::out_of_memory;
+        what.path = files_->paths().directory();
+        return what;
+    }
+}
+
+base::result<void> engine::close_collect() {
+    HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
+    // All bitmaps are what the program holds: the next open has nothing to trace.
+    HF_TRY(files_->close_shared(files_->superblock().checkpoint_clock));
+    blocks_.close();
+    objects_.persist_with({});
+    headers_ = nullptr;
+    header_operations_.reset();
+    collects_ = false;
+    return {};
+}
+
+void engine::flush(const void* begin, std::uint64_t bytes) noexcept {
+    if (atomic_ != nullptr) {
+        atomic_->flush(begin, bytes);
+    } else if (headers_ != nullptr) {
+        headers_->flush(begin, bytes);
+    }
+}
+
+void engine::drain() noexcept {
+    if (atomic_ != nullptr) {
+        atomic_->drain();
+    } else if (headers_ != nullptr) {
+        headers_->drain();
+    }
+}
+
+}  // namespace holdfast::heap

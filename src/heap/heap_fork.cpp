@@ -1,0 +1,99 @@
+// Heaps without files, and heaps whose children of fork go on with a copy: what a drop-in malloc needs.
+#include "heap/heap.hpp"
+
+namespace holdfast::heap {
+
+using base::failure;
+using base::failure_code;
+
+namespace {
+
+/// What a child of fork has of its parent's heap: nothing.
+class refusing_operations final : public collect_operations {
+public:
+    void* allocate(std::uint64_t /*bytes*/, std::uint64_t /*alignment*/, std::uint32_t /*type*/) noexcept override {
+        refuse();
+        return nullptr;
+    }
+    bool deallocate(void* /*block*/) noexcept override {
+        refuse();
+        return false;
+    }
+    void flush(const void* /*begin*/, std::uint64_t /*bytes*/) noexcept override {}
+    void drain() noexcept override {}
+
+private:
+    static void refuse() noexcept {
+        failure what;
+        what.code = failure_code::wrong_process;
+        slab::block_allocator::leave(std::move(what));
+    }
+};
+
+}  // namespace
+
+base::result<std::unique_ptr<engine>> engine::create_scratch(const engine_options& options) {
+    HF_TRY_ASSIGN(auto files, segment::heap_files::create_scratch(*options.storage, options.files));
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    HF_TRY(made->files_->grow(base::pages_for(std::max(options.initial_bytes, segment::region_size))));
+    HF_TRY(made->blocks_.format());
+    HF_TRY(made->keep_extents({}));
+    made->start_decay(options.decay_ns);
+    return made;
+}
+
+base::result<void> engine::refuse_scratch() const {
+    if (!files_->is_scratch()) {
+        return {};
+    }
+    return failure{
+        failure_code::unsupported, files_->paths().directory(), "heap", "one without files", "one with files", {}, 0};
+}
+
+base::result<void> engine::prepare_fork() { return files_->show_to_child(true); }
+
+void engine::resume_after_fork() noexcept {
+    try {
+        // Where the kernel forgets, a child of another fork has pages that it must not touch, and does not.
+        static_cast<void>(files_->show_to_child(false).ok());
+    } catch (const std::bad_alloc&) {
+        return;  // while a failure was worded
+    }
+}
+
+base::result<void> engine::continue_in_child() {
+    segment::free_runs used;
+    std::vector<base::granule> slabs;
+    if (files_->shared()) {
+        extents_.for_each([&](const extent::extent& found) {
+            if (found.kind != segment::extent_kind::free) {
+                used.emplace_back(found.start, found.length);
+            }
+            if (found.kind == segment::extent_kind::slab) {
+                slabs.push_back(base::granule_of(found.start));
+            }
+        });
+    }
+    HF_TRY(files_->continue_in_child(used, slabs));
+    blocks_.forget_log();
+    objects_.persist_with({});
+    header_operations_.reset();
+    headers_ = nullptr;
+    collects_ = false;
+    return {};
+}
+
+void engine::abandon_in_child() noexcept {
+    if (keeps_children_) {
+        return;
+    }
+    if (atomic_ != nullptr) {
+        atomic_->abandon();
+    } else if (collects_) {
+        static refusing_operations refusing;
+        headers_ = &refusing;
+        blocks_.abandon();
+    }
+}
+
+}  // namespace holdfast::heap

@@ -1,0 +1,121 @@
+// Heaps and fork: a heap without files is the child's, too, as a copy; a heap of durability `collect` can be.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "heap/heap.hpp"
+#include "segment/test_support.hpp"
+
+namespace holdfast::heap {
+namespace {
+
+using segment::must;
+using testing::IsEmpty;
+
+engine_options small_heap() {
+    engine_options options;
+    options.files.segment_size = segment::minimum_segment_size;
+    options.files.mapping.reservation = base::gibibyte;
+    options.durability = durability_kind::collect;
+    options.accept_process_crash_only = true;
+    return options;
+}
+
+std::vector<char*> fill(engine& heap, std::size_t count, char with) {
+    std::vector<char*> blocks;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t bytes = i % 10 == 0 ? 50'000 : 100 + i % 300;
+        blocks.push_back(static_cast<char*>(heap.allocate(bytes, 16)));
+        if (blocks.back() == nullptr) {
+            throw std::bad_alloc();
+        }
+        std::memset(blocks.back(), with, 100);
+    }
+    return blocks;
+}
+
+bool holds(const std::vector<char*>& blocks, char with) {
+    return std::ranges::all_of(blocks, [with](const char* block) { return block[0] == with && block[99] == with; });
+}
+
+/// Runs `work` in a child of fork; whether it returned true.
+template <class Work>
+bool in_child(Work work) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::_exit(work() ? 0 : 1);
+    }
+    int status = 1;
+    return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(heap_fork_test, a_heap_without_files_allocates_and_grows) {
+    const auto heap = must(engine::create_scratch(small_heap()));
+    const auto blocks = fill(*heap, 5000, 'a');
+    EXPECT_TRUE(holds(blocks, 'a'));
+    EXPECT_GT(must(heap->statistics()).user_bytes, 20 * base::mebibyte);
+    for (char* const block : blocks) {
+        EXPECT_TRUE(heap->try_deallocate(block));
+        EXPECT_FALSE(heap->try_deallocate(block));
+    }
+    EXPECT_TRUE(heap->all_free());
+    EXPECT_THAT(heap->check(false), IsEmpty());
+    EXPECT_EQ(heap->commit().error().code, base::failure_code::unsupported);
+    EXPECT_TRUE(heap->close(true));
+}
+
+TEST(heap_fork_test, a_heap_without_files_gives_memory_back) {
+    engine_options options = small_heap();
+    options.decay_ns = 0;
+    const auto heap = must(engine::create_scratch(options));
+    auto* const block = static_cast<char*>(heap->allocate(64 * base::mebibyte, 16));
+    std::memset(block, 1, 64 * base::mebibyte);
+    EXPECT_TRUE(heap->try_deallocate(block));
+    EXPECT_EQ(block[5], 0) << "the memory is the system's again";
+}
+
+TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
+    for (const bool scratch : {true, false}) {
+        const segment::test_directory directory;
+        const auto heap =
+            must(scratch ? engine::create_scratch(small_heap()) : engine::create(directory.path("heap"), small_heap()));
+        heap->keep_in_children();
+        auto blocks = fill(*heap, 3000, 'a');
+        must(heap->prepare_fork());
+        EXPECT_TRUE(in_child([&] {
+            must(heap->continue_in_child());
+            const bool same = holds(blocks, 'a');
+            const auto own = fill(*heap, 3000, 'c');
+            std::ranges::for_each(blocks, [&](char* block) { std::memset(block, 'c', 100); });
+            const bool freed = std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
+            return same && freed && holds(own, 'c') && heap->check(false).empty();
+        }));
+        heap->resume_after_fork();
+        EXPECT_TRUE(holds(blocks, 'a'));
+        const auto more = fill(*heap, 1000, 'b');
+        EXPECT_TRUE(holds(blocks, 'a'));
+        EXPECT_THAT(heap->check(false), IsEmpty());
+        EXPECT_EQ(must(heap->statistics()).allocated_blocks, 4000U);
+        must(heap->close(true));
+    }
+}
+
+TEST(heap_fork_test, a_child_is_refused_a_heap_that_it_does_not_have) {
+    const segment::test_directory directory;
+    const auto heap = must(engine::create(directory.path("heap"), small_heap()));
+    void* const block = heap->allocate(100, 16);
+    EXPECT_TRUE(in_child([&] {
+        const bool refused = heap->allocate(100, 16) == nullptr && !heap->try_deallocate(block);
+        return refused && engine::last_failure().code == base::failure_code::wrong_process;
+    }));
+    EXPECT_TRUE(heap->try_deallocate(block));
+    must(heap->close(true));
+}
+
+}  // namespace
+}  // namespace holdfast::heap

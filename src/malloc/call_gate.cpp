@@ -1,0 +1,80 @@
+#include "malloc/call_gate.hpp"
+
+#include <sched.h>
+
+#include <new>
+
+namespace holdfast::drop_in {
+
+void call_gate::add(call_record& thread) noexcept {
+    thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
+    const base::scoped_lock closing(closing_);  // while the gate is closed nobody comes
+    const base::scoped_lock lock(list_mutex_);
+    thread.previous = nullptr;
+    thread.next = first_;
+    if (first_ != nullptr) {
+        first_->previous = &thread;
+    }
+    first_ = &thread;
+}
+
+void call_gate::remove(call_record& thread) noexcept {
+    const base::scoped_lock lock(list_mutex_);
+    (thread.previous == nullptr ? first_ : thread.previous->next) = thread.next;
+    if (thread.next != nullptr) {
+        thread.next->previous = thread.previous;
+    }
+    thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
+}
+
+/// The gate was closed when the thread came: it goes back, and waits for the gate to open.
+void call_gate::wait_inside(call_record& thread) noexcept {
+    do {
+        leave(thread);
+        closing_.lock();
+        closing_.unlock();
+        barrier_.announce(thread.state, static_cast<std::uint64_t>(call_state::inside));
+    } while (closed_.load(std::memory_order_relaxed));
+}
+
+void call_gate::close(const call_record* self) noexcept {
+    closing_.lock();
+    late_mutex_.lock();
+    closed_.store(true, std::memory_order_seq_cst);
+    barrier_.see_announcements();
+    for (bool waits = true; waits;) {
+        waits = false;
+        {
+            const base::scoped_lock lock(list_mutex_);  // a thread that ends may take itself off meanwhile
+            for (const call_record* thread = first_; thread != nullptr; thread = thread->next) {
+                waits = waits || (thread != self && thread->state.load(std::memory_order_acquire) ==
+                                                        static_cast<std::uint64_t>(call_state::inside));
+            }
+        }
+        if (waits) {
+            ::sched_yield();
+        }
+    }
+    list_mutex_.lock();  // nor does anybody end: it stays as it is, and a child finds it whole
+}
+
+void call_gate::open() noexcept {
+    list_mutex_.unlock();
+    closed_.store(false, std::memory_order_seq_cst);
+    late_mutex_.unlock();
+    closing_.unlock();
+}
+
+void call_gate::open_in_child(call_record* self) noexcept {
+    // Others may have slept on these locks: they are not here.
+    new (&list_mutex_) base::mutex;
+    new (&late_mutex_) base::mutex;
+    new (&closing_) base::mutex;
+    first_ = self;
+    if (self != nullptr) {
+        self->next = self->previous = nullptr;
+    }
+    closed_.store(false, std::memory_order_seq_cst);
+}
+
+}  // namespace holdfast::drop_in

@@ -1,0 +1,82 @@
+// Which threads are inside the allocator: so that what the allocator itself allocates is served elsewhere, and that a
+// fork waits until nobody is half way through a change.
+//
+// A call announces itself in its thread's record by a plain store and then looks whether the gate is closed; whoever
+// closes it runs a barrier on all cores (announcement_barrier.hpp) before he looks at the records. So an open gate
+// costs a call two stores and two loads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/thread_annotations.hpp"
+#include "lane/announcement_barrier.hpp"
+
+namespace holdfast::drop_in {
+
+enum class call_state : std::uint64_t {
+    unknown = 0,  ///< the thread has not called yet
+    outside = 1,
+    inside = 2,  ///< what it allocates now is the allocator's own
+    ended = 3,   ///< its cache is gone: one such thread at a time
+};
+
+/// Of one thread, in its thread-local storage; zero is its first state.
+struct call_record {
+    std::atomic<std::uint64_t> state{0};
+    call_record* next = nullptr;
+    call_record* previous = nullptr;
+};
+
+/// Constant-initialised. Thread-safe.
+class call_gate {
+public:
+    explicit call_gate(const lane::announcement_barrier& barrier) noexcept : barrier_(barrier) {}
+    call_gate(const call_gate&) = delete;
+    call_gate& operator=(const call_gate&) = delete;
+
+    /// The thread is known from here on, and inside. It is not `inside` in any other way.
+    void add(call_record& thread) noexcept;
+    /// The thread is gone; it was inside.
+    void remove(call_record& thread) noexcept;
+
+    /// Inside from here on, if it was outside: else false, and nothing is changed.
+    [[nodiscard]] bool try_enter(call_record& thread) noexcept {
+        if (state_of(thread) != call_state::outside) [[unlikely]] {
+            return false;
+        }
+        barrier_.announce(thread.state, static_cast<std::uint64_t>(call_state::inside));
+        if (closed_.load(std::memory_order_relaxed)) [[unlikely]] {
+            wait_inside(thread);
+        }
+        return true;
+    }
+    static void leave(call_record& thread) noexcept {
+        thread.state.store(static_cast<std::uint64_t>(call_state::outside), std::memory_order_release);
+    }
+    [[nodiscard]] static call_state state_of(const call_record& thread) noexcept {
+        return static_cast<call_state>(thread.state.load(std::memory_order_relaxed));
+    }
+
+    /// For threads that have ended, which have no record: one at a time is inside.
+    base::mutex& late_mutex() noexcept { return late_mutex_; }
+
+    /// Waits until no other thread is inside, and keeps them all out. `self` is the calling thread's, null where it has
+    /// none.
+    void close(const call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    /// open(), in a child of fork, which has no thread but this one.
+    void open_in_child(call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+
+private:
+    void wait_inside(call_record& thread) noexcept;
+
+    const lane::announcement_barrier& barrier_;
+    std::atomic<bool> closed_{false};
+    base::mutex closing_;     ///< held while the gate is closed
+    base::mutex late_mutex_;  ///< the same
+    base::mutex list_mutex_;
+    call_record* first_ HF_GUARDED_BY(list_mutex_) = nullptr;
+};
+
+}  // namespace holdfast::drop_in

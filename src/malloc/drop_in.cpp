@@ -1,0 +1,495 @@
+#include "malloc/drop_in.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "base/checked.hpp"
+#include "heap/heap.hpp"
+#include "malloc/call_gate.hpp"
+#include "malloc/internal_arena.hpp"
+
+namespace holdfast::drop_in {
+
+namespace {
+
+using heap::engine;
+
+/// Where heaps with a path are mapped, if the range is free: far from what the kernel and the loader choose.
+constexpr std::uintptr_t wanted_base = 0x2000'0000'0000;
+
+constinit internal_arena arena;
+
+/// Of the process, made by open() and never destroyed.
+struct process_heap {
+    lane::announcement_barrier barrier;
+    call_gate gate{barrier};
+    std::unique_ptr<engine> owned;
+    std::atomic<engine*> open{nullptr};  ///< null after close()
+    std::uintptr_t begin = 0;            ///< of the user space
+    std::uint64_t reservation = 0;
+    std::array<int, 2> pipe{-1, -1};  ///< of a fork: the child closes it when it has its copy
+    std::atomic<bool> refused{false};
+    std::uint64_t state_of_closer = 0;  ///< of the thread that closed the gate, before
+    bool statistics = false;
+
+    [[nodiscard]] bool contains(const void* address) const noexcept {
+        return reinterpret_cast<std::uintptr_t>(address) - begin < reservation;
+    }
+};
+
+alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};
+constinit std::atomic<process_heap*> process{nullptr};
+constinit thread_local call_record this_thread;
+
+void say(std::string_view line) noexcept {
+    std::array<char, 512> text{};
+    const int length =
+        std::snprintf(text.data(), text.size(), "holdfast-malloc: %.*s\n", static_cast<int>(line.size()), line.data());
+    const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), bytes);
+}
+
+void report_invalid(process_heap* of, const char* function, const void* address) noexcept {
+    if (of != nullptr && of->refused.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    std::array<char, 128> text{};
+    std::snprintf(text.data(), text.size(), "%s of %p, which is no allocated block; ignored, and so are later ones",
+                  function, address);
+    say(text.data());
+}
+
+// A thread's cache (slab/thread_cache.hpp) ends with its thread-local storage. What that does is the allocator's own
+// business, and a fork waits for it: the one of these two objects is destroyed before, the other after.
+struct before_cache_ends {
+    before_cache_ends() = default;
+    before_cache_ends(const before_cache_ends&) = delete;
+    before_cache_ends& operator=(const before_cache_ends&) = delete;
+    ~before_cache_ends() { static_cast<void>(process.load(std::memory_order_relaxed)->gate.try_enter(this_thread)); }
+};
+struct after_cache_ended {
+    after_cache_ended() = default;
+    after_cache_ended(const after_cache_ended&) = delete;
+    after_cache_ended& operator=(const after_cache_ended&) = delete;
+    ~after_cache_ended() { process.load(std::memory_order_relaxed)->gate.remove(this_thread); }
+};
+
+/// The thread's destructors come in the reverse of this order.
+void begin_thread(process_heap& of, engine& heap) noexcept {
+    of.gate.add(this_thread);
+    static thread_local const after_cache_ended last;
+    static_cast<void>(&last);
+    static_cast<void>(heap.blocks().this_cache());
+    static thread_local const before_cache_ends first;
+    static_cast<void>(&first);
+}
+
+/// A call of this thread: inside the allocator, unless it was there already or there is no heap.
+class call {
+public:
+    call() noexcept : of_(process.load(std::memory_order_acquire)) {
+        if (of_ == nullptr) [[unlikely]] {
+            return;
+        }
+        if (of_->gate.try_enter(this_thread)) [[likely]] {
+            heap_ = of_->open.load(std::memory_order_relaxed);
+            return;
+        }
+        enter_rarely();
+    }
+    call(const call&) = delete;
+    call& operator=(const call&) = delete;
+    ~call() HF_NO_THREAD_SAFETY_ANALYSIS {
+        if (late_) [[unlikely]] {
+            this_thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_relaxed);
+            of_->gate.late_mutex().unlock();
+        } else if (!nested_) [[likely]] {
+            call_gate::leave(this_thread);
+        }
+    }
+    /// Null: the arena serves.
+    [[nodiscard]] engine* heap() const noexcept { return heap_; }
+    /// Blocks of a thread that has ended are freed, but it gets no new ones.
+    [[nodiscard]] engine* heap_for_new() const noexcept { return late_ ? nullptr : heap_; }
+    [[nodiscard]] process_heap* of() const noexcept { return of_; }
+    [[nodiscard]] bool nested() const noexcept { return nested_; }
+
+private:
+    [[gnu::noinline]] void enter_rarely() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+        switch (call_gate::state_of(this_thread)) {
+            case call_state::unknown:
+                heap_ = of_->open.load(std::memory_order_acquire);
+                nested_ = heap_ == nullptr;
+                if (heap_ != nullptr) {
+                    begin_thread(*of_, *heap_);
+                }
+                break;
+            case call_state::ended:
+                of_->gate.late_mutex().lock();
+                this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
+                late_ = true;
+                heap_ = of_->open.load(std::memory_order_relaxed);
+                break;
+            default: nested_ = true;
+        }
+    }
+
+    process_heap* of_;
+    engine* heap_ = nullptr;
+    bool nested_ = of_ == nullptr;
+    bool late_ = false;
+};
+
+/// Calls that succeed leave errno as it was.
+class kept_errno {
+public:
+    kept_errno() noexcept : before_(errno) {}
+    kept_errno(const kept_errno&) = delete;
+    kept_errno& operator=(const kept_errno&) = delete;
+    ~kept_errno() { errno = before_; }
+    void fail(int with) noexcept { before_ = with; }
+
+private:
+    int before_;
+};
+
+void* allocate_in(const call& here, std::size_t bytes, std::size_t alignment) noexcept {
+    if (engine* const heap = here.heap_for_new()) [[likely]] {
+        return heap->allocate(std::max<std::size_t>(bytes, 1), std::max(alignment, malloc_alignment));
+    }
+    return arena.allocate(bytes, alignment);
+}
+
+void free_in(const call& here, void* block) noexcept {
+    if (arena.contains(block)) {
+        if (!arena.free(block)) {
+            report_invalid(here.of(), "free", block);
+        }
+        return;
+    }
+    engine* const heap = here.heap();
+    const bool is_ours = here.of() != nullptr && here.of()->contains(block);
+    // Closed, or inside the allocator, which frees nothing but its own: the block stays.
+    if (heap == nullptr ? !is_ours : !heap->try_deallocate(block)) {
+        report_invalid(here.of(), "free", block);
+    }
+}
+
+/// 0 where it is no block.
+std::size_t usable_size_in(const call& here, void* block) noexcept {
+    if (arena.contains(block)) {
+        return arena.usable_size(block);
+    }
+    process_heap* const of = here.of();
+    if (here.heap() == nullptr || !of->contains(block)) {
+        return 0;
+    }
+    slab::held_block found;
+    return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
+}
+
+// --- fork -----------------------------------------------------------------------------------------------------------
+
+/// Nothing is left to be done for a child that cannot have its memory.
+[[noreturn]] void end_child(std::string_view why) noexcept {
+    say(why);
+    ::_exit(127);
+}
+
+/// Nobody else is in the allocator from here on, and what this thread allocates is the allocator's own.
+void close_gate(process_heap& of) noexcept {
+    const std::uint64_t before = this_thread.state.load(std::memory_order_relaxed);
+    this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
+    of.gate.close(&this_thread);
+    of.state_of_closer = before;
+}
+
+void open_gate(process_heap& of) noexcept {
+    const std::uint64_t before = of.state_of_closer;
+    of.gate.open();
+    this_thread.state.store(before, std::memory_order_release);
+}
+
+void prepare_fork() noexcept {
+    process_heap* const of = process.load(std::memory_order_relaxed);
+    if (of == nullptr) {
+        return;
+    }
+    close_gate(*of);
+    if (of->open == nullptr || !of->owned->files().shared()) {
+        return;
+    }
+    try {
+        if (::pipe2(of->pipe.data(), O_CLOEXEC) != 0 || !of->owned->prepare_fork()) {
+            say("a child of fork will not have the heap");
+        }
+    } catch (const std::bad_alloc&) {
+        say("a child of fork will not have the heap");
+    }
+}
+
+void close_end(int& end) noexcept {
+    if (end >= 0) {
+        ::close(end);
+        end = -1;
+    }
+}
+
+void fork_in_parent() noexcept {
+    process_heap* const of = process.load(std::memory_order_relaxed);
+    if (of == nullptr) {
+        return;
+    }
+    const kept_errno kept;
+    if (of->pipe[0] >= 0) {
+        close_end(of->pipe[1]);
+        char none = 0;
+        while (::read(of->pipe[0], &none, 1) < 0 && errno == EINTR) {  // until the child has no use for it any more
+        }
+        close_end(of->pipe[0]);
+        of->owned->resume_after_fork();
+    }
+    open_gate(*of);
+}
+
+void fork_in_child() noexcept {
+    process_heap* const of = process.load(std::memory_order_relaxed);
+    if (of == nullptr) {
+        return;
+    }
+    const kept_errno kept;
+    const bool known = of->state_of_closer == static_cast<std::uint64_t>(call_state::outside);
+    of->gate.open_in_child(known ? &this_thread : nullptr);
+    try {
+        if (of->open != nullptr && !of->owned->continue_in_child()) {
+            end_child("a child of fork could not copy the heap");
+        }
+    } catch (const std::bad_alloc&) {
+        end_child("a child of fork has no memory for a copy of the heap");
+    }
+    of->statistics = false;
+    close_end(of->pipe[0]);
+    close_end(of->pipe[1]);
+    this_thread.state.store(of->state_of_closer, std::memory_order_release);
+}
+
+// --- the heap -------------------------------------------------------------------------------------------------------
+
+heap::engine_options options_of(const settings& wanted) {
+    heap::engine_options options;
+    options.files.mapping.capacity = wanted.capacity;
+    options.durability = heap::durability_kind::collect;
+    options.accept_process_crash_only = true;
+    return options;
+}
+
+std::string expanded(const std::string& path) {
+    const auto at = path.find("%p");
+    return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
+}
+
+/// What a program before this one left behind is nobody's, but for what the heap's roots and objects reach.
+base::result<void> free_unreached(engine& heap) {
+    heap::trace_options options;
+    options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
+    HF_TRY(heap::trace_open_heap(heap, heap.types(), options));
+    return {};
+}
+
+/// Null, and a line says why, where it cannot be had.
+std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
+    heap::engine_options options = options_of(wanted);
+    auto opened = engine::open(path, persist::access_mode::read_write, options);
+    if (opened) {
+        if (auto freed = free_unreached(**opened); !freed) {
+            say(freed.error().message());
+        }
+    } else if (opened.error().code == base::failure_code::not_found) {
+        options.files.same_address = true;
+        options.files.mapping.base_address = reinterpret_cast<std::byte*>(wanted_base);  // NOLINT
+        opened = engine::create(path, options);
+        if (!opened && opened.error().code == base::failure_code::address_taken) {
+            options.files.mapping.base_address = nullptr;
+            opened = engine::create(path, options);
+        }
+    }
+    if (opened) {
+        return std::move(*opened);
+    }
+    if (opened.error().code != base::failure_code::locked) {
+        say(opened.error().message());
+    }
+    return nullptr;
+}
+
+void say_statistics(engine& heap) {
+    const auto numbers = heap.statistics();
+    if (!numbers) {
+        say(numbers.error().message());
+        return;
+    }
+    std::array<char, 256> text{};
+    std::snprintf(text.data(), text.size(), "%s: %llu bytes of user space, %llu blocks of %llu bytes are allocated",
+                  heap.files().paths().directory().c_str(), static_cast<unsigned long long>(numbers->user_bytes),
+                  static_cast<unsigned long long>(numbers->allocated_blocks),
+                  static_cast<unsigned long long>(numbers->allocated_bytes));
+    say(text.data());
+}
+
+}  // namespace
+
+settings settings_from_environment() {
+    settings found;
+    const auto text_of = [](const char* name) {
+        const char* const text = std::getenv(name);
+        return std::string_view(text == nullptr ? "" : text);
+    };
+    found.path = text_of("HOLDFAST_MALLOC_HEAP");
+    const std::string_view statistics = text_of("HOLDFAST_MALLOC_STATS");
+    found.statistics = !statistics.empty() && statistics != "0";
+    if (const std::string_view size = text_of("HOLDFAST_MALLOC_SIZE"); !size.empty()) {
+        char* end = nullptr;
+        constexpr std::string_view units = "KMGT";
+        const std::uint64_t number = std::strtoull(size.data(), &end, 10);
+        const std::string_view unit(end);
+        const auto place = unit.empty() ? std::string_view::npos : units.find(unit.front());
+        const auto factor = std::uint64_t{1} << (place == std::string_view::npos ? 0 : 10 * (place + 1));
+        const auto bytes = base::checked_multiply(number, factor);
+        if (!bytes || number == 0 || unit.size() > 1 || (unit.size() == 1 && place == std::string_view::npos)) {
+            say("HOLDFAST_MALLOC_SIZE is no size, and ignored: digits, and K, M, G or T");
+        } else {
+            found.capacity = *bytes;
+        }
+    }
+    return found;
+}
+
+bool open(const settings& wanted) noexcept {
+    auto* const of = ::new (storage.data()) process_heap;
+    try {
+        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0) {
+            return false;
+        }
+        if (!wanted.path.empty()) {
+            of->owned = open_at(expanded(wanted.path), wanted);
+        }
+        if (of->owned == nullptr) {
+            auto made = engine::create_scratch(options_of(wanted));
+            if (!made) {
+                say(made.error().message());
+                return false;
+            }
+            of->owned = std::move(*made);
+        }
+    } catch (const std::exception& thrown) {
+        say(thrown.what());
+        return false;
+    }
+    of->owned->keep_in_children();
+    of->statistics = wanted.statistics;
+    of->begin = reinterpret_cast<std::uintptr_t>(of->owned->files().view().base());
+    of->reservation = of->owned->files().view().reservation();
+    of->open.store(of->owned.get(), std::memory_order_relaxed);
+    process.store(of, std::memory_order_release);
+    return true;
+}
+
+void close() noexcept {
+    process_heap* const of = process.load(std::memory_order_relaxed);
+    if (of == nullptr || of->open == nullptr) {
+        return;
+    }
+    close_gate(*of);
+    engine& heap = *of->open.exchange(nullptr);
+    try {
+        if (of->statistics) {
+            say_statistics(heap);
+        }
+        if (auto closed = heap.close(true); !closed) {
+            say(closed.error().message());
+        }
+    } catch (const std::exception& thrown) {
+        say(thrown.what());
+    }
+    open_gate(*of);
+}
+
+void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    kept_errno kept;
+    void* const block = allocate_in(call(), bytes, alignment);
+    if (block == nullptr) [[unlikely]] {
+        kept.fail(ENOMEM);
+    }
+    return block;
+}
+
+void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
+    const auto all = base::checked_multiply(std::uint64_t{count}, std::uint64_t{bytes});
+    if (!all) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    void* const block = allocate(*all);
+    return block == nullptr ? nullptr : std::memset(block, 0, *all);
+}
+
+void* reallocate(void* block, std::size_t bytes) noexcept {
+    if (block == nullptr) {
+        return allocate(bytes);
+    }
+    if (bytes == 0) {
+        free(block);
+        return nullptr;
+    }
+    kept_errno kept;
+    const call here;
+    const std::size_t usable = usable_size_in(here, block);
+    if (usable == 0) {
+        report_invalid(here.of(), "realloc", block);
+        kept.fail(ENOMEM);
+        return nullptr;
+    }
+    // A block that shrinks stays where it is unless half of it or more would be idle.
+    if (bytes <= usable && (usable <= 2 * malloc_alignment || bytes > usable / 2)) {
+        return block;
+    }
+    void* const moved = allocate_in(here, bytes, malloc_alignment);
+    if (moved == nullptr) {
+        kept.fail(ENOMEM);
+        return nullptr;
+    }
+    std::memcpy(moved, block, std::min(usable, bytes));
+    free_in(here, block);
+    return moved;
+}
+
+void free(void* block) noexcept {
+    if (block != nullptr) {
+        const kept_errno kept;
+        free_in(call(), block);
+    }
+}
+
+std::size_t usable_size(void* block) noexcept {
+    const kept_errno kept;
+    return block == nullptr ? 0 : usable_size_in(call(), block);
+}
+
+bool is_in_heap(const void* block) noexcept {
+    const process_heap* const of = process.load(std::memory_order_acquire);
+    return of != nullptr && of->contains(block);
+}
+
+}  // namespace holdfast::drop_in

@@ -1,0 +1,389 @@
+// malloc on a heap, without being malloc: each test in a process of its own, for a process has one such heap.
+#include "malloc/drop_in.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "heap/heap.hpp"
+#include "segment/test_support.hpp"
+
+namespace holdfast::drop_in {
+namespace {
+
+using segment::must;
+using testing::HasSubstr;
+
+struct outcome {
+    bool passed = false;
+    std::string said;  ///< on the standard error
+};
+
+/// Runs `work` in a process of its own, where an expectation that fails is an exception.
+outcome in_process(const std::function<void()>& work) {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) {
+        return {};
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(ends[1], STDERR_FILENO);
+        ::close(ends[0]);
+        ::close(ends[1]);
+        testing::GTEST_FLAG(throw_on_failure) = true;
+        try {
+            work();
+        } catch (const std::exception& thrown) {
+            dprintf(STDERR_FILENO, "%s\n", thrown.what());
+            ::_exit(1);
+        }
+        ::_exit(0);
+    }
+    ::close(ends[1]);
+    outcome done;
+    std::array<char, 4096> text{};
+    for (ssize_t got = 0; (got = ::read(ends[0], text.data(), text.size())) > 0;) {
+        done.said.append(text.data(), static_cast<std::size_t>(got));
+    }
+    ::close(ends[0]);
+    int status = 1;
+    done.passed = ::waitpid(child, &status, 0) == child && status == 0;
+    return done;
+}
+
+class drop_in_test : public testing::TestWithParam<bool> {
+protected:
+    /// With the heap of the parameter: one with a path, or one without files.
+    [[nodiscard]] settings wanted() const { return {GetParam() ? directory_.path("heap") : std::string(), 0, false}; }
+    void run(const std::function<void()>& work) const {
+        const outcome done = in_process([&] {
+            ASSERT_TRUE(open(wanted()));
+            work();
+            close();
+        });
+        EXPECT_TRUE(done.passed) << done.said;
+        if (GetParam()) {
+            const auto heap = must(heap::engine::open(directory_.path("heap"), persist::access_mode::read_only, {}));
+            EXPECT_FALSE(heap->files().recovered()) << "it was closed";
+            EXPECT_THAT(heap->check(false), testing::IsEmpty());
+        }
+    }
+    segment::test_directory directory_;
+};
+
+/// Allocates and frees, and looks whether what it holds stays as it was.
+void work_for_a_while(unsigned seed, int rounds) {
+    std::mt19937 random(seed);
+    struct held {
+        unsigned char* block;
+        std::size_t bytes;
+        unsigned char with;
+    };
+    std::vector<held> all;
+    for (int i = 0; i < rounds; ++i) {
+        if (all.size() > 60 || (!all.empty() && random() % 3 == 0)) {
+            std::swap(all[random() % all.size()], all.back());
+            const held last = all.back();
+            all.pop_back();
+            ASSERT_EQ(last.block[0], last.with);
+            ASSERT_EQ(last.block[last.bytes - 1], last.with);
+            free(last.block);
+        } else {
+            const std::size_t bytes = random() % 20 == 0 ? 10'000 + random() % 200'000 : 1 + random() % 500;
+            const auto with = static_cast<unsigned char>(random());
+            auto* block = static_cast<unsigned char*>(allocate(bytes / 2 + 1));
+            ASSERT_NE(block, nullptr);
+            std::memset(block, with, bytes / 2 + 1);
+            block = static_cast<unsigned char*>(reallocate(block, bytes));
+            ASSERT_NE(block, nullptr);
+            ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block) % malloc_alignment, 0U);
+            ASSERT_EQ(block[0], with);
+            std::memset(block, with, bytes);
+            all.push_back({block, bytes, with});
+        }
+    }
+    for (const held& one : all) {
+        free(one.block);
+    }
+}
+
+TEST_P(drop_in_test, keeps_what_malloc_promises) {
+    run([] {
+        for (const std::size_t bytes : {0U, 1U, 8U, 24U, 100U, 14336U, 14337U, 100000U, 20U << 20U}) {
+            auto* const block = static_cast<unsigned char*>(allocate(bytes));
+            ASSERT_NE(block, nullptr);
+            ASSERT_TRUE(is_in_heap(block));
+            ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block) % 16, 0U);
+            ASSERT_GE(usable_size(block), bytes);
+            std::memset(block, 1, usable_size(block));
+            free(block);
+            auto* const zeroed = static_cast<unsigned char*>(allocate_zeroed(bytes, 1));
+            ASSERT_TRUE(std::all_of(zeroed, zeroed + bytes, [](unsigned char byte) { return byte == 0; }));
+            free(zeroed);
+        }
+        for (std::size_t alignment = 1; alignment <= (2U << 20U); alignment *= 2) {
+            void* const block = allocate(100, alignment);
+            ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
+            free(block);
+        }
+        ASSERT_EQ(reallocate(allocate(10), 0), nullptr);
+        work_for_a_while(1, 5000);
+    });
+}
+
+TEST_P(drop_in_test, fails_with_enomem_and_keeps_errno_else) {
+    run([] {
+        errno = 5;
+        void* const block = allocate(100);
+        free(block);
+        ASSERT_EQ(errno, 5);
+        ASSERT_EQ(allocate(SIZE_MAX), nullptr);
+        ASSERT_EQ(errno, ENOMEM);
+        errno = 0;
+        ASSERT_EQ(allocate_zeroed(SIZE_MAX / 2, 4), nullptr);
+        ASSERT_EQ(errno, ENOMEM);
+        errno = 0;
+        void* const kept = allocate(100);
+        ASSERT_EQ(reallocate(kept, SIZE_MAX / 2), nullptr);
+        ASSERT_EQ(errno, ENOMEM);
+        free(kept);
+    });
+}
+
+TEST_P(drop_in_test, serves_threads_that_come_and_go) {
+    run([] {
+        for (int round = 0; round < 5; ++round) {
+            std::vector<std::jthread> threads;
+            for (unsigned t = 0; t < 4; ++t) {
+                threads.emplace_back(work_for_a_while, t, 2000);
+            }
+        }
+    });
+}
+
+TEST_P(drop_in_test, frees_what_other_threads_allocated) {
+    run([] {
+        std::vector<void*> blocks;
+        std::jthread([&] {
+            for (std::size_t i = 0; i < 5000; ++i) {
+                blocks.push_back(allocate(i % 700));
+            }
+        }).join();
+        for (void* const block : blocks) {
+            ASSERT_GT(usable_size(block), 0U);
+            free(block);
+            ASSERT_EQ(usable_size(block), 0U);
+        }
+    });
+}
+
+struct frees_late {
+    void* block = nullptr;
+    frees_late() = default;
+    frees_late(const frees_late&) = delete;
+    frees_late& operator=(const frees_late&) = delete;
+    ~frees_late() {
+        free(block);
+        free(allocate(100));  // a thread that has ended may still ask
+    }
+};
+
+TEST_P(drop_in_test, serves_destructors_of_threads_that_have_no_cache_any_more) {
+    run([] {
+        for (int i = 0; i < 50; ++i) {
+            std::jthread([] {
+                static thread_local frees_late early;  // before the first call, so that it ends after the cache
+                early.block = nullptr;
+                early.block = allocate(200);
+                free(allocate(10));
+            }).join();
+        }
+    });
+}
+
+TEST_P(drop_in_test, parent_and_child_of_fork_go_on_apart) {
+    run([] {
+        std::atomic<bool> stop{false};
+        std::vector<std::jthread> busy;
+        for (unsigned t = 0; t < 3; ++t) {
+            busy.emplace_back([&stop, t] {
+                while (!stop) {
+                    work_for_a_while(t, 200);
+                }
+            });
+        }
+        auto* const shared = static_cast<char*>(allocate(1000));
+        std::strcpy(shared, "before");
+        for (int i = 0; i < 20; ++i) {
+            const pid_t child = ::fork();
+            ASSERT_GE(child, 0);
+            if (child == 0) {
+                const bool same = std::strcmp(shared, "before") == 0;
+                std::strcpy(shared, "child");
+                work_for_a_while(99, 500);
+                free(shared);
+                const pid_t grandchild = ::fork();
+                if (grandchild == 0) {
+                    work_for_a_while(98, 300);
+                    ::_exit(0);
+                }
+                int status = 1;
+                ::waitpid(grandchild, &status, 0);
+                ::_exit(same && status == 0 ? 0 : 1);
+            }
+            int status = 1;
+            ASSERT_EQ(::waitpid(child, &status, 0), child);
+            ASSERT_EQ(status, 0);
+            ASSERT_STREQ(shared, "before");
+        }
+        stop = true;
+        busy.clear();
+        free(shared);
+    });
+}
+
+TEST_P(drop_in_test, names_the_first_invalid_free_and_goes_on) {
+    const outcome done = in_process([this] {
+        ASSERT_TRUE(open(wanted()));
+        int here = 0;
+        auto* const block = static_cast<char*>(allocate(100));
+        free(&here);
+        free(block + 16);
+        free(block);
+        free(block);
+        ASSERT_EQ(reallocate(&here, 10), nullptr);
+        work_for_a_while(1, 500);
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+    EXPECT_THAT(done.said, HasSubstr("free of 0x"));
+    EXPECT_EQ(done.said.find("ignored"), done.said.rfind("ignored")) << "once: " << done.said;
+}
+
+TEST_P(drop_in_test, serves_before_it_is_open_and_after_it_is_closed) {
+    const outcome done = in_process([this] {
+        void* const before = allocate(100);
+        ASSERT_NE(before, nullptr);
+        ASSERT_FALSE(is_in_heap(before));
+        ASSERT_TRUE(open(wanted()));
+        void* const moved = reallocate(before, 1000);
+        ASSERT_TRUE(is_in_heap(moved));
+        void* const left = allocate(100);
+        close();
+        void* const after = allocate(100);
+        ASSERT_NE(after, nullptr);
+        ASSERT_FALSE(is_in_heap(after));
+        free(after);
+        free(left);
+        free(moved);
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+    EXPECT_EQ(done.said, "");
+}
+
+TEST_P(drop_in_test, ends_where_its_capacity_does) {
+    const outcome done = in_process([this] {
+        settings small = wanted();
+        small.capacity = 8U << 20U;
+        ASSERT_TRUE(open(small));
+        std::vector<void*> blocks;
+        while (void* const block = allocate(100'000)) {
+            blocks.push_back(block);
+        }
+        ASSERT_GT(blocks.size(), 60U);
+        ASSERT_LT(blocks.size(), 84U);
+        for (void* const block : blocks) {
+            free(block);
+        }
+        ASSERT_NE(allocate(6U << 20U), nullptr);
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+}
+
+TEST_P(drop_in_test, reuses_what_a_process_before_left_behind) {
+    for (int round = 0; round < 3; ++round) {
+        run([] {
+            for (int i = 0; i < 1000; ++i) {
+                ASSERT_NE(allocate(i % 10 == 0 ? 50'000 : 100), nullptr);
+            }
+        });
+        if (GetParam()) {
+            const auto heap = must(heap::engine::open(directory_.path("heap"), persist::access_mode::read_only, {}));
+            EXPECT_EQ(must(heap->statistics()).allocated_blocks, 1000U);
+        }
+    }
+}
+
+TEST_P(drop_in_test, heaps_of_processes_that_were_killed_are_reused) {
+    for (int round = 0; round < 3; ++round) {
+        const outcome done = in_process([this] {
+            ASSERT_TRUE(open(wanted()));
+            work_for_a_while(1, 2000);
+            for (int i = 0; i < 100; ++i) {
+                ASSERT_NE(allocate(50'000), nullptr);
+            }
+            ::raise(SIGKILL);
+        });
+        EXPECT_FALSE(done.passed);
+        EXPECT_EQ(done.said, "");
+    }
+    run([] { work_for_a_while(1, 500); });
+}
+
+INSTANTIATE_TEST_SUITE_P(heaps, drop_in_test, testing::Bool(),
+                         [](const auto& with) { return with.param ? "with_a_path" : "without_files"; });
+
+TEST(drop_in_settings_test, come_from_the_environment) {
+    ::setenv("HOLDFAST_MALLOC_HEAP", "/somewhere/heap.%p", 1);
+    ::setenv("HOLDFAST_MALLOC_SIZE", "3G", 1);
+    ::setenv("HOLDFAST_MALLOC_STATS", "1", 1);
+    const settings found = settings_from_environment();
+    EXPECT_EQ(found.path, "/somewhere/heap.%p");
+    EXPECT_EQ(found.capacity, std::uint64_t{3} << 30U);
+    EXPECT_TRUE(found.statistics);
+    for (const char* const wrong : {"", "x", "-", "3Q", "3GG", "0", "99999999999999999999T"}) {
+        ::setenv("HOLDFAST_MALLOC_SIZE", wrong, 1);
+        EXPECT_EQ(settings_from_environment().capacity, 0U) << wrong;
+    }
+    ::unsetenv("HOLDFAST_MALLOC_HEAP");
+    ::unsetenv("HOLDFAST_MALLOC_SIZE");
+    ::unsetenv("HOLDFAST_MALLOC_STATS");
+}
+
+TEST(drop_in_settings_test, a_heap_that_cannot_be_had_is_replaced_and_named) {
+    const outcome done = in_process([] {
+        ASSERT_TRUE(open({"/nowhere/at/all/heap", 0, false}));
+        work_for_a_while(1, 500);
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+    EXPECT_THAT(done.said, HasSubstr("/nowhere/at/all"));
+}
+
+TEST(drop_in_settings_test, a_heap_that_another_process_has_is_replaced_without_a_word) {
+    const segment::test_directory directory;
+    const auto holder = must(heap::engine::create(directory.path("heap"), {}));
+    const outcome done = in_process([&] {
+        ASSERT_TRUE(open({directory.path("heap"), 0, false}));
+        work_for_a_while(1, 500);
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+    EXPECT_EQ(done.said, "");
+}
+
+}  // namespace
+}  // namespace holdfast::drop_in

@@ -1,0 +1,91 @@
+#include "malloc/internal_arena.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "base/checked.hpp"
+
+namespace holdfast::drop_in {
+
+bool internal_arena::reserve() noexcept {
+    if (begin_.load(std::memory_order_relaxed) != 0) {
+        return true;
+    }
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* const range = ::mmap(nullptr, range_size + step, PROT_NONE, flags, -1, 0);
+    if (range == MAP_FAILED) {
+        return false;
+    }
+    begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), step), std::memory_order_release);
+    return true;
+}
+
+/// Makes a free block of the class, or a granule of them.
+bool internal_arena::refill(unsigned size_class) noexcept {
+    if (!reserve()) {
+        return false;
+    }
+    const std::uint64_t block = std::uint64_t{1} << size_class;
+    const std::uint64_t run = std::max(block, granule);
+    const std::uint64_t start = base::align_up(used_, run);
+    if (start + run > range_size) {
+        return false;
+    }
+    const std::uintptr_t begin = begin_.load(std::memory_order_relaxed);
+    if (start + run > accessible_) {
+        const std::uint64_t to = base::align_up(start + run, step);
+        auto* const from = reinterpret_cast<void*>(begin + accessible_);  // NOLINT(performance-no-int-to-ptr)
+        if (::mprotect(from, to - accessible_, PROT_READ | PROT_WRITE) != 0) {
+            return false;
+        }
+        accessible_ = to;
+    }
+    used_ = start + run;
+    class_of_granule_[start / granule].store(static_cast<std::uint8_t>(size_class), std::memory_order_release);
+    for (std::uint64_t at = run; at >= block; at -= block) {
+        void* const place = reinterpret_cast<void*>(begin + start + at - block);  // NOLINT(performance-no-int-to-ptr)
+        free_[size_class] = ::new (place) free_block{free_[size_class]};
+    }
+    return true;
+}
+
+void* internal_arena::allocate(std::size_t bytes, std::size_t alignment) noexcept {
+    const std::size_t wanted = std::max({bytes, alignment, std::size_t{1} << smallest});
+    if (wanted > range_size / 2 || alignment > step) {
+        return nullptr;
+    }
+    const auto size_class = static_cast<unsigned>(std::bit_width(wanted - 1));
+    const base::scoped_lock lock(mutex_);
+    if (free_[size_class] == nullptr && !refill(size_class)) {
+        return nullptr;
+    }
+    free_block* const block = free_[size_class];
+    free_[size_class] = block->next;
+    return block;
+}
+
+unsigned internal_arena::class_of(const void* block) const noexcept {
+    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - begin_.load(std::memory_order_acquire);
+    const unsigned size_class = class_of_granule_[offset / granule].load(std::memory_order_acquire);
+    return size_class != 0 && offset % (std::uint64_t{1} << size_class) == 0 ? size_class : 0;
+}
+
+bool internal_arena::free(void* block) noexcept {
+    const unsigned size_class = class_of(block);
+    if (size_class == 0) {
+        return false;
+    }
+    const base::scoped_lock lock(mutex_);
+    free_[size_class] = ::new (block) free_block{free_[size_class]};
+    return true;
+}
+
+std::size_t internal_arena::usable_size(const void* block) const noexcept {
+    const unsigned size_class = class_of(block);
+    return size_class == 0 ? 0 : std::size_t{1} << size_class;
+}
+
+}  // namespace holdfast::drop_in

@@ -1,0 +1,63 @@
+// Memory for the allocator itself, and for calls of malloc that come before the heap is open or out of its own code.
+//
+// Blocks are powers of two of 16 bytes and more, from one range of addresses, so that free() knows them by address.
+// Those of up to half a granule (64 KiB) share granules of their size, larger ones are runs of granules. What was freed
+// waits in a list of its size. Never used for what the program allocates in any number, so it is small and simple.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+
+namespace holdfast::drop_in {
+
+/// Thread-safe. Constant-initialised and never destroyed: there before the first constructor and after the last
+/// destructor.
+class internal_arena {
+public:
+    constexpr internal_arena() = default;
+    internal_arena(const internal_arena&) = delete;
+    internal_arena& operator=(const internal_arena&) = delete;
+
+    /// At a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Null where there is no memory. Not zeroed.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
+    /// Whether the address lies in the arena's range; only such are given to the other functions.
+    [[nodiscard]] bool contains(const void* address) const noexcept {
+        const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
+        return reinterpret_cast<std::uintptr_t>(address) - begin < range_size && begin != 0;
+    }
+    /// False, and nothing changed, where no block can start there.
+    [[nodiscard]] bool free(void* block) noexcept;
+    /// Bytes of the block; 0 where none can start there.
+    [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
+
+private:
+    static constexpr std::uint64_t granule = 64 * base::kibibyte;
+    static constexpr std::uint64_t range_size = 16 * base::gibibyte;
+    static constexpr std::uint64_t step = base::mebibyte;  ///< made accessible at once
+    static constexpr unsigned smallest = 4;                ///< 16 bytes
+    static constexpr unsigned classes = 35;                ///< by the logarithm of the size
+
+    struct free_block {
+        free_block* next;
+    };
+
+    [[nodiscard]] bool reserve() noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool refill(unsigned size_class) noexcept HF_REQUIRES(mutex_);
+    /// The logarithm of the block's size, 0 where no block can start there.
+    [[nodiscard]] unsigned class_of(const void* block) const noexcept;
+
+    base::mutex mutex_;
+    std::atomic<std::uintptr_t> begin_{0};
+    std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< from the begin on
+    std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< the same
+    std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};
+    /// By granule, of the first one of a run: the class of its blocks.
+    std::array<std::atomic<std::uint8_t>, range_size / granule> class_of_granule_{};
+};
+
+}  // namespace holdfast::drop_in
