@@ -10,12 +10,12 @@ template <persist::persistence_domain Domain>
 class collect_operations_of final : public collect_operations, private slab::slab_log {
 public:
     collect_operations_of(segment::space_view space, slab::block_allocator& blocks) noexcept
-        : space_(space), blocks_(blocks) {}
+        : space_(space), blocks_(blocks) {
+        blocks_.use_log(this, nullptr);
+    }
     ~collect_operations_of() override { blocks_.forget_log(); }
     collect_operations_of(const collect_operations_of&) = delete;
     collect_operations_of& operator=(const collect_operations_of&) = delete;
-
-    base::result<void> open() { return blocks_.use_log(this, nullptr, false); }
 
     void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept override {
         if (slab::class_for(bytes, alignment) != slab::no_class) {
@@ -89,9 +89,7 @@ private:
 
 template <persist::persistence_domain Domain>
 base::result<std::unique_ptr<collect_operations>> make(segment::space_view space, slab::block_allocator& blocks) {
-    auto made = std::make_unique<collect_operations_of<Domain>>(space, blocks);
-    HF_TRY(made->open());
-    return std::unique_ptr<collect_operations>(std::move(made));
+    return std::unique_ptr<collect_operations>(std::make_unique<collect_operations_of<Domain>>(space, blocks));
 }
 
 }  // namespace

@@ -186,6 +186,7 @@ base::result<segment::commit_statistics> engine::commit() {
         if (atomic_ != nullptr) {
             atomic_->checkpoint();
         }
+        blocks_.write_bitmaps();
         HF_TRY(files_->sync_shared());
         segment::commit_statistics statistics;
         statistics.total_ns = statistics.sync_ns = static_cast<std::uint64_t>(

@@ -57,7 +57,8 @@ base::result<void> engine::trace_after_crash() {
 
 base::result<void> engine::close_collect() {
     HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
-    // All bitmaps are what the program holds: the next open has nothing to trace.
+    // All bitmaps say what the program holds: the next open has nothing to trace.
+    blocks_.write_bitmaps();
     HF_TRY(files_->close_shared(files_->superblock().checkpoint_clock));
     blocks_.close();
     objects_.persist_with({});

@@ -119,14 +119,14 @@ public:
 
     // --- for durability `atomic`: the same in two steps, between which the caller makes the change durable ---
 
-    /// Slabs come and go through `log`, and threads find their lanes in `lanes`; the bitmaps on media are the caller's
-    /// to write. Comes before the first allocation.
+    /// Slabs come and go through `log`, and threads find their lanes in `lanes`, where there are some: then the bitmaps
+    /// on media are the caller's to write. Comes before the first allocation.
     void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
-        pool_.set_log(log, true);
+        pool_.set_log(log, lanes != nullptr);
         caches_.lanes = lanes;
     }
     void forget_log() noexcept {
-        pool_.set_log(nullptr, true);
+        pool_.set_log(nullptr, caches_.lanes != nullptr);
         caches_.lanes = nullptr;
     }
     /// What the line of live bitmaps at this address must hold now.
