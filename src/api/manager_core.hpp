@@ -61,10 +61,7 @@ inline void free_or_throw(heap::engine& engine, void* block) {
 class manager_core {
 public:
     manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)
-        : plain_(engine_opens_plainly(*opened) ? &opened->blocks() : nullptr),
-          engine_(std::move(opened)),
-          handle_(engine_->key()),
-          commit_on_close_(commit_on_close) {}
+        : engine_(std::move(opened)), handle_(engine_->key()), commit_on_close_(commit_on_close) {}
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -76,8 +73,10 @@ public:
         }
         return *engine_;
     }
-    /// The allocator of a heap whose calls need nothing but it: open for writing, durability `commit`; else null.
-    [[nodiscard]] slab::block_allocator* plain() const noexcept { return plain_; }
+    /// engine::plain(); null for a closed heap.
+    [[nodiscard]] slab::block_allocator* plain() const noexcept {
+        return engine_ == nullptr ? nullptr : engine_->plain();
+    }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
     [[nodiscard]] const holdfast::segment_manager* handle() const noexcept { return &handle_; }
@@ -91,11 +90,6 @@ public:
     [[nodiscard]] std::vector<object_info> list(instance_kind kind) const;
 
 private:
-    [[nodiscard]] static bool engine_opens_plainly(heap::engine& opened) noexcept {
-        return !opened.read_only() && opened.atomic() == nullptr;
-    }
-
-    slab::block_allocator* plain_;
     std::unique_ptr<heap::engine> engine_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;

@@ -139,7 +139,10 @@ public:
     /// Sees every free of an allocated block from now on, in the thread that frees; true: it keeps the block back, and
     /// calls free_at_once() later. It must not throw. Empty: none. While no other thread uses the heap.
     using free_filter = std::function<bool(void*)>;
-    void set_free_filter(free_filter filter) noexcept { keep_back_ = std::move(filter); }
+    void set_free_filter(free_filter filter) noexcept {
+        keep_back_ = std::move(filter);
+        find_plain_path();
+    }
     /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
     base::result<void> deallocate(void* address);
     base::result<std::uint64_t> usable_size(const void* address);
@@ -149,6 +152,9 @@ public:
     /// The operations of durability `atomic`; null in others.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    /// The same where calls for small blocks need nothing but it: open for writing, durability `commit` or `collect`,
+    /// and nobody sees the frees; else null.
+    [[nodiscard]] slab::block_allocator* plain() const noexcept { return plain_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     [[nodiscard]] type_registry& types() noexcept { return types_; }
     [[nodiscard]] durability_kind durability() const noexcept {
@@ -226,6 +232,9 @@ private:
     slab::block_allocator blocks_;
     object_directory objects_;
     type_registry types_;
+    void find_plain_path() noexcept { plain_ = read_only() || atomic_ != nullptr || keep_back_ ? nullptr : &blocks_; }
+
+    slab::block_allocator* plain_ = nullptr;
     free_filter keep_back_;
     std::recursive_mutex object_mutex_;
     std::unique_ptr<atomic_operations> atomic_;

@@ -39,6 +39,7 @@ base::result<std::unique_ptr<engine>> engine::create_scratch(const engine_option
     HF_TRY(made->blocks_.format());
     HF_TRY(made->keep_extents({}));
     made->start_decay(options.decay_ns);
+    made->find_plain_path();
     return made;
 }
 
@@ -92,6 +93,7 @@ void engine::abandon_in_child() noexcept {
     } else if (collects_) {
         static refusing_operations refusing;
         headers_ = &refusing;
+        plain_ = nullptr;
         blocks_.abandon();
     }
 }
