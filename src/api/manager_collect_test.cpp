@@ -1,275 +1,245 @@
-// Durability `collect` without a crash: what it promises when it is closed, and what media say while it is open.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstring>
-#include <map>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
+// collect() through the public face, in every durability; types, visitors, and frees that are kept back.
+#include <array>
+#include <cstddef>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
-#include "segment/segment_format.hpp"
-#include "segment/superblock_format.hpp"
+
+namespace collect_test {
+struct item {
+    holdfast::ptr<item> next;
+    std::uint64_t looks_like_a_pointer;
+    holdfast::ptr<item> other;
+};
+struct other_item {
+    std::uint64_t which;
+    holdfast::ptr<item> targets[3];
+};
+}  // namespace collect_test
+
+template <>
+struct holdfast::pointers_in<collect_test::item> {
+    static constexpr std::array fields{pointer_field{offsetof(collect_test::item, next)},
+                                       pointer_field{offsetof(collect_test::item, other)}};
+};
 
 namespace holdfast {
 namespace {
 
-using domain_choice = open_options::domain_choice;
+using collect_test::item;
+using collect_test::other_item;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
-constexpr std::size_t flags_at = offsetof(segment::superblock_on_media, flags);
-
-class manager_collect_test : public manager_test, public testing::WithParamInterface<domain_choice> {
+class manager_collect_test : public manager_test, public testing::WithParamInterface<durability> {
 protected:
-    static open_options options(durability wanted = durability::collect) {
-        open_options all = small_options();
-        all.durability = wanted;
-        all.domain = GetParam();
-        all.accept_process_crash_only = true;
-        return all;
+    [[nodiscard]] open_options options() const {
+        open_options wanted = small_options();
+        wanted.durability = GetParam();
+        wanted.accept_process_crash_only = true;
+        return wanted;
     }
-    manager create_collect() const { return {create_only, path(), options()}; }
-    manager open_collect() const { return {open_only, path(), options()}; }
-
-    [[nodiscard]] std::uint32_t flags_on_media() const {
-        const auto bytes = segment::content_of(path() + "/superblock");
-        std::uint32_t flags = 0;
-        std::memcpy(&flags, bytes.data() + flags_at, sizeof flags);
-        return flags;
+    [[nodiscard]] manager create_heap() const { return {create_only, path(), options()}; }
+    static ptr<item>& root_of(manager& heap, std::size_t index = 0) {
+        return reinterpret_cast<ptr<item>&>(heap.root(index));
     }
-    static std::map<std::uint64_t, std::uint64_t> blocks_of(const manager& heap) {
-        std::map<std::uint64_t, std::uint64_t> found;
-        heap.for_each_block([&](const block_info& block) {
-            found[static_cast<std::uint64_t>(static_cast<std::byte*>(block.address) -
-                                             static_cast<std::byte*>(heap.get_address()))] = block.size;
-        });
+    static item* make(manager& heap, ptr<item>& at, std::uint32_t type = 0) {
+        return heap.allocate_to(at, sizeof(item), {.zeroed = true, .type = type});
+    }
+    static std::set<const void*> blocks_of(const manager& heap) {
+        std::set<const void*> found;
+        heap.for_each_block([&found](const block_info& each) { found.insert(each.address); });
         return found;
     }
 };
 
-TEST_P(manager_collect_test, has_everything_after_it_was_closed) {
-    std::map<std::uint64_t, std::uint64_t> held;
+INSTANTIATE_TEST_SUITE_P(in, manager_collect_test, testing::Values(durability::commit, durability::atomic),
+                         [](const auto& each) { return each.param == durability::atomic ? "atomic" : "commit"; });
+
+TEST_P(manager_collect_test, frees_what_leaked_and_keeps_what_roots_and_objects_lead_to) {
     {
-        manager heap = create_collect();
-        EXPECT_EQ(heap.durability(), durability::collect);
-        std::vector<void*> blocks;
-        for (const std::size_t bytes : {1U, 24U, 500U, 4096U, 14336U, 20000U, 70000U, 3U << 20U, 17U << 20U}) {
-            for (int i = 0; i < 20 && (bytes < (1U << 20U) || i < 2); ++i) {
-                blocks.push_back(heap.allocate(bytes));
-                std::memset(blocks.back(), static_cast<int>(bytes % 251), bytes);
-            }
+        manager heap = create_heap();
+        item* const first = make(heap, root_of(heap));
+        make(heap, first->next);
+        make(heap, first->next->next)->next = first;  // a ring
+        auto* const named = heap.construct<item>("named")();
+        make(heap, named->other);
+        auto* const anonymous = heap.construct<item>(anonymous_instance)();
+        make(heap, anonymous->next);
+        auto* const words = heap.construct<vector<std::uint64_t>>(unique_instance)(heap.get_allocator<std::uint64_t>());
+        words->assign(5000, 3);
+        const auto kept = blocks_of(heap);
+        for (int i = 0; i < 100; ++i) {
+            static_cast<void>(heap.allocate(24));
         }
-        for (std::size_t i = 0; i < blocks.size(); i += 3) {
-            heap.deallocate(blocks[i]);
-        }
-        heap.construct<int>("answer")(42);
-        heap.root(3) = heap.find<int>("answer").first;
-        held = blocks_of(heap);
+        static_cast<void>(heap.allocate(500'000));
+        EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 101U);
+        const collect_report report = heap.collect({.threads = 3});
+        EXPECT_EQ(report.blocks_freed, 101U);
+        ASSERT_THAT(report.freed, SizeIs(2));
+        EXPECT_EQ(report.freed[0].blocks, 100U);
+        EXPECT_EQ(report.freed[0].size, 32U);
+        EXPECT_EQ(report.freed[1].bytes, report.freed[1].size);
+        EXPECT_EQ(report.blocks_reached, kept.size());
+        EXPECT_EQ(blocks_of(heap), kept);
+        EXPECT_EQ(heap.collect().blocks_freed, 0U);
         EXPECT_THAT(heap.check(false), IsEmpty());
     }
-    for (const durability next : {durability::collect, durability::commit, durability::atomic, durability::collect}) {
-        manager heap(open_only, path(), options(next));
-        EXPECT_FALSE(heap.statistics().recovered);
-        EXPECT_EQ(blocks_of(heap), held);
-        EXPECT_EQ(*heap.find<int>("answer").first, 42);
-        EXPECT_EQ(heap.root(3).get(), heap.find<int>("answer").first);
-        EXPECT_THAT(heap.check(true), IsEmpty());
-    }
-    EXPECT_EQ(blocks_of(manager(open_read_only, path())), held);
+    manager heap(open_only, path(), options());
+    EXPECT_EQ(root_of(heap)->next->next->next, root_of(heap));
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    EXPECT_THAT(heap.check(true), IsEmpty());
 }
 
-TEST_P(manager_collect_test, is_marked_on_media_while_it_is_open) {
-    manager heap = create_collect();
-    EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U);
-    EXPECT_EQ(flags_on_media() & segment::flag_lanes, 0U);
-    heap.close();
-    EXPECT_EQ(flags_on_media() & segment::flag_tracing, 0U);
-    manager(open_only, path(), options(durability::commit)).close();
-    EXPECT_EQ(flags_on_media() & segment::flag_tracing, 0U);
-}
-
-TEST_P(manager_collect_test, refuses_frees_of_what_is_no_block) {
-    manager heap = create_collect();
-    for (const std::size_t bytes : {64U, 70000U}) {
-        auto* const block = static_cast<std::byte*>(heap.allocate(bytes));
-        EXPECT_EQ(reason_of([&] { heap.deallocate(block + 8); }), errc::bad_address);
-        heap.deallocate(block);
-        EXPECT_EQ(reason_of([&] { heap.deallocate(block); }), errc::bad_address) << bytes;
-    }
-    EXPECT_TRUE(heap.all_memory_deallocated());
-}
-
-TEST_P(manager_collect_test, keeps_types_and_alignments) {
-    manager heap = create_collect();
-    for (const std::size_t bytes : {64U, 70000U}) {
-        void* const typed = heap.reserve(bytes, {.type = 7});
-        EXPECT_EQ(heap.type_of(typed), 7U);
-        heap.deallocate(typed);
-        void* const aligned = heap.allocate_aligned(bytes, 8192);
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 8192, 0U);
-        heap.deallocate(aligned);
-    }
-    EXPECT_TRUE(heap.all_memory_deallocated());
-}
-
-TEST_P(manager_collect_test, gives_space_back_and_takes_it_again) {
-    manager heap = create_collect();
-    std::vector<void*> blocks;
-    for (int i = 0; i < 64; ++i) {
-        blocks.push_back(heap.allocate(1U << 20U));
-    }
-    for (void* const block : blocks) {
-        heap.deallocate(block);
-    }
-    const shrink_report report = heap.shrink();
-    EXPECT_LT(report.charged_after, report.charged_before);
-    EXPECT_GT(report.shortened, 0U);
-    auto* const again = static_cast<std::byte*>(heap.allocate(32U << 20U));
-    std::memset(again, 1, 32U << 20U);
-    EXPECT_THAT(heap.check(false), IsEmpty());
-    heap.close();
-    EXPECT_THAT(open_collect().check(true), IsEmpty());
-}
-
-TEST_P(manager_collect_test, serves_many_threads_at_once) {
-    manager heap = create_collect();
-    constexpr unsigned threads = 4;
+TEST_P(manager_collect_test, precisely_follows_registered_types_alone_and_remembers_them) {
     {
-        std::vector<std::jthread> running;
-        for (unsigned t = 0; t < threads; ++t) {
-            running.emplace_back([&heap, t] {
-                std::mt19937 random(t);
-                std::vector<void*> mine;
-                for (int i = 0; i < 4000; ++i) {
-                    if (mine.size() > 50 || (random() % 3 == 0 && !mine.empty())) {
-                        std::swap(mine[random() % mine.size()], mine.back());
-                        heap.deallocate(mine.back());
-                        mine.pop_back();
-                    } else {
-                        const std::size_t bytes = random() % 16 == 0 ? 20000 + random() % 100000 : 1 + random() % 600;
-                        mine.push_back(heap.allocate(bytes));
-                        std::memset(mine.back(), static_cast<int>(t), bytes);
-                    }
-                }
-                for (void* const block : mine) {
-                    heap.deallocate(block);
-                }
-            });
-        }
+        manager heap = create_heap();
+        heap.register_type<item>(1, "item");
+        item* const first = make(heap, root_of(heap), 1);
+        make(heap, first->other, 1);
+        make(heap, root_of(heap, 1), 1);
+        // A number that is, as a word, a pointer to the third block.
+        reinterpret_cast<ptr<item>&>(first->looks_like_a_pointer) = root_of(heap, 1);
+        root_of(heap, 1) = nullptr;
     }
+    manager heap(open_only, path(), options());
+    ASSERT_THAT(heap.registered_types(), SizeIs(1));
+    EXPECT_EQ(heap.registered_types()[0].name, "item");
+    EXPECT_EQ(heap.registered_types()[0].pointers[1].offset, offsetof(item, other));
+    EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 0U) << "conservatively it is kept";
+    const collect_report report = heap.collect({.mode = collect_options::marking::precise});
+    EXPECT_EQ(report.blocks_freed, 1U);
+    EXPECT_EQ(report.freed[0].type, 1U);
+    EXPECT_EQ(report.freed[0].type_name, "item");
+    EXPECT_EQ(report.unknown_type_blocks, 0U);
+}
+
+TEST_P(manager_collect_test, asks_visitors) {
+    manager heap = create_heap();
+    auto& root = reinterpret_cast<ptr<other_item>&>(heap.root(0));
+    other_item* const chooser = heap.allocate_to(root, sizeof(other_item), {.zeroed = true, .type = 2});
+    for (auto& target : chooser->targets) {
+        make(heap, target);
+    }
+    chooser->which = 1;
+    heap.register_visitor(2, [](void* block, std::size_t, pointer_visitor& visit) {
+        auto& object = *static_cast<other_item*>(block);
+        visit(object.targets[object.which]);
+    });
+    EXPECT_EQ(heap.collect({.mode = collect_options::marking::precise}).blocks_freed, 2U);
+    EXPECT_EQ(heap.usable_size(chooser->targets[1].get()), 32U);
+}
+
+TEST_P(manager_collect_test, refuses_unknown_types_where_asked) {
+    manager heap = create_heap();
+    make(heap, root_of(heap), 9);
+    collect_options strict{.mode = collect_options::marking::precise, .unknown_types = collect_options::unknown::fail};
+    EXPECT_EQ(reason_of([&] { heap.collect(strict); }), errc::type_mismatch);
+    EXPECT_EQ(heap.collect({.mode = collect_options::marking::precise}).unknown_type_blocks, 1U);
+}
+
+TEST_P(manager_collect_test, names_pointers_to_free_blocks) {
+    manager heap = create_heap();
+    item* const first = make(heap, root_of(heap));
+    first->next = static_cast<item*>(heap.allocate(24));
+    heap.deallocate(first->next.get());
+    const collect_report report = heap.collect();
+    EXPECT_EQ(report.free_block_pointers, 1U);
+    ASSERT_THAT(report.lines, SizeIs(1));
+    EXPECT_THAT(report.lines[0], HasSubstr("that is free"));
+}
+
+TEST_P(manager_collect_test, tells_how_far_it_is_and_ends_with_what_progress_throws) {
+    manager heap = create_heap();
+    auto* const words = heap.construct<vector<std::uint64_t>>("words")(heap.get_allocator<std::uint64_t>());
+    words->assign(4'000'000, 1);
+    std::uint64_t last = 0;
+    EXPECT_EQ(heap.collect({.threads = 1,
+                            .progress =
+                                [&last](const collect_progress& now) {
+                                    EXPECT_LE(now.done_bytes, now.total_bytes);
+                                    last = now.done_bytes;
+                                }})
+                  .blocks_freed,
+              0U);
+    EXPECT_GT(last, 0U);
+    EXPECT_NE(
+        reason_of([&] {
+            heap.collect({.threads = 2, .progress = [](const collect_progress&) { throw std::runtime_error("no"); }});
+        }),
+        errc::out_of_memory);
+}
+
+TEST_F(manager_test, collect_of_a_read_only_heap_is_a_dry_run_or_refused) {
+    create().close();
+    manager heap(open_read_only, path());
+    EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 0U);
+    EXPECT_EQ(reason_of([&] { heap.collect(); }), errc::read_only);
+    EXPECT_EQ(reason_of([&] { heap.register_type({1, 8, 8, {}}); }), errc::read_only);
+}
+
+TEST_F(manager_test, a_filter_sees_every_free_and_keeps_blocks_back) {
+    manager heap = create();
+    std::vector<void*> waiting;
+    heap.set_free_filter([&waiting](void* block) {
+        waiting.push_back(block);
+        return waiting.size() % 2 == 1;
+    });
+    void* const kept = heap.allocate(100);
+    void* const freed = heap.allocate(100);
+    heap.deallocate(kept);
+    heap.deallocate(freed);
+    EXPECT_THAT(waiting, testing::ElementsAre(kept, freed));
+    EXPECT_GE(heap.usable_size(kept), 100U) << "it is allocated still";
+    EXPECT_EQ(reason_of([&] { static_cast<void>(heap.usable_size(freed)); }), errc::bad_address);
+    EXPECT_EQ(reason_of([&] { heap.deallocate(freed); }), errc::bad_address) << "and the filter is not asked";
+    EXPECT_THAT(waiting, SizeIs(2));
+    heap.free_now(kept);
+    EXPECT_EQ(reason_of([&] { heap.free_now(kept); }), errc::bad_address);
+    heap.construct<vector<int>>("numbers")(1000U, 1, heap.get_allocator<int>());
+    waiting.assign(1, nullptr);  // from here on it keeps none back, then one
+    EXPECT_TRUE(heap.destroy<vector<int>>("numbers"));
+    EXPECT_THAT(waiting, SizeIs(3)) << "the elements, by the allocator, and the object";
+    heap.set_free_filter({});
+    EXPECT_EQ(heap.collect().blocks_freed, 1U) << "what was kept back";
     EXPECT_TRUE(heap.all_memory_deallocated());
-    EXPECT_THAT(heap.check(false), IsEmpty());
-    heap.close();
-    EXPECT_TRUE(open_collect().all_memory_deallocated());
 }
 
-TEST_P(manager_collect_test, snapshots_are_clean_heaps) {
-    manager heap = create_collect();
-    heap.construct<int>("answer")(42);
-    heap.snapshot(path("copy"));
-    heap.close();
-    const manager copy(open_only, path("copy"), options(durability::commit));
-    EXPECT_FALSE(copy.statistics().recovered);
-    EXPECT_EQ(*copy.find<int>("answer").first, 42);
-    EXPECT_THAT(copy.check(true), IsEmpty());
+TEST_F(manager_test, a_filter_that_throws_keeps_the_block) {
+    manager heap = create();
+    heap.set_free_filter([](void*) -> bool { throw std::runtime_error("no"); });
+    void* const block = heap.allocate(100);
+    EXPECT_EQ(reason_of([&] { heap.deallocate(block); }), errc::invalid_argument);
+    EXPECT_GE(heap.usable_size(block), 100U);
 }
 
-struct link {
-    ptr<link> next;
-    std::uint64_t value = 0;
-};
-
-/// A list of the length from root 0 on, an object "kept" that has one of its own, and `lost` blocks that nothing
-/// reaches; then the process is killed.
-void leave_lists(manager& heap, std::uint64_t length, int lost) {
-    for (std::uint64_t i = 0; i < length; ++i) {
-        auto* const fresh = new (heap.allocate(sizeof(link))) link;  // lint-allow(hand-memory): the heap's
-        fresh->next = static_cast<link*>(heap.root(0).get());
-        fresh->value = i;
-        heap.root(0) = fresh;
-    }
-    auto* const kept = heap.construct<link>("kept")();
-    kept->next = new (heap.allocate(100'000)) link;  // lint-allow(hand-memory): the heap's
-    kept->next->value = 7;
-    for (int i = 0; i < lost; ++i) {
-        static_cast<void>(heap.allocate(i % 10 == 0 ? 50'000 : 40));
-    }
-    ::raise(SIGKILL);
+TEST_F(manager_test, frees_of_durability_atomic_cannot_be_kept_back) {
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.accept_process_crash_only = true;
+    manager heap(create_only, path(), options);
+    EXPECT_EQ(reason_of([&] { heap.set_free_filter([](void*) { return true; }); }), errc::unsupported);
 }
 
-TEST_P(manager_collect_test, after_a_kill_what_is_reached_is_allocated_and_the_rest_is_free) {
-    create_collect().close();
-    constexpr std::uint64_t length = 3000;
-    for (const durability next : {durability::collect, durability::commit, durability::atomic}) {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            manager heap = open_collect();
-            heap.destroy<link>("kept");
-            heap.root(0) = nullptr;
-            leave_lists(heap, length, 2000);
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFSIGNALED(status));
-        EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U);
-        const auto expect_lists = [&](const manager& heap) {
-            EXPECT_EQ(blocks_of(heap).size(), length + 2);
-            std::uint64_t expected = length;
-            for (const auto* at = static_cast<link*>(heap.root(0).get()); at != nullptr; at = at->next.get()) {
-                ASSERT_EQ(at->value, --expected);
-            }
-            EXPECT_EQ(expected, 0U);
-            EXPECT_EQ(heap.find<link>("kept").first->next->value, 7U);
-            EXPECT_THAT(heap.check(true), IsEmpty());
-        };
-        manager::copy(path(), path("copy"));
-        {
-            SCOPED_TRACE("read-only");
-            expect_lists(manager(open_read_only, path()));
-            EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U) << "a reader changes nothing";
-        }
-        for (const char* const name : {"heap", "copy"}) {
-            SCOPED_TRACE(name);
-            manager heap(open_only, path(name), options(next));
-            EXPECT_EQ(heap.durability(), next);
-            expect_lists(heap);
-            heap.close();
-            expect_lists(manager(open_only, path(name), options(durability::commit)));
-        }
-        manager::remove(path("copy"));
-    }
+TEST_F(manager_test, a_heap_at_one_address_is_traced_through_addresses) {
+    open_options options = small_options();
+    options.same_address = true;
+    manager heap(create_only, path(), options);
+    auto** const block = static_cast<void**>(heap.allocate(16));
+    heap.root(0) = block;
+    block[0] = heap.allocate(16);
+    block[1] = nullptr;
+    std::memset(block[0], 0, 16);
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    block[0] = nullptr;
+    EXPECT_EQ(heap.collect().blocks_freed, 1U);
 }
-
-TEST_P(manager_collect_test, opens_a_heap_that_crashed_in_durability_atomic) {
-    manager(create_only, path(), options(durability::atomic)).close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-        manager heap(open_only, path(), options(durability::atomic));
-        heap.allocate_to(heap.root(7), 64);
-        ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
-    const manager heap = open_collect();
-    EXPECT_TRUE(heap.root(7));
-    EXPECT_EQ(blocks_of(heap).size(), 1U);
-    EXPECT_THAT(heap.check(false), IsEmpty());
-}
-
-INSTANTIATE_TEST_SUITE_P(domains, manager_collect_test,
-                         testing::Values(domain_choice::page_cache, domain_choice::emulated), [](const auto& choice) {
-                             return choice.param == domain_choice::emulated ? "emulated" : "page_cache";
-                         });
 
 }  // namespace
 }  // namespace holdfast

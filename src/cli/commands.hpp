@@ -1,4 +1,5 @@
-// The commands of the program `holdfast`. All but defrag open a heap read-only: nothing of it on media ever changes.
+// The commands of the program `holdfast`. All but defrag and gc open a heap read-only: nothing of it on media ever
+// changes.
 //
 // Each prints its answer to standard output, as text for people or as one JSON object, and returns the exit status.
 // What stops a command is thrown (holdfast::error) and printed by main() with its full message.
@@ -10,7 +11,7 @@
 namespace holdfast_cli {
 
 inline constexpr int exit_sound = 0;
-inline constexpr int exit_problems = 1;  ///< `check` alone: the heap breaks an invariant
+inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: it has some
 inline constexpr int exit_failed = 2;    ///< the command could not do its work
 
 struct arguments {
@@ -45,5 +46,15 @@ int copy(const arguments& given, const copy_arguments& to);
 
 /// Gives what is free back to the file system, until it charges no more than the target. A crashed heap is recovered.
 int defrag(const arguments& given);
+
+struct gc_arguments {
+    bool dry_run = false;  ///< nothing is freed, and the heap is opened read-only
+    bool precise = false;
+    bool strict = false;  ///< precise: types that are not registered are an error
+    bool leaks = false;   ///< unreachable blocks are the exit status 1
+    unsigned threads = 0;
+};
+/// Frees what cannot be reached from the roots and the objects, or says what that is.
+int gc(const arguments& given, const gc_arguments& how);
 
 }  // namespace holdfast_cli

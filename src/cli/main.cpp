@@ -1,6 +1,7 @@
 // holdfast: looks into a heap from outside, and makes it smaller.
 //
-// Exit status: 0; 1 where `check` found problems; 2 where a command could not do its work (also: wrong arguments).
+// Exit status: 0; 1 where `check` found problems, or `leaks` leaks; 2 where a command could not do its work (also:
+// wrong arguments).
 #include <cstdio>
 #include <exception>
 
@@ -15,6 +16,7 @@ namespace {
 
 using holdfast_cli::arguments;
 using holdfast_cli::copy_arguments;
+using holdfast_cli::gc_arguments;
 using holdfast_cli::map_arguments;
 
 CLI::App* add_plain_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
@@ -46,11 +48,24 @@ CLI::App* add_copy(CLI::App& program, arguments& given, copy_arguments& to) {
     return command;
 }
 
+CLI::App* add_tracing(CLI::App& program, const std::string& name, const std::string& summary, arguments& given,
+                      gc_arguments& how) {
+    CLI::App* const command = add_command(program, name, summary, given);
+    CLI::Option* const precise = command->add_flag(
+        "--precise", how.precise, "Follow the pointers of registered types alone; other types: every word");
+    command->add_flag("--strict", how.strict, "Refuse blocks of types that are not registered")->needs(precise);
+    command->add_option("--threads", how.threads, "Threads that mark; one for each processor by default")
+        ->check(CLI::Range(1, 256));
+    command->footer("What a conservative trace takes for a pointer, and what it keeps: docs/tracing.md.");
+    return command;
+}
+
 int run(int argc, char** argv, arguments& given) {
-    CLI::App program("Holdfast: a persistent heap. Looks into one, copies it; defrag alone changes it.", "holdfast");
+    CLI::App program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
+                     "holdfast");
     program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
     program.require_subcommand(1);
-    program.footer("Exit status: 0; 1 where check found problems; 2 where the work could not be done.");
+    program.footer("Exit status: 0; 1 where check found problems or leaks leaks; 2 where the work could not be done.");
     CLI::App* const info =
         add_command(program, "info", "Identity, domain, sizes, space by kind, last commit, number of objects", given);
     info->footer(
@@ -75,6 +90,12 @@ int run(int argc, char** argv, arguments& given) {
         add_command(program, "defrag", "Give free space back to the file system; nothing moves", given);
     defrag->add_option("--target", given.target,
                        "Stop when the file system charges no more: bytes, or with K, M, G, T (1024)");
+    gc_arguments collection;
+    CLI::App* const gc =
+        add_tracing(program, "gc", "Free what the roots and the objects do not lead to", given, collection);
+    gc->add_flag("--dry-run", collection.dry_run, "Say what would be freed, by type and size; change nothing");
+    const CLI::App* const leaks = add_tracing(
+        program, "leaks", "Say what is allocated, and the roots and the objects do not lead to", given, collection);
     try {
         program.parse(argc, argv);
     } catch (const CLI::ParseError& what) {
@@ -88,6 +109,11 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (defrag->parsed()) {
         return holdfast_cli::defrag(given);
+    }
+    if (gc->parsed() || leaks->parsed()) {
+        collection.leaks = leaks->parsed();
+        collection.dry_run = collection.dry_run || leaks->parsed();
+        return holdfast_cli::gc(given, collection);
     }
     if (copy->parsed()) {
         return holdfast_cli::copy(given, to);

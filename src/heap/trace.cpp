@@ -89,14 +89,14 @@ public:
             sweep_big(i);
         }
         if (!run_.options.dry_run) {
-            free_extents();  // TRACE-4: after every bitmap, whatever the order of the media is
+            free_extents();  // after every bitmap, whatever the order of the media is (TRACE-4)
         }
     }
 
 private:
     static constexpr std::uint64_t often = 4096;
 
-    /// TRACE-3: the live bitmap says what was reached, of a slab that goes as of one that stays.
+    /// (TRACE-3) The live bitmap says what was reached, of a slab that goes as of one that stays.
     void sweep_slab(const block_map::slab_blocks& slab) {
         const slab::size_class& size = slab::size_classes[slab.class_index];
         std::uint64_t* const live = run_.space.live_bitmap(slab.at);

@@ -2,7 +2,7 @@
 //
 // After a crash in durability `collect` nobody knows which blocks are allocated; recover_by_tracing() finds out. While
 // a heap is open, in any durability, trace_open_heap() finds what has leaked. How it works, and why a crash at any
-// point of it is harmless: docs/tracing.md, with the rules TRACE-1 to TRACE-9.
+// point of it is harmless: docs/tracing.md, with the rules TRACE-1 to TRACE-6.
 //
 // Roots are the 512 root words and the objects of the directory. *Conservative* marking takes every aligned word that
 // decodes to the inside of a block, as a holdfast::ptr and (raw_pointers) as an address, for a pointer. *Precise*
@@ -120,7 +120,7 @@ using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 ///
 /// Fails with corrupt where page entries break EXT-1 to EXT-5, type_mismatch as unknown_types::fail says,
 /// out_of_memory, invalid_argument where a visitor throws; then nothing was changed but words that were nulled. Uses
-/// up to 16 bytes of DRAM a reached block, for the widest of graphs, beside a bit for each.
+/// up to 24 bytes of DRAM a reached block, for the widest of graphs, beside a bit for each.
 [[nodiscard]] base::result<trace_report> recover_by_tracing(const segment::space_view& space,
                                                             const extent::extent_allocator& extents,
                                                             base::pages frontier,

@@ -193,7 +193,7 @@ TEST_F(cut_trace, is_finished_by_the_next_in_whatever_order_words_reached_the_me
     std::mt19937_64 random(3);
     for (int times = 0; times < 200; ++times) {
         std::set<std::size_t> written;
-        const bool all_bitmaps = times % 2 == 0;  // TRACE-4: durable before the first page entry changes
+        const bool all_bitmaps = times % 2 == 0;  // they are durable before the first page entry changes (TRACE-4)
         for (const std::size_t at : bitmaps_) {
             if (all_bitmaps || random() % 2 == 0) {
                 written.insert(at);

@@ -22,8 +22,8 @@ namespace holdfast::heap {
 
 class traced_heap {
 public:
-    explicit traced_heap(std::uint64_t capacity = 64 * base::mebibyte)
-        : space_(base::gibibyte, capacity, segment::region_size, 4 * base::mebibyte) {
+    explicit traced_heap(std::uint64_t capacity = 64 * base::mebibyte, std::uint64_t reservation = base::gibibyte)
+        : space_(reservation, capacity, segment::region_size, 4 * base::mebibyte) {
         segment::must(space_.grow({512}));
         make();
         segment::must(blocks_->format());

@@ -1,6 +1,7 @@
 #include "heap/trace_worker.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 #include <fmt/format.h>
@@ -20,6 +21,8 @@ trace_worker::trace_worker(trace_marker& of, unsigned number)
       alone_(of.threads_ == 1),
       reports_(number == 0),
       raw_(of.options_.raw_pointers),
+      limits_{end_, reinterpret_cast<std::uintptr_t>(base_), raw_},
+      scan_groups_(fastest_scan()),
       stack_(std::make_unique_for_overwrite<trace_work[]>(stack_size)) {}
 
 void trace_worker::add_roots(std::span<const std::uint64_t> objects) {
@@ -72,8 +75,7 @@ void trace_worker::work() {
     while (true) {
         while (waiting < queue_size && count_ != 0) {
             const trace_work& next = stack_[--count_];
-            __builtin_prefetch(base_ + next.offset);
-            __builtin_prefetch(base_ + next.offset + base::cache_line_size);
+            prefetch(next);
             queue[(first + waiting++) % queue_size] = next;
         }
         if (waiting == 0) {
@@ -89,6 +91,17 @@ void trace_worker::work() {
         if (all_.somebody_waits() && count_ > 1) [[unlikely]] {
             give_half();
         }
+    }
+}
+
+/// Asks for the lines that process() will read, as far as one block has them.
+void trace_worker::prefetch(const trace_work& item) const noexcept {
+    constexpr std::uint64_t most = 2048;
+    const std::byte* const begin = base_ + item.offset;
+    const std::uint64_t bytes =
+        std::min(item.words * sizeof(std::uint64_t), item.conservative ? most : base::cache_line_size);
+    for (std::uint64_t at = 0; at < bytes; at += base::cache_line_size) {
+        __builtin_prefetch(begin + at);
     }
 }
 
@@ -119,46 +132,30 @@ void trace_worker::read_words(const trace_work& item) {
         words = chunk_words;
     }
     counters_.words_scanned += words;
-    raw_ ? scan<true>(item.offset, words) : scan<false>(item.offset, words);
+    scan(item.offset, words);
 }
 
-/// Eight words at a time: whether any may be a pointer is one sign, found without a branch.
-template <bool Raw>
+/// Groups of eight words that may hold a pointer, then the words of these.
 void trace_worker::scan(std::uint64_t offset, std::uint64_t words) {
-    constexpr std::uint64_t group = 8;
     const std::uint64_t* const at = &word_at(offset);
-    const std::uint64_t last = end_ - 1;
-    const std::uint64_t base = reinterpret_cast<std::uintptr_t>(base_);
-    // x is below end_ iff neither x nor last - x has its highest bit set: both are then below 2^63, and end_ is, too.
-    const auto outside = [last](std::uint64_t x) { return x | (last - x); };
-    const auto target = [&](std::uint64_t i) {
-        return (at[i] & segment::pointer_distance_mask) + (offset + i * sizeof(std::uint64_t)) -
-               segment::pointer_distance_bias;
-    };
     const auto examine = [&](std::uint64_t i) {
-        if (const std::uint64_t to = target(i); to < end_) {
-            reach(to, offset + i * sizeof(std::uint64_t));
+        const std::uint64_t here = offset + i * sizeof(std::uint64_t);
+        if (const std::uint64_t to = segment::decode_pointer(here, at[i]);
+            to < end_ && !segment::is_null_pointer(at[i])) {
+            reach(to, here);
         }
-        if (Raw && at[i] - base < end_) {
-            reach(at[i] - base, offset + i * sizeof(std::uint64_t));
+        if (limits_.raw && at[i] - limits_.address < end_) {
+            reach(at[i] - limits_.address, here);
         }
     };
-    std::uint64_t i = 0;
-    for (; i + group <= words; i += group) {
-        std::uint64_t none = ~std::uint64_t{0};
-        for (std::uint64_t k = 0; k < group; ++k) {
-            none &= outside(target(i + k));
-            if (Raw) {
-                none &= outside(at[i + k] - base);
-            }
-        }
-        if (none >> 63 == 0) {
-            for (std::uint64_t k = 0; k < group; ++k) {
-                examine(i + k);
-            }
+    const std::uint64_t groups = words / scan_group;
+    for (std::uint64_t found = scan_groups_(at, groups, offset, limits_); found != 0; found &= found - 1) {
+        const std::uint64_t first = static_cast<std::uint64_t>(std::countr_zero(found)) * scan_group;
+        for (std::uint64_t i = first; i < first + scan_group; ++i) {
+            examine(i);
         }
     }
-    for (; i < words; ++i) {
+    for (std::uint64_t i = groups * scan_group; i < words; ++i) {
         examine(i);
     }
 }

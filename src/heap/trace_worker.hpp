@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heap/trace_marker.hpp"
+#include "heap/trace_scan.hpp"
 #include "segment/pointer_format.hpp"
 
 namespace holdfast::heap {
@@ -24,13 +25,13 @@ public:
 
 private:
     static constexpr std::size_t stack_size = 8192;
-    static constexpr std::size_t queue_size = 8;
-    static constexpr std::uint64_t chunk_words = 512;
+    static constexpr std::size_t queue_size = 16;
+    static constexpr std::uint64_t chunk_words = scan_limit;
 
     void work();
+    void prefetch(const trace_work& item) const noexcept;
     void process(const trace_work& item);
     void read_words(const trace_work& item);
-    template <bool Raw>
     void scan(std::uint64_t offset, std::uint64_t words);
     void read_precisely(const trace_work& item, const type_registry::entry& type);
     void visit_elements(const trace_work& item, const type_description& type);
@@ -57,6 +58,8 @@ private:
     bool alone_;
     bool reports_;  ///< the calling thread's
     bool raw_;
+    scan_limits limits_;
+    scan_function scan_groups_;
     std::uint64_t reported_ = 0;
     trace_work block_;  ///< that a visitor reads
     trace_counters counters_;

@@ -223,6 +223,68 @@ hf_code hf_root_set(hf_heap* heap, size_t index, const void* target);
 /* The root itself, as a destination (below); valid until the heap is closed. NULL on failure, with hf_errorcode(). */
 hf_ptr* hf_root(hf_heap* heap, size_t index);
 
+/* --- collection ----------------------------------------------------------------------------------------------------
+ */
+
+/* What hf_collect may do; initialise with HF_COLLECT_OPTIONS_INIT. As holdfast::collect_options. */
+typedef struct hf_collect_options {
+    size_t size;             /* sizeof(hf_collect_options) */
+    uint32_t precise;        /* not 0: only what registered types call a pointer is one */
+    uint32_t refuse_unknown; /* precise: not 0: HF_TYPE_MISMATCH where a type is not registered; else it is read
+                                conservatively */
+    uint32_t dry_run;        /* not 0: report, and free nothing */
+    uint32_t null_transient; /* precise: not 0: pointers that lead out of the heap become NULL */
+    uint32_t threads;        /* 0: one for each processor */
+    uint32_t reserved;       /* 0 */
+} hf_collect_options;
+#define HF_COLLECT_OPTIONS_INIT \
+    { sizeof(hf_collect_options), 0, 0, 0, 0, 0, 0 }
+/* What it found; HF_COLLECT_REPORT_INIT. As holdfast::collect_report. */
+typedef struct hf_collect_report {
+    size_t size; /* sizeof(hf_collect_report) */
+    uint64_t roots;
+    uint64_t blocks_reached;
+    uint64_t bytes_reached;
+    uint64_t blocks_freed; /* of a dry run: that would have been */
+    uint64_t bytes_freed;
+    uint64_t refused_pointers; /* words that lead into the heap, and to no block */
+    uint64_t free_block_pointers;
+    uint64_t wild_pointers;
+    uint64_t nulled_pointers;
+    uint64_t unknown_type_blocks;
+    uint64_t mark_ns;
+    uint64_t sweep_ns;
+} hf_collect_report;
+#define HF_COLLECT_REPORT_INIT \
+    { sizeof(hf_collect_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+/* Frees every block that the roots and the objects do not lead to. No other thread uses the heap meanwhile. `options`
+ * and `report` may be NULL. */
+hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report);
+
+/* A pointer of an object: an hf_ptr at this offset, or (raw) an address. */
+typedef struct hf_pointer_field {
+    uint32_t offset; /* bytes, a multiple of 8 */
+    uint32_t raw;
+} hf_pointer_field;
+/* Says where the pointers of a type (hf_traits.type) are; the heap keeps it. Objects of `size` bytes, one every
+ * `stride` bytes of a block; stride 0: one. `name` may be NULL. HF_INVALID_ARGUMENT: as holdfast::type_layout. */
+hf_code hf_register_type(hf_heap* heap, uint32_t type, uint64_t size, uint64_t stride, const hf_pointer_field* pointers,
+                         size_t count, const char* name);
+/* The same by a function of this process, which shows the sink every pointer of a block. Several threads call it at
+ * once, for different blocks; it reads the block, and nothing else of the heap. NULL takes it away. */
+typedef struct hf_pointer_sink hf_pointer_sink;
+typedef void (*hf_type_visitor)(void* block, size_t bytes, hf_pointer_sink* sink, void* context);
+hf_code hf_register_visitor(hf_heap* heap, uint32_t type, hf_type_visitor visitor, void* context);
+void hf_show_pointer(hf_pointer_sink* sink, hf_ptr* pointer);
+void hf_show_address(hf_pointer_sink* sink, void** address);
+
+/* From now on the filter sees every free; not 0: it keeps the block, and frees it with hf_free_now. NULL: none. No
+ * other thread uses the heap meanwhile. HF_UNSUPPORTED in durability atomic. */
+typedef int (*hf_free_filter)(void* block, void* context);
+hf_code hf_set_free_filter(hf_heap* heap, hf_free_filter filter, void* context);
+/* hf_free past the filter. */
+hf_code hf_free_now(hf_heap* heap, void* address);
+
 /* --- blocks with their destinations --------------------------------------------------------------------------------
  *
  * In durability `atomic` each of these calls is there after a crash, or not, as a whole: the block and the hf_ptr that

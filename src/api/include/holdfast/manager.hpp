@@ -11,10 +11,9 @@
 //     holdfast::manager heap(holdfast::open_only, "graph.hf", {.durability = holdfast::durability::atomic});
 //     node* fresh = heap.make_persistent<node>(list->head, 1);     // there, and list->head points to it, or neither
 //
-// Durability `collect`: no call makes anything durable but the headers of slabs and extents, so it costs what `commit`
-// costs, and there is no commit() to make: what was stored is the heap. After a clean close all is as it was. After a
-// crash what the roots and the named objects reach is allocated, and everything else is free; that the program's own
-// data can be read then is its own business (persist()). Source: Makalu; PMAlloc-GC.
+// Durability `collect`: no call makes anything durable but headers, so it costs what `commit` costs, without commit():
+// what was stored is the heap. After a crash what roots and objects reach is allocated, the rest is free; that the
+// program's data can be read then is its own business (persist()). Source: Makalu; PMAlloc-GC.
 //
 // Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
 // close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its
@@ -41,6 +40,7 @@
 #include <vector>
 
 #include <holdfast/allocator.hpp>
+#include <holdfast/collect.hpp>
 #include <holdfast/detail/construct.hpp>
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/error.hpp>
@@ -48,6 +48,7 @@
 #include <holdfast/lane_information.hpp>
 #include <holdfast/ptr.hpp>
 #include <holdfast/statistics.hpp>
+#include <holdfast/trace.hpp>
 
 namespace holdfast {
 
@@ -63,8 +64,7 @@ inline constexpr open_or_create_t open_or_create{};
 /// Opens a heap without the right to change it on media. Stores go to private pages and vanish; allocation fails.
 inline constexpr open_read_only_t open_read_only{};
 
-/// The library has the durability `atomic`.
-#define HOLDFAST_HAS_ATOMIC 1
+#define HOLDFAST_HAS_ATOMIC 1  ///< the library has the durability `atomic`
 
 /// What the heap promises after a crash; DESIGN section 1.
 enum class durability : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
@@ -469,6 +469,28 @@ public:
     [[nodiscard]] recovery_report last_recovery() const;
     /// Throws error, as an open does.
     [[nodiscard]] lane_information lanes() const;
+
+    // --- collection -------------------------------------------------------------------------------------------------
+    /// Frees every allocated block that cannot be reached from the roots and the objects of the directory: what leaked.
+    /// In any durability, with the next commit() in `commit`. All other threads stand still; reserve()d blocks are no
+    /// roots. Throws error; docs/tracing.md says what counts as a pointer.
+    collect_report collect(const collect_options& options = {});
+    /// Says where the pointers of a type are, for precise collection; kept in the heap, durable as its objects are.
+    /// Replaces what was said before. Throws error(invalid_argument).
+    void register_type(const type_layout& layout);
+    template <class T>
+    void register_type(std::uint32_t type, std::string name = {}) {
+        register_type(layout_of<T>(type, std::move(name)));
+    }
+    [[nodiscard]] std::vector<type_layout> registered_types() const;
+    /// A visitor for a type, in this process, instead of what register_type() says; an empty one takes it away.
+    void register_visitor(std::uint32_t type, block_visitor visitor);
+    /// From now on `filter` sees every free (deallocate, free_from, destroy, allocators); an empty one: nobody. While
+    /// no other thread uses the heap. What it keeps back when the heap is closed stays allocated: the next collect()
+    /// finds it. Throws error(unsupported) in durability `atomic`, whose frees are durable at once.
+    void set_free_filter(free_filter filter);
+    /// deallocate() past the filter.
+    void free_now(void* block);
 
     // --- the heap itself --------------------------------------------------------------------------------------------
     /// Where the heap's base is mapped.

@@ -1,0 +1,97 @@
+// The C face: collection, types, frees that are kept back.
+#include "api/c_face.hpp"
+
+using holdfast::c_face::guarded;
+using holdfast::c_face::manager_of;
+using holdfast::c_face::required;
+
+struct hf_pointer_sink {
+    holdfast::pointer_visitor& visit;
+};
+
+hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report) {
+    return guarded([&] {
+        holdfast::collect_options wanted;
+        if (options != nullptr) {
+            const hf_collect_options given = holdfast::c_face::known_part(
+                *options, hf_collect_options HF_COLLECT_OPTIONS_INIT, "options", "HF_COLLECT_OPTIONS_INIT");
+            wanted.mode = given.precise != 0 ? holdfast::collect_options::marking::precise
+                                             : holdfast::collect_options::marking::conservative;
+            wanted.unknown_types = given.refuse_unknown != 0 ? holdfast::collect_options::unknown::fail
+                                                             : holdfast::collect_options::unknown::conservative;
+            wanted.dry_run = given.dry_run != 0;
+            wanted.null_transient = given.null_transient != 0;
+            wanted.threads = given.threads;
+        }
+        const holdfast::collect_report in = manager_of(heap).collect(wanted);
+        if (report != nullptr) {
+            const hf_collect_report known{0,
+                                          in.roots,
+                                          in.blocks_reached,
+                                          in.bytes_reached,
+                                          in.blocks_freed,
+                                          in.bytes_freed,
+                                          in.refused_pointers,
+                                          in.free_block_pointers,
+                                          in.wild_pointers,
+                                          in.nulled_pointers,
+                                          in.unknown_type_blocks,
+                                          in.mark_ns,
+                                          in.sweep_ns};
+            holdfast::c_face::fill_known_part(report, known, "report", "HF_COLLECT_REPORT_INIT");
+        }
+    });
+}
+
+hf_code hf_register_type(hf_heap* heap, uint32_t type, uint64_t size, uint64_t stride, const hf_pointer_field* pointers,
+                         size_t count, const char* name) {
+    return guarded([&] {
+        holdfast::type_layout layout{type, size, stride, {}, name == nullptr ? "" : name};
+        if (count != 0) {
+            static_cast<void>(required(pointers, "pointers"));
+        }
+        for (size_t i = 0; i < count; ++i) {
+            layout.pointers.push_back({pointers[i].offset, pointers[i].raw != 0});
+        }
+        manager_of(heap).register_type(layout);
+    });
+}
+
+hf_code hf_register_visitor(hf_heap* heap, uint32_t type, hf_type_visitor visitor, void* context) {
+    return guarded([&] {
+        holdfast::block_visitor inner;
+        if (visitor != nullptr) {
+            inner = [visitor, context](void* block, std::size_t bytes, holdfast::pointer_visitor& visit) {
+                hf_pointer_sink sink{visit};
+                visitor(block, bytes, &sink, context);
+            };
+        }
+        manager_of(heap).register_visitor(type, std::move(inner));
+    });
+}
+
+void hf_show_pointer(hf_pointer_sink* sink, hf_ptr* pointer) {
+    if (sink != nullptr) {
+        sink->visit.visit_pointer(pointer);
+    }
+}
+
+void hf_show_address(hf_pointer_sink* sink, void** address) {
+    if (sink != nullptr) {
+        sink->visit.visit_address(static_cast<void*>(address));
+    }
+}
+
+hf_code hf_set_free_filter(hf_heap* heap, hf_free_filter filter, void* context) {
+    return guarded([&] {
+        holdfast::free_filter inner;
+        if (filter != nullptr) {
+            inner = [filter, context](void* block) { return filter(block, context) != 0; };
+        }
+        manager_of(heap).set_free_filter(std::move(inner));
+    });
+}
+
+hf_code hf_free_now(hf_heap* heap, void* address) {
+    return guarded([&] { manager_of(heap).free_now(address); });
+}

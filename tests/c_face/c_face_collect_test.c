@@ -1,0 +1,105 @@
+/* Collection, types and deferred frees as a C11 program uses them. Usage: c_face_collect_test DIRECTORY, which is
+ * created and emptied. */
+#define _POSIX_C_SOURCE 200809L
+#include <sys/stat.h>
+
+#include <holdfast/holdfast.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "expect.h"
+
+struct node {
+    hf_ptr next;
+    uint64_t number;
+    hf_ptr other;
+};
+
+static struct node* make(hf_heap* heap, hf_ptr* at) {
+    hf_traits traits = HF_TRAITS_INIT;
+    traits.zeroed = 1;
+    traits.type = 1;
+    struct node* const made = hf_allocate_to(heap, at, sizeof(struct node), &traits);
+    REQUIRE(made != NULL);
+    return made;
+}
+
+static uint64_t collect(hf_heap* heap, uint32_t precise, uint32_t dry_run) {
+    hf_collect_options options = HF_COLLECT_OPTIONS_INIT;
+    options.precise = precise;
+    options.dry_run = dry_run;
+    options.threads = 2;
+    hf_collect_report report = HF_COLLECT_REPORT_INIT;
+    EXPECT(hf_collect(heap, &options, &report) == HF_OK);
+    EXPECT(report.blocks_reached != 0);
+    return report.blocks_freed;
+}
+
+static void show_next(void* block, size_t bytes, hf_pointer_sink* sink, void* context) {
+    EXPECT(bytes >= sizeof(struct node));
+    ++*(int*)context;
+    hf_show_pointer(sink, &((struct node*)block)->next);
+}
+
+static void test_types(hf_heap* heap) {
+    struct node* const first = make(heap, hf_root(heap, 0));
+    make(heap, &first->next);
+    make(heap, &first->other);
+    make(heap, hf_root(heap, 1));
+    EXPECT(hf_root_set(heap, 1, NULL) == HF_OK);
+    EXPECT(collect(heap, 0, 1) == 1);
+    const hf_pointer_field fields[] = {{offsetof(struct node, next), 0}, {offsetof(struct node, other), 0}};
+    EXPECT(hf_register_type(heap, 1, sizeof(struct node), sizeof(struct node), fields, 2, "node") == HF_OK);
+    EXPECT(hf_register_type(heap, 1, sizeof(struct node), 4, fields, 2, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_register_type(heap, 1, 8, 8, NULL, 1, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(collect(heap, 1, 0) == 1);
+    int visits = 0;
+    EXPECT(hf_register_visitor(heap, 1, show_next, &visits) == HF_OK);
+    EXPECT(collect(heap, 1, 1) == 1);
+    EXPECT(visits == 2);
+    EXPECT(hf_register_visitor(heap, 1, NULL, NULL) == HF_OK);
+    EXPECT(collect(heap, 1, 1) == 0);
+    EXPECT(hf_collect(heap, NULL, NULL) == HF_OK);
+    EXPECT(hf_collect(NULL, NULL, NULL) == HF_INVALID_ARGUMENT);
+    hf_show_pointer(NULL, NULL);
+    hf_show_address(NULL, NULL);
+}
+
+static int keep_back(void* block, void* context) {
+    *(void**)context = block;
+    return 1;
+}
+
+static void test_deferred_frees(hf_heap* heap) {
+    void* kept = NULL;
+    void* const block = hf_allocate(heap, 100);
+    EXPECT(hf_set_free_filter(heap, keep_back, &kept) == HF_OK);
+    EXPECT(hf_free(heap, block) == HF_OK);
+    EXPECT(kept == block && hf_usable_size(heap, block) >= 100);
+    EXPECT(hf_free_now(heap, block) == HF_OK);
+    EXPECT(hf_free_now(heap, block) == HF_BAD_ADDRESS);
+    EXPECT(hf_set_free_filter(heap, NULL, NULL) == HF_OK);
+}
+
+int main(int count, char** arguments) {
+    if (count != 2) {
+        fprintf(stderr, "usage: c_face_collect_test DIRECTORY\n");
+        return EXIT_FAILURE;
+    }
+    (void)mkdir(arguments[1], 0777);
+    char path[1024];
+    (void)snprintf(path, sizeof path, "%s/c.hf", arguments[1]);
+    (void)hf_remove(path);
+    hf_options options = HF_OPTIONS_INIT;
+    options.segment_size = (uint64_t)2 << 20;
+    options.reservation = (uint64_t)1 << 30;
+    hf_heap* heap = NULL;
+    REQUIRE(hf_create(path, &options, &heap) == HF_OK);
+    test_types(heap);
+    test_deferred_frees(heap);
+    EXPECT(hf_close(heap) == HF_OK);
+    EXPECT(hf_remove(path) == HF_OK);
+    printf("%d failures\n", failures);
+    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,71 @@
+// holdfast gc and leaks: what is unreachable, by type and size; freed, or only said.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/manager.hpp>
+
+#include "program.hpp"
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::support {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class cli_gc : public ::testing::TestWithParam<durability> {
+protected:
+    void SetUp() override {
+        open_options wanted = small_segments();
+        wanted.durability = GetParam();
+        wanted.accept_process_crash_only = true;
+        manager made(create_only, heap_, wanted);
+        made.register_type({7, 48, 48, {{0}}, "leaked thing"});
+        std::memset(made.allocate_to(made.root(0), 100), 0, 100);
+        for (int i = 0; i < 10; ++i) {
+            made.allocate_to(made.root(1), 48, {.type = 7});
+        }
+        made.allocate_to(made.root(1), 300'000, {.zeroed = true});
+        made.commit();
+    }
+    [[nodiscard]] std::uint64_t blocks() const { return manager(open_read_only, heap_).statistics().allocated_blocks; }
+
+    scratch_directory directory_;
+    std::string heap_ = directory_.path() + "/heap";
+};
+
+INSTANTIATE_TEST_SUITE_P(in, cli_gc, ::testing::Values(durability::commit, durability::atomic),
+                         [](const auto& each) { return each.param == durability::atomic ? "atomic" : "commit"; });
+
+TEST_P(cli_gc, leaks_says_what_they_are_and_changes_nothing) {
+    const auto said = run_holdfast({"leaks", heap_});
+    EXPECT_EQ(said.status, 1);
+    EXPECT_THAT(said.out, HasSubstr("10 blocks, 480"));
+    EXPECT_THAT(said.out, HasSubstr("leaked thing"));
+    EXPECT_THAT(said.out, HasSubstr("age"));
+    EXPECT_EQ(blocks(), 12U);
+    const auto object = run_holdfast({"gc", heap_, "--dry-run", "--json"}).json();
+    EXPECT_EQ(object.at("blocks_unreachable"), 10);
+    EXPECT_EQ(object.at("unreachable").at(0).at("type"), 7);
+    EXPECT_EQ(object.at("unreachable").at(0).at("size"), 48);
+    EXPECT_EQ(blocks(), 12U);
+}
+
+TEST_P(cli_gc, gc_frees_them_and_then_there_are_none) {
+    const auto done = run_holdfast({"gc", heap_, "--precise", "--threads", "2"});
+    EXPECT_EQ(done.status, 0) << done.err;
+    EXPECT_EQ(blocks(), 2U);
+    EXPECT_EQ(run_holdfast({"leaks", heap_}).status, 0);
+    EXPECT_EQ(run_holdfast({"check", heap_}).status, 0);
+}
+
+TEST_P(cli_gc, strict_refuses_types_that_nobody_registered) {
+    EXPECT_EQ(run_holdfast({"gc", heap_, "--strict"}).status, 2) << "without --precise";
+    const auto refused = run_holdfast({"gc", heap_, "--precise", "--strict"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("registered type"));
+    EXPECT_EQ(blocks(), 12U);
+}
+
+}  // namespace
+}  // namespace holdfast::support
