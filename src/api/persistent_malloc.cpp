@@ -11,7 +11,7 @@ namespace {
 /// Below what the kernel and the loader choose on x86-64 and arm64, and above what a program of fixed addresses has.
 constexpr std::uintptr_t first_base = 0x3000'0000'0000;
 constexpr std::uintptr_t distance = std::uintptr_t{2} << 40U;
-constexpr unsigned places = 16;
+constexpr unsigned places = segment::may_map_anywhere ? 16 : 0;
 
 manager create_somewhere(const std::string& path, open_options options) {
     options.same_address = true;

@@ -116,8 +116,7 @@ TEST_F(persistent_malloc_test, refuses_a_heap_that_may_move) {
 
 TEST_F(persistent_malloc_test, says_who_has_its_addresses) {
     open_options fixed = options();
-    fixed.base_address = reinterpret_cast<void*>(0x2800'0000'0000);
-    { persistent_malloc heap(path(), fixed); }
+    fixed.base_address = persistent_malloc(path(), options()).manager().get_address();
     const manager other(create_only, path("other"), fixed);
     EXPECT_EQ(reason_of([this] { persistent_malloc heap(path(), options()); }), errc::address_taken);
 }

@@ -27,7 +27,7 @@ namespace {
 using heap::engine;
 
 /// Where heaps with a path are mapped, if the range is free: far from what the kernel and the loader choose.
-constexpr std::uintptr_t wanted_base = 0x2000'0000'0000;
+constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
 
 constinit internal_arena arena;
 

@@ -34,6 +34,15 @@ private:
     std::uint64_t size_ = 0;
 };
 
+/// Whether a program may have mappings far below where the kernel puts them. ThreadSanitizer ends the process.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool may_map_anywhere = false;
+#elif defined(__has_feature)
+inline constexpr bool may_map_anywhere = !__has_feature(thread_sanitizer);
+#else
+inline constexpr bool may_map_anywhere = true;
+#endif
+
 /// What stores to a mapping of a file do.
 enum class page_sharing {
     private_pages,  ///< copy on write: they never reach the file by themselves

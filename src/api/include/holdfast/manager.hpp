@@ -11,10 +11,9 @@
 //     holdfast::manager heap(holdfast::open_only, "graph.hf", {.durability = holdfast::durability::atomic});
 //     node* fresh = heap.make_persistent<node>(list->head, 1);     // there, and list->head points to it, or neither
 //
-// Durability `collect`: no call makes anything durable but the headers of slabs and extents, so it costs what `commit`
-// costs, and there is no commit() to make: what was stored is the heap. After a clean close all is as it was. After a
-// crash what the roots and the named objects reach is allocated, and everything else is free; that the program's own
-// data can be read then is its own business (persist()). Source: Makalu; PMAlloc-GC.
+// Durability `collect`: no call makes anything durable but headers, so it costs what `commit` costs, without commit():
+// what was stored is the heap. After a crash what roots and objects reach is allocated, the rest is free; that the
+// program's data can be read then is its own business (persist()). Source: Makalu; PMAlloc-GC.
 //
 // Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
 // close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its

@@ -26,7 +26,7 @@ using testing::IsEmpty;
 
 constexpr std::size_t flags_at = offsetof(segment::superblock_on_media, flags);
 
-class durability_collect_test : public manager_test, public testing::WithParamInterface<domain_choice> {
+class collect_durability_test : public manager_test, public testing::WithParamInterface<domain_choice> {
 protected:
     static open_options options(durability wanted = durability::collect) {
         open_options all = small_options();
@@ -54,7 +54,7 @@ protected:
     }
 };
 
-TEST_P(durability_collect_test, has_everything_after_it_was_closed) {
+TEST_P(collect_durability_test, has_everything_after_it_was_closed) {
     std::map<std::uint64_t, std::uint64_t> held;
     {
         manager heap = create_collect();
@@ -85,7 +85,7 @@ TEST_P(durability_collect_test, has_everything_after_it_was_closed) {
     EXPECT_EQ(blocks_of(manager(open_read_only, path())), held);
 }
 
-TEST_P(durability_collect_test, is_marked_on_media_while_it_is_open) {
+TEST_P(collect_durability_test, is_marked_on_media_while_it_is_open) {
     manager heap = create_collect();
     EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U);
     EXPECT_EQ(flags_on_media() & segment::flag_lanes, 0U);
@@ -95,7 +95,7 @@ TEST_P(durability_collect_test, is_marked_on_media_while_it_is_open) {
     EXPECT_EQ(flags_on_media() & segment::flag_tracing, 0U);
 }
 
-TEST_P(durability_collect_test, refuses_frees_of_what_is_no_block) {
+TEST_P(collect_durability_test, refuses_frees_of_what_is_no_block) {
     manager heap = create_collect();
     for (const std::size_t bytes : {64U, 70000U}) {
         auto* const block = static_cast<std::byte*>(heap.allocate(bytes));
@@ -106,7 +106,7 @@ TEST_P(durability_collect_test, refuses_frees_of_what_is_no_block) {
     EXPECT_TRUE(heap.all_memory_deallocated());
 }
 
-TEST_P(durability_collect_test, keeps_types_and_alignments) {
+TEST_P(collect_durability_test, keeps_types_and_alignments) {
     manager heap = create_collect();
     for (const std::size_t bytes : {64U, 70000U}) {
         void* const typed = heap.reserve(bytes, {.type = 7});
@@ -119,7 +119,7 @@ TEST_P(durability_collect_test, keeps_types_and_alignments) {
     EXPECT_TRUE(heap.all_memory_deallocated());
 }
 
-TEST_P(durability_collect_test, gives_space_back_and_takes_it_again) {
+TEST_P(collect_durability_test, gives_space_back_and_takes_it_again) {
     manager heap = create_collect();
     std::vector<void*> blocks;
     for (int i = 0; i < 64; ++i) {
@@ -138,7 +138,7 @@ TEST_P(durability_collect_test, gives_space_back_and_takes_it_again) {
     EXPECT_THAT(open_collect().check(true), IsEmpty());
 }
 
-TEST_P(durability_collect_test, serves_many_threads_at_once) {
+TEST_P(collect_durability_test, serves_many_threads_at_once) {
     manager heap = create_collect();
     constexpr unsigned threads = 4;
     {
@@ -170,7 +170,7 @@ TEST_P(durability_collect_test, serves_many_threads_at_once) {
     EXPECT_TRUE(open_collect().all_memory_deallocated());
 }
 
-TEST_P(durability_collect_test, snapshots_are_clean_heaps) {
+TEST_P(collect_durability_test, snapshots_are_clean_heaps) {
     manager heap = create_collect();
     heap.construct<int>("answer")(42);
     heap.snapshot(path("copy"));
@@ -204,7 +204,7 @@ void leave_lists(manager& heap, std::uint64_t length, int lost) {
     ::raise(SIGKILL);
 }
 
-TEST_P(durability_collect_test, after_a_kill_what_is_reached_is_allocated_and_the_rest_is_free) {
+TEST_P(collect_durability_test, after_a_kill_what_is_reached_is_allocated_and_the_rest_is_free) {
     create_collect().close();
     constexpr std::uint64_t length = 3000;
     for (const durability next : {durability::collect, durability::commit, durability::atomic}) {
@@ -248,7 +248,7 @@ TEST_P(durability_collect_test, after_a_kill_what_is_reached_is_allocated_and_th
     }
 }
 
-TEST_P(durability_collect_test, opens_a_heap_that_crashed_in_durability_atomic) {
+TEST_P(collect_durability_test, opens_a_heap_that_crashed_in_durability_atomic) {
     manager(create_only, path(), options(durability::atomic)).close();
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
@@ -266,7 +266,7 @@ TEST_P(durability_collect_test, opens_a_heap_that_crashed_in_durability_atomic) 
     EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(domains, durability_collect_test,
+INSTANTIATE_TEST_SUITE_P(domains, collect_durability_test,
                          testing::Values(domain_choice::page_cache, domain_choice::emulated), [](const auto& choice) {
                              return choice.param == domain_choice::emulated ? "emulated" : "page_cache";
                          });
