@@ -26,6 +26,8 @@ int info(const arguments& given);
 /// All numbers of the heap, its blocks by size, and what the recovery of durability `atomic` found. A heap that a
 /// writer has open is described by what its files say of the lanes.
 int stats(const arguments& given);
+/// The sizes of small blocks, which are those of every heap.
+int classes(const arguments& given);
 /// The named, unique and anonymous objects.
 int list(const arguments& given);
 struct map_arguments {

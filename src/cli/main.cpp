@@ -39,6 +39,23 @@ CLI::App* add_map(CLI::App& program, arguments& given, map_arguments& output) {
     return command;
 }
 
+CLI::App* add_classes(CLI::App& program, arguments& given) {
+    CLI::App* const command = program.add_subcommand("classes", "The sizes of small blocks, which all heaps have");
+    command->add_flag("--json", given.json, "Print one JSON object");
+    return command;
+}
+
+CLI::App* add_info(CLI::App& program, arguments& given) {
+    CLI::App* const command =
+        add_command(program, "info", "Identity, domain, sizes, space by kind, last commit, number of objects", given);
+    command->footer(
+        "Extents are runs of pages: free; one block, big (up to 16 MiB) or huge; a slab, 64 KiB of small blocks; the\n"
+        "roots; reserved. On disk: what the file system has space for; the rest are holes. Fragmentation: external is\n"
+        "1 - largest free extent / free extents (0 where nothing is free); of the slabs, 1 - bytes of live blocks /\n"
+        "bytes of slabs (0 where there are none).");
+    return command;
+}
+
 CLI::App* add_copy(CLI::App& program, arguments& given, copy_arguments& to) {
     CLI::App* const command = add_command(program, "copy", "Copy the heap, which no writer has open", given);
     command->add_option("DESTINATION", to.destination, "The copy's directory, which is not there yet")->required();
@@ -66,17 +83,12 @@ int run(int argc, char** argv, arguments& given) {
     program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
     program.require_subcommand(1);
     program.footer("Exit status: 0; 1 where check found problems or leaks leaks; 2 where the work could not be done.");
-    CLI::App* const info =
-        add_command(program, "info", "Identity, domain, sizes, space by kind, last commit, number of objects", given);
-    info->footer(
-        "Extents are runs of pages: free; one block, big (up to 16 MiB) or huge; a slab, 64 KiB of small blocks; the\n"
-        "roots; reserved. On disk: what the file system has space for; the rest are holes. Fragmentation: external is\n"
-        "1 - largest free extent / free extents (0 where nothing is free); of the slabs, 1 - bytes of live blocks /\n"
-        "bytes of slabs (0 where there are none).");
+    const CLI::App* const info = add_info(program, given);
     map_arguments output;
     const CLI::App* const map = add_map(program, given, output);
     const CLI::App* const stats =
         add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
+    const CLI::App* const classes = add_classes(program, given);
     const CLI::App* const list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
     CLI::App* const check = add_command(program, "check", "Check every invariant of the heap", given);
     bool quick = false;
@@ -114,6 +126,9 @@ int run(int argc, char** argv, arguments& given) {
         collection.leaks = leaks->parsed();
         collection.dry_run = collection.dry_run || leaks->parsed();
         return holdfast_cli::gc(given, collection);
+    }
+    if (classes->parsed()) {
+        return holdfast_cli::classes(given);
     }
     if (copy->parsed()) {
         return holdfast_cli::copy(given, to);

@@ -102,7 +102,8 @@ struct thread_cache {
 
 /// The heap's end of it: the caches that threads hold for one open heap.
 struct cache_group {
-    std::uint64_t instance = 0;  ///< unique in the process, never 0; what the slots of threads are compared with
+    static constexpr std::uint64_t closed = ~std::uint64_t{0};
+    std::uint64_t instance = closed;  ///< unique in the process; what the slots of threads are compared with
     slab_pool* pool = nullptr;
     const persist::topology* machine = nullptr;
     unsigned next_arena = 0;

@@ -1,6 +1,7 @@
 // What `holdfast info` says of a heap's space, for heaps with known allocations.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -33,6 +34,30 @@ protected:
     scratch_directory scratch_;
     std::string heap_ = scratch_ / "test.hf";
 };
+
+TEST_F(cli_space, classes_prints_the_sizes_that_heaps_have) {
+    const nlohmann::json classes = run_holdfast({"classes", "--json"}).json()["classes"];
+    ASSERT_GT(classes.size(), 30U);
+    EXPECT_EQ(classes.front()["block_size"], 8);
+    EXPECT_EQ(classes.back()["block_size"], 16 * kibibyte);
+    manager made(create_only, heap(), small_segments());
+    std::uint64_t next = 1;
+    for (const nlohmann::json& one : classes) {
+        const std::uint64_t size = number(one["block_size"]);
+        EXPECT_EQ(number(one["smallest_request"]), next);
+        EXPECT_EQ(number(one["worst_waste"]), size - next);
+        EXPECT_LE(size > 64 ? (size - next) * 5 : size - next, size > 64 ? size : 15U) << "20 %, or 15 bytes";
+        EXPECT_EQ(number(one["blocks_a_slab"]), 64 * kibibyte / size);
+        for (const std::uint64_t bytes : {next, size}) {
+            void* const block = made.allocate(bytes);
+            EXPECT_EQ(made.usable_size(block), size) << bytes;
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % number(one["alignment"]), 0U);
+        }
+        next = size + 1;
+    }
+    const std::string text = run_holdfast({"classes"}).out;
+    EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<std::ptrdiff_t>(classes.size() + 1));
+}
 
 TEST_F(cli_space, info_counts_extents_by_kind) {
     manager made(create_only, heap(), small_segments());
