@@ -11,7 +11,7 @@ namespace {
 /// Below what the kernel and the loader choose on x86-64 and arm64, and above what a program of fixed addresses has.
 constexpr std::uintptr_t first_base = 0x3000'0000'0000;
 constexpr std::uintptr_t distance = std::uintptr_t{2} << 40U;
-constexpr unsigned places = segment::may_map_anywhere ? 16 : 0;
+constexpr unsigned places = 16;
 
 manager create_somewhere(const std::string& path, open_options options) {
     options.same_address = true;
@@ -20,7 +20,7 @@ manager create_somewhere(const std::string& path, open_options options) {
     }
     // Heaps begin to look at different places, so that two of them can be open at once.
     const std::uint64_t start = base::checksum64(std::as_bytes(std::span(path)));
-    for (unsigned i = 0; i < places; ++i) {
+    for (unsigned i = 0; segment::may_map_anywhere && i < places; ++i) {
         // NOLINTNEXTLINE(performance-no-int-to-ptr)
         options.base_address = reinterpret_cast<void*>(first_base + (start + i) % places * distance);
         try {
