@@ -82,7 +82,7 @@ void declare(CLI::App& app, options& chosen) {
         ->check(CLI::IsMember(bench::workload_names()));
     app.add_option("--durability", chosen.run.durability, "Of holdfast; the others have one only")
         ->capture_default_str()
-        ->check(CLI::IsMember({"atomic", "commit", "volatile"}));
+        ->check(CLI::IsMember({"atomic", "collect", "commit", "volatile"}));
     app.add_option("--domain", chosen.run.domain, "What the storage is taken for; dax: fail where it is not")
         ->capture_default_str()
         ->check(CLI::IsMember({"emulated", "page-cache", "dax", "detect"}));

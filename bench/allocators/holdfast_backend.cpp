@@ -68,10 +68,10 @@ holdfast::open_options options_of(const allocation_run& run) {
     using domain_choice = holdfast::open_options::domain_choice;
     holdfast::open_options options;
     options.commit_on_close = false;
-    if (run.durability != "atomic") {
+    if (run.durability != "atomic" && run.durability != "collect") {
         return options;
     }
-    options.durability = holdfast::durability::atomic;
+    options.durability = run.durability == "atomic" ? holdfast::durability::atomic : holdfast::durability::collect;
     options.domain = run.domain == "emulated"     ? domain_choice::emulated
                      : run.domain == "page-cache" ? domain_choice::page_cache
                                                   : domain_choice::detect;

@@ -18,12 +18,14 @@ constexpr const char* churns[] = {"threadtest", "shbench", "larson-small"};
 constexpr const char* latencies[] = {"latency", "latency-million"};
 constexpr const char* volatile_peers[] = {"mimalloc", "jemalloc"};
 constexpr const char* durabilities[] = {"commit", "atomic"};
+constexpr double collect_factor = 0.97;  ///< of durability commit
 constexpr double mimalloc_factor = 1.0;
 constexpr double jemalloc_factor = 1.3;
 constexpr double prod_con_factor = 1.0;
 constexpr unsigned crowd = 8;  ///< threads, more than there are cores
 constexpr double crowd_factor = 0.9;
 constexpr unsigned idle_threads = 64;
+constexpr unsigned fading_seconds = 11;  ///< a little more than what freed space takes to become holes
 constexpr double idle_mib_a_thread = 1;
 
 struct space_goal {
@@ -46,6 +48,8 @@ public:
                               runs().find(workload, threads, "jemalloc"), jemalloc_factor);
             }
             crowded(workload);
+            times_as_fast(fmt::format("{}, 1 thread, collect as fast as commit", workload),
+                          holdfast(workload, 1, "collect"), holdfast(workload, 1), collect_factor);
         }
         const run_summary* const jemalloc = runs().find("prod-con", 2, "jemalloc");
         const run_summary* const better = faster_of(jemalloc, runs().find("prod-con", 2, "mimalloc"));
@@ -122,6 +126,7 @@ void add_timed(goal_runs& runs) {
         for (const unsigned threads : {1U, 2U}) {
             add_with_peers(runs, workload, threads);
         }
+        runs.add(workload, 1, "holdfast", "emulated", "collect");
         runs.add(workload, crowd, "holdfast", "emulated", "commit");
     }
     add_with_peers(runs, "prod-con", 2);
@@ -137,6 +142,15 @@ void add_spaces(goal_runs& runs) {
         runs.add(goal.workload, 1, "holdfast", "emulated", "atomic");
         add_with_peers(runs, goal.workload, 1);
     }
+}
+
+/// What threads hold is what is left when freed space has faded.
+allocation_run after_fading(allocation_run pattern) {
+    pattern.rest_seconds = std::max(pattern.rest_seconds, fading_seconds);
+    return pattern;
+}
+
+void add_idle(goal_runs& runs) {
     for (const unsigned threads : {1U, idle_threads}) {
         runs.add("idle-caches", threads, "holdfast", "emulated", "atomic");
         add_with_peers(runs, "idle-caches", threads);
@@ -155,16 +169,22 @@ std::vector<configuration> report_small_goals(report& out, const common_options&
     common_options once = options;
     once.rounds = 1;  // space is the same in each, but for what threads do at the same time
     measure_in_turn(spaces.all(), once, true);
+    goal_runs idle(after_fading(pattern));
+    add_idle(idle);
+    measure_in_turn(idle.all(), once, true);
     print_configurations(out, timed.all(), options);
     print_configurations(out, spaces.all(), once);
+    print_configurations(out, idle.all(), once);
     judge by_time(out, timed);
     by_time.throughput();
     by_time.latency();
     judge by_space(out, spaces);
     by_space.space();
-    by_space.idle();
+    judge by_threads(out, idle);
+    by_threads.idle();
     std::vector<configuration> all = timed.all();
     all.insert(all.end(), spaces.all().begin(), spaces.all().end());
+    all.insert(all.end(), idle.all().begin(), idle.all().end());
     if (!options.json) {
         out.checksum(checksum_of(all));
     }
