@@ -308,8 +308,7 @@ private:
         return stamp;
     }
     [[nodiscard]] lane::lane_options with_marks(lane::lane_options options) noexcept {
-        // Where only the process can crash there are no checkpoints, so the bitmaps cannot wait for one.
-        options.marks = options.order == lane::record_order::clock ? this : nullptr;
+        options.marks = this;
         return options;
     }
     /// Of two who free a block at once, one gets it. After the call has its time: a locked instruction waits for the

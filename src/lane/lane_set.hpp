@@ -50,7 +50,7 @@ struct lane_options {
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
     std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes the head anew
-    block_marks* marks = nullptr;       ///< null: calls change the bitmaps themselves
+    block_marks* marks = nullptr;       ///< null: there are none; by the clock, bitmaps follow them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
 };
@@ -256,9 +256,10 @@ private:
             return;
         }
         const block_word block = decode_block(encoded);
-        if (options_.marks != nullptr && block.kind == block_kind::small &&
-            options_.marks->mark(offset, block, allocate)) {
-            return;
+        const bool marked = options_.marks != nullptr && block.kind == block_kind::small &&
+                            options_.marks->mark(offset, block, allocate);
+        if (marked && options_.order == record_order::clock) {
+            return;  // the bitmap follows at a checkpoint
         }
         const block_place place = place_of(space_, offset, block);
         if (allocate && block.kind == block_kind::slab) {
