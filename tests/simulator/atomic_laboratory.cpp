@@ -396,6 +396,7 @@ std::string atomic_laboratory::use_and_empty(trial& on) {
     if (!free_all() || !session.blocks().all_free()) {
         return "not everything can be freed after recovery";
     }
+    session.heap().checkpoint();  // as engine::check(): bitmaps on media follow the marks
     std::vector<std::string> problems;
     session.blocks().check(problems);
     return problems.empty() ? std::string{} : "check after use: " + problems.front();
