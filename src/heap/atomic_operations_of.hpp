@@ -205,7 +205,7 @@ public:
         blocks_.bits_of_line(line, bits);
     }
     bool mark(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
-        std::uint8_t* const found = blocks_.mark_of(offset, block.length);
+        std::uint8_t* const found = blocks_.mark_of(offset, block);
         if (found != nullptr) {
             // What a thread freed that is gone is nobody's until the heap is opened again.
             std::atomic_ref(*found).store(allocated ? slab::live_mark::live : slab::live_mark::held,
@@ -216,11 +216,15 @@ public:
 
     // slab_log
     void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
-        change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, true);
+        change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, {});
     }
     void slab_released(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
-        change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, false);
+        change_slab(slab, {}, {lane::block_kind::slab, kind.block_size, type});
     }
+    void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept override {
+        change_slab(slab, slab::slab_word(to), slab::slab_word(from));
+    }
+    void old_blocks_written(base::granule /*slab*/) noexcept override {}  // records say what lives
 
 private:
     using record = lane::record_on_media;
@@ -383,7 +387,7 @@ private:
         blocks_.release(cache, found);
         return true;
     }
-    void change_slab(base::granule slab, lane::block_word block, bool create) noexcept;
+    void change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept;
 
     segment::space_view space_;
     slab::block_allocator& blocks_;

@@ -271,31 +271,39 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
     return done;
 }
 
+/// A slab comes, goes, or takes the place of another one. What there is not has kind none.
 template <persist::persistence_domain Domain>
-void atomic_operations_of<Domain>::change_slab(base::granule slab, lane::block_word block, bool create) noexcept {
+void atomic_operations_of<Domain>::change_slab(base::granule slab, lane::block_word made,
+                                               lane::block_word gone) noexcept {
     const std::uint64_t offset = base::offset_of(slab).value;
-    const lane::block_place place = lane::place_of(space_, offset, block);
-    lane::block_word recorded = block;
-    recorded.type = HF_MUTANT("heap.slab.type") ? 0 : block.type;
-    record made{.checksum = 0,
-                .sequence = 0,
-                .time = 0,
-                .destination = lane::nowhere,
-                .allocated = create ? offset : lane::nowhere,
-                .allocated_block = create ? lane::encode(recorded) : 0,
-                .freed = create ? lane::nowhere : offset,
-                .freed_block = create ? 0 : lane::encode(block)};
+    const bool create = made.kind != lane::block_kind::none;
+    const bool release = gone.kind != lane::block_kind::none;
+    const lane::block_place place = lane::place_of(space_, offset, create ? made : gone);
+    lane::block_word recorded = made;
+    recorded.type = HF_MUTANT("heap.slab.type") ? 0 : made.type;
+    recorded.upper = !HF_MUTANT("heap.slab.half") && made.upper;
+    record change{.checksum = 0,
+                  .sequence = 0,
+                  .time = 0,
+                  .destination = lane::nowhere,
+                  .allocated = create ? offset : lane::nowhere,
+                  .allocated_block = create ? lane::encode(recorded) : 0,
+                  .freed = release && !(create && HF_MUTANT("heap.slab.morphed")) ? offset : lane::nowhere,
+                  .freed_block = release ? lane::encode(gone) : 0};
     const turn own(*this, blocks_.this_cache());
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, made,
+    lanes_.append(*own, change,
                   {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
                    create && !HF_MUTANT("heap.slab.header_line") ? &space_.slab_header(slab) : nullptr, nullptr});
     lanes_.fence(*own);
-    if (create) {
-        lane::store_slab_header(space_, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
-            lanes_.domain().store(word, value, "heap.slab.header");
-        });
+    const auto store = [this](std::uint64_t& word, std::uint64_t value) {
+        lanes_.domain().store(word, value, "heap.slab.header");
+    };
+    if (create && release) {
+        lane::switch_slab_header(space_, offset, made, gone, store);
+    } else if (create) {
+        lane::store_slab_header(space_, offset, made, {}, store);
         lanes_.domain().store(*place.word, place.set, "heap.slab.entry");
     } else {
         lanes_.domain().store(*place.word,

@@ -59,7 +59,7 @@ private:
     void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
         const std::uint64_t offset = base::offset_of(slab).value;
         const lane::block_word block{lane::block_kind::slab, kind.block_size, type};
-        lane::store_slab_header(space_, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
+        lane::store_slab_header(space_, offset, block, {}, [this](std::uint64_t& word, std::uint64_t value) {
             domain_.store(word, value, "collect.slab.header");
         });
         const segment::slab_header_on_media& header = space_.slab_header(slab);
@@ -75,6 +75,20 @@ private:
         domain_.store(entry, segment::encode({segment::extent_kind::reserved, {base::pages_per_granule}, 0}),
                       "collect.slab.withdrawn");
         persist_word(entry, "collect.slab.withdrawn_fence");
+    }
+
+    void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept override {
+        lane::switch_slab_header(
+            space_, base::offset_of(slab).value, slab::slab_word(to), slab::slab_word(from),
+            [this](std::uint64_t& word, std::uint64_t value) { domain_.store(word, value, "collect.slab.morphed"); });
+        const segment::slab_header_on_media& header = space_.slab_header(slab);
+        domain_.flush(&header, sizeof header, "collect.slab.morphed_flush");
+        domain_.fence("collect.slab.morphed_fence");
+    }
+
+    void old_blocks_written(base::granule slab) noexcept override {
+        domain_.flush(space_.live_bitmap(slab), segment::bitmap_size, "collect.slab.old_flush");
+        domain_.fence("collect.slab.old_fence");
     }
 
     void persist_word(const std::uint64_t& word, persist::site where) noexcept {

@@ -12,6 +12,7 @@ base::result<void> engine::start_collect() {
     headers_ = header_operations_.get();
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     collects_ = true;
+    blocks_.set_traced(true);
     return files_->begin_tracing();
 }
 
@@ -65,6 +66,7 @@ base::result<void> engine::close_collect() {
     headers_ = nullptr;
     header_operations_.reset();
     collects_ = false;
+    blocks_.set_traced(false);
     return {};
 }
 

@@ -1,9 +1,11 @@
 #include "heap/trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <new>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -78,8 +80,8 @@ public:
     void sweep() {
         std::uint64_t done = 0;
         for (granule at{}; at < run_.blocks.granules(); ++at.value) {
-            if (const auto slab = run_.blocks.slab_at(at)) {
-                sweep_slab(*slab);
+            if (const auto slab = run_.blocks.slab_at(at); slab.count != 0) {
+                sweep_slab(at, slab);
                 if (++done % often == 0 && run_.options.progress) {
                     run_.options.progress({trace_phase::sweep, base::offset_of(at).value, run_.blocks.end()});
                 }
@@ -97,36 +99,49 @@ private:
     static constexpr std::uint64_t often = 4096;
 
     /// (TRACE-3) The live bitmap says what was reached, of a slab that goes as of one that stays.
-    void sweep_slab(const block_map::slab_blocks& slab) {
-        const slab::size_class& size = slab::size_classes[slab.class_index];
-        std::uint64_t* const live = run_.space.live_bitmap(slab.at);
+    void sweep_slab(granule at, const block_map::slab_content& slab) {
+        std::uint64_t* const live = run_.space.live_bitmap(at);
+        std::array<std::uint64_t, slab::bitmap_words> wanted{};
         std::uint64_t reached = 0;
-        std::uint64_t lost = 0;
+        for (const block_map::slab_blocks& blocks : slab) {
+            reached +=
+                sweep_blocks(blocks, live + blocks.first_on_media, std::span(wanted).subspan(blocks.first_on_media));
+        }
         bool changed = false;
-        for (std::size_t word = 0; word < slab::bitmap_words; ++word) {
-            const bool used = word < slab::words_of(size);
-            const std::uint64_t marks = used ? run_.blocks.reached(slab, word) : 0;
-            const std::uint64_t before = live[word];
-            reached += static_cast<std::uint64_t>(std::popcount(marks));
-            lost += static_cast<std::uint64_t>(std::popcount(before & ~marks & slab::valid_bits(size, word)));
-            if (before != marks) {
+        for (std::size_t word = 0; word < wanted.size(); ++word) {
+            if (live[word] != wanted[word]) {
                 changed = true;
                 if (!run_.options.dry_run) {
-                    live[word] = marks;
+                    live[word] = wanted[word];
                 }
             }
         }
         if (changed && flush_ && !run_.options.dry_run) {
             (*flush_)(live, segment::bitmap_size);
         }
-        run_.count_reached(reached, size.block_size);
-        run_.count_freed(slab.type, lost, size.block_size);
         if (reached != 0) {
             ++run_.report.slabs_kept;
         } else {
             ++run_.report.slabs_freed;
-            going_.push_back({base::first_page(slab.at), {base::pages_per_granule}, segment::extent_kind::free});
+            going_.push_back({base::first_page(at), {base::pages_per_granule}, segment::extent_kind::free});
         }
+    }
+
+    /// Counts the blocks of one class, and says what their bits are to be. How many were reached.
+    [[nodiscard]] std::uint64_t sweep_blocks(const block_map::slab_blocks& blocks, const std::uint64_t* before,
+                                             std::span<std::uint64_t> wanted) {
+        const slab::size_class& size = slab::size_classes[blocks.class_index];
+        std::uint64_t reached = 0;
+        std::uint64_t lost = 0;
+        for (std::size_t word = 0; word < slab::words_of(size); ++word) {
+            wanted[word] = run_.blocks.reached(blocks, word);
+            reached += static_cast<std::uint64_t>(std::popcount(wanted[word]));
+            lost +=
+                static_cast<std::uint64_t>(std::popcount(before[word] & ~wanted[word] & slab::valid_bits(size, word)));
+        }
+        run_.count_reached(reached, size.block_size);
+        run_.count_freed(blocks.type, lost, size.block_size);
+        return reached;
     }
 
     void sweep_big(std::size_t index) {

@@ -44,11 +44,64 @@ base::result<void> block_map::read(const extent::extent_allocator& extents, page
 }
 
 void block_map::add_slab(granule at, const segment::slab_header_on_media& header) {
+    block_bytes_ += base::granule_size;
+    if (header.flags != 0) {
+        add_morphed(at, header);
+        return;
+    }
     const unsigned class_index = slab::class_of_block_size(header.block_size);
     granules_[at.value] = kind_slab | std::uint64_t{class_index} << 2 |
                           (slab_words_ & ((std::uint64_t{1} << first_word_bits) - 1)) << 8 | header.type << type_shift;
     slab_words_ += slab::words_of(slab::size_classes[class_index]);
-    block_bytes_ += base::granule_size;
+}
+
+/// The old half of the bitmap says at least which blocks from before are live, and nothing else lies there (TRACE-6).
+void block_map::add_morphed(granule at, const segment::slab_header_on_media& header) {
+    const std::uint8_t second = slab::second_of(header);
+    const unsigned bank = (second & slab::second_life::upper) != 0 ? slab::slab_state::upper_bank : 0;
+    granules_[at.value] = morphed | morphed_.size() << 2;
+    morphed_slab& added = morphed_.emplace_back();
+    added.present = add_blocks(at, slab::class_of_block_size(header.block_size) | bank);
+    if (slab::second_life::has_old(second)) {
+        const unsigned old = slab::second_life::old_kind(second);
+        added.old = add_blocks(at, old);
+        const slab::size_class& size = slab::size_classes[added.old.class_index];
+        const std::uint64_t* const on_media = space_.live_bitmap(at) + added.old.first_on_media;
+        for (std::size_t word = 0; word < slab::words_of(size); ++word) {
+            added.old_bits[word] = on_media[word] & slab::valid_bits(size, word);
+        }
+    }
+}
+
+block_map::slab_blocks block_map::add_blocks(granule at, unsigned kind) {
+    const slab_blocks added{at, slab::slab_state::class_of_kind(kind), 0, slab_words_,
+                            slab::slab_state::first_word_of(kind)};
+    slab_words_ += slab::words_of(slab::size_classes[added.class_index]);
+    return added;
+}
+
+bool block_map::fill(const slab_blocks& of, std::uint32_t index, found_block& found) const noexcept {
+    const slab::size_class& size = slab::size_classes[of.class_index];
+    found.offset = base::offset_of(of.at).value + std::uint64_t{index} * size.block_size;
+    found.bytes = size.block_size;
+    found.type = of.type;
+    found.opaque = false;
+    found.word = &marks_[of.first_word + index / 64];
+    found.bit = std::uint64_t{1} << (index % 64);
+    return index < size.block_count;
+}
+
+bool block_map::find_morphed(std::uint64_t entry, std::uint64_t offset, found_block& found) const noexcept {
+    const morphed_slab& slab = morphed_[(entry & ~morphed) >> 2];
+    const std::uint64_t within = offset % base::granule_size;
+    if (slab.old.class_index != slab::no_class) {
+        const slab::size_class& size = slab::size_classes[slab.old.class_index];
+        const std::uint32_t index = slab::block_index(size, within);
+        if (index < size.block_count && (slab.old_bits[index / 64] >> (index % 64) & 1) != 0) {
+            return fill(slab.old, index, found);
+        }
+    }
+    return fill(slab.present, slab::block_index(slab::size_classes[slab.present.class_index], within), found);
 }
 
 void block_map::add_big(const big_block& added) {
@@ -94,12 +147,18 @@ bool block_map::find_big(std::uint64_t entry, pages page, found_block& found) co
     return true;
 }
 
-std::optional<block_map::slab_blocks> block_map::slab_at(granule at) const noexcept {
+block_map::slab_content block_map::slab_at(granule at) const noexcept {
     const std::uint64_t entry = granules_[at.value];
-    if ((entry & kind_mask) != kind_slab) {
-        return std::nullopt;
+    if ((entry & morphed) == morphed) {
+        const morphed_slab& slab = morphed_[(entry & ~morphed) >> 2];
+        return {{slab.present, slab.old}, slab.old.class_index == slab::no_class ? 1U : 2U};
     }
-    return slab_blocks{at, class_of(entry), static_cast<std::uint32_t>(entry >> type_shift), first_word_of(entry)};
+    if ((entry & kind_mask) != kind_slab) {
+        return {};
+    }
+    return {{slab_blocks{at, class_of(entry), static_cast<std::uint32_t>(entry >> type_shift), first_word_of(entry), 0},
+             {}},
+            1};
 }
 
 base::result<void> block_map::only_live() {
@@ -107,13 +166,25 @@ base::result<void> block_map::only_live() {
     for (std::uint64_t word = 0; word < slab_words_; ++word) {
         marks_[word] = ~std::uint64_t{0};
     }
+    for (morphed_slab& slab : morphed_) {
+        slab.old_bits = {};
+    }
     for (std::uint64_t index = 0; index < big_.size(); ++index) {
         live_[big_word(index)] |= std::uint64_t{1} << (index % 64);
     }
     return {};
 }
 
-void block_map::set_live(std::uint64_t offset) noexcept {
+void block_map::set_live(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    const std::uint64_t entry = granules_[offset / base::granule_size];
+    if ((entry & morphed) == morphed) {
+        morphed_slab& slab = morphed_[(entry & ~morphed) >> 2];
+        if (slab.old.class_index != slab::no_class && slab::size_classes[slab.old.class_index].block_size == bytes) {
+            const std::uint32_t index =
+                slab::block_index(slab::size_classes[slab.old.class_index], offset % base::granule_size);
+            slab.old_bits[index / 64] |= std::uint64_t{1} << (index % 64);
+        }
+    }
     found_block block;
     if (find(offset, block)) {
         live_[marks_.index_of(*block.word)] |= block.bit;

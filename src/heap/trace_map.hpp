@@ -43,12 +43,20 @@ public:
         std::uint32_t type = 0;
         bool opaque = false;
     };
-    /// A sound slab.
+    /// The blocks of one class in a sound slab.
     struct slab_blocks {
         base::granule at{};
         unsigned class_index = slab::no_class;
         std::uint32_t type = 0;
-        std::uint64_t first_word = 0;
+        std::uint64_t first_word = 0;    ///< of marks
+        std::size_t first_on_media = 0;  ///< word of the slab's live bitmap
+    };
+    /// What is in a slab: the blocks of its class; where it was morphed, those from before too.
+    struct slab_content {
+        std::array<slab_blocks, 2> blocks;
+        unsigned count = 0;
+        [[nodiscard]] const slab_blocks* begin() const noexcept { return blocks.data(); }
+        [[nodiscard]] const slab_blocks* end() const noexcept { return blocks.data() + count; }
     };
 
     explicit block_map(const segment::space_view& space) noexcept : space_(space) {}
@@ -76,7 +84,9 @@ public:
             found.bit = std::uint64_t{1} << (index % 64);
             return index < size.block_count;
         }
-        return entry != 0 && find_big(entry, base::page_of(base::heap_offset{offset}), found);
+        return entry != 0 &&
+               ((entry & morphed) != morphed ? find_big(entry, base::page_of(base::heap_offset{offset}), found)
+                                             : find_morphed(entry, offset, found));
     }
 
     /// Marks a block; false where it was marked. `alone`: no other thread marks.
@@ -96,14 +106,14 @@ public:
     /// For an open heap: from now on only blocks that are made known by set_live() can be marked; all others are as if
     /// they were marked already.
     [[nodiscard]] base::result<void> only_live();
-    void set_live(std::uint64_t offset) noexcept;
+    void set_live(std::uint64_t offset, std::uint64_t bytes) noexcept;
     /// Whether only_live() keeps the block from being marked. Never where it was not called.
     [[nodiscard]] bool is_free(const found_block& block) const noexcept {
         return live_.size() != 0 && (live_[marks_.index_of(*block.word)] & block.bit) == 0;
     }
 
-    /// The slab of a granule; nothing where there is no sound one.
-    [[nodiscard]] std::optional<slab_blocks> slab_at(base::granule at) const noexcept;
+    /// The slab of a granule; without blocks where there is no sound one.
+    [[nodiscard]] slab_content slab_at(base::granule at) const noexcept;
     [[nodiscard]] base::granule granules() const noexcept { return {end_ / base::granule_size}; }
     [[nodiscard]] const std::vector<big_block>& big_blocks() const noexcept { return big_; }
     /// 64 blocks of a slab: those that were reached; those that are allocated, as set_live() said.
@@ -120,13 +130,21 @@ public:
 
 private:
     // An entry of granules_: bits 0..1 the kind; of a slab bits 2..7 its class, 8..43 its first word of marks, 44..63
-    // its type; else from bit 2 on an index: of a big block that fills the granule, or of 16 pages with several.
+    // its type; else from bit 2 on an index: of a big block that fills the granule, of 16 pages with several, or, with
+    // bit 63, of a slab that was morphed.
     static constexpr std::uint64_t kind_mask = 3;
     static constexpr std::uint64_t kind_slab = 1;
     static constexpr std::uint64_t kind_big = 2;
     static constexpr std::uint64_t kind_pages = 3;
     static constexpr unsigned first_word_bits = 36;
     static constexpr unsigned type_shift = 44;
+    static constexpr std::uint64_t morphed = kind_pages | std::uint64_t{1} << 63;
+    /// Which blocks from before there are decides whose an address is.
+    struct morphed_slab {
+        slab_blocks present;
+        slab_blocks old;
+        std::array<std::uint64_t, slab::bitmap_words / 2> old_bits{};
+    };
     using page_owners = std::array<std::uint32_t, base::pages_per_granule>;  ///< index of a big block + 1
 
     [[nodiscard]] static unsigned class_of(std::uint64_t entry) noexcept { return entry >> 2 & 63; }
@@ -135,7 +153,11 @@ private:
     }
     [[nodiscard]] std::uint64_t big_word(std::uint64_t index) const noexcept { return slab_words_ + index / 64; }
     [[nodiscard]] bool find_big(std::uint64_t entry, base::pages page, found_block& found) const noexcept;
+    [[nodiscard]] bool find_morphed(std::uint64_t entry, std::uint64_t offset, found_block& found) const noexcept;
+    [[nodiscard]] bool fill(const slab_blocks& of, std::uint32_t index, found_block& found) const noexcept;
     void add_slab(base::granule at, const segment::slab_header_on_media& header);
+    void add_morphed(base::granule at, const segment::slab_header_on_media& header);
+    [[nodiscard]] slab_blocks add_blocks(base::granule at, unsigned kind);
     void add_big(const big_block& added);
 
     segment::space_view space_;
@@ -147,6 +169,7 @@ private:
     base::sparse_table<std::uint64_t> live_;
     std::vector<page_owners> pages_;
     std::vector<big_block> big_;
+    std::vector<morphed_slab> morphed_;
 };
 
 }  // namespace holdfast::heap

@@ -20,8 +20,12 @@ public:
 
     void sweep() {
         for (granule at{}; at < run_.blocks.granules(); ++at.value) {
-            if (const auto slab = run_.blocks.slab_at(at)) {
-                sweep_slab(*slab);
+            if (const auto slab = run_.blocks.slab_at(at); slab.count != 0) {
+                const std::uint64_t before = run_.report.blocks_reached;
+                for (const block_map::slab_blocks& each : slab) {
+                    sweep_slab(each);
+                }
+                ++(run_.report.blocks_reached != before ? run_.report.slabs_kept : run_.report.slabs_freed);
                 if (run_.options.progress && ++done_ % often == 0) {
                     run_.options.progress({trace_phase::sweep, base::offset_of(at).value, run_.blocks.end()});
                 }
@@ -61,7 +65,6 @@ private:
         }
         run_.count_reached(reached, size.block_size);
         run_.count_freed(slab.type, freed, size.block_size);
-        ++(reached != 0 ? run_.report.slabs_kept : run_.report.slabs_freed);
     }
 
     [[nodiscard]] bool free(std::uint64_t offset) {
@@ -87,7 +90,7 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
     HF_TRY(run.blocks.only_live());
     heap.blocks().for_each_block([&run](base::heap_offset offset, std::uint64_t size, std::uint32_t /*type*/) {
         if (size <= slab::maximum_small_size) {
-            run.blocks.set_live(offset.value);
+            run.blocks.set_live(offset.value, size);
         }
     });
     run.report.prepare_ns += nanoseconds_since(start);

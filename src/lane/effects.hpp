@@ -27,7 +27,7 @@ struct block_place {
         const base::granule slab = base::granule_of(base::heap_offset{offset});
         const std::uint64_t index = offset % base::granule_size / block.length;
         const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-        return {space.live_bitmap(slab) + index / 64, bit, bit};
+        return {space.live_bitmap(slab) + (block.upper ? segment::upper_bitmap_word : 0) + index / 64, bit, bit};
     }
     const bool slab = block.kind == block_kind::slab;
     const segment::page_entry entry{slab ? segment::extent_kind::slab : segment::extent_kind::used,
@@ -47,17 +47,29 @@ struct block_place {
     }
 }
 
-/// The header that a slab of such blocks bears.
-[[nodiscard]] constexpr segment::slab_header_on_media slab_header_for(block_word slab) noexcept {
+/// The header that a slab of such blocks bears, which was one of `old` blocks before, if that is a slab.
+[[nodiscard]] constexpr segment::slab_header_on_media slab_header_for(block_word slab, block_word old = {}) noexcept {
     const auto block_size = static_cast<std::uint32_t>(slab.length);
-    return {block_size, static_cast<std::uint32_t>(base::granule_size / block_size), 0, slab.type, {}};
+    const bool morphed = old.kind == block_kind::slab;
+    return {block_size,
+            static_cast<std::uint32_t>(base::granule_size / block_size),
+            segment::encode(segment::slab_flags{slab.upper, static_cast<std::uint32_t>(morphed ? old.length : 0)}),
+            slab.type,
+            {}};
+}
+
+/// What a record that allocates a slab says was there before: the slab that it frees at the same place, or nothing.
+[[nodiscard]] constexpr block_word morphed_from(const record_on_media& record) noexcept {
+    const block_word old = decode_block(record.freed_block);
+    return record.freed == record.allocated && old.kind == block_kind::slab ? old : block_word{};
 }
 
 /// Gives the slab at that offset its header: calls `store` with each word of it and what it is to hold.
 template <class Store>
-void store_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, Store&& store) {
+void store_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
+                       Store&& store) {
     constexpr std::size_t words = sizeof(segment::slab_header_on_media) / sizeof(std::uint64_t);
-    const auto wanted = std::bit_cast<std::array<std::uint64_t, words>>(slab_header_for(slab));
+    const auto wanted = std::bit_cast<std::array<std::uint64_t, words>>(slab_header_for(slab, old));
     auto* const header =
         reinterpret_cast<std::uint64_t*>(&space.slab_header(base::granule_of(base::heap_offset{offset})));
     for (std::size_t i = 0; i < words; ++i) {
@@ -65,13 +77,29 @@ void store_slab_header(const segment::space_view& space, std::uint64_t offset, b
     }
 }
 
+/// Makes the slab at that offset one of other blocks. The flags come first: with these alone the header says what it
+/// did before (SLAB-3), and what says the rest is one word of the same line.
+template <class Store>
+void switch_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
+                        Store&& store) {
+    const segment::slab_header_on_media wanted = slab_header_for(slab, old);
+    auto* const header =
+        reinterpret_cast<std::uint64_t*>(&space.slab_header(base::granule_of(base::heap_offset{offset})));
+    store(header[1], wanted.flags);
+    store(header[0], std::bit_cast<std::array<std::uint64_t, sizeof wanted / 8>>(wanted)[0]);
+}
+
 // LANE-22: what a record allocates or frees is a block that can exist: below the frontier, of a known kind, at a
-// multiple of its size within its granule, or at a page.
+// multiple of its size within its granule, or at a page; half a bitmap holds all blocks of a slab that uses the upper
+// one.
 [[nodiscard]] constexpr bool is_possible_block(std::uint64_t offset, block_word block,
                                                std::uint64_t frontier) noexcept {
     const std::uint64_t bytes = bytes_of(block);
     if (offset >= frontier || offset < base::granule_size || block.length == 0 || block.length > frontier ||
         bytes > frontier - offset) {
+        return false;
+    }
+    if (block.upper && block.length < segment::least_morphed_block) {
         return false;
     }
     switch (block.kind) {

@@ -17,7 +17,8 @@ namespace holdfast::lane {
 inline constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
 /// What a block word says that a record allocates or frees: bits 0..39 length, bits 40..43 kind, bits 44..63 the type
-/// number.
+/// number. Of small blocks and slabs bit 39 is no part of the length: it says that their bits lie in the upper half of
+/// the slab's live bitmap. A record that frees a slab and allocates another one at its place morphs it.
 enum class block_kind : std::uint8_t {
     none = 0,
     small = 1,  ///< a block of a slab; length: its bytes
@@ -28,20 +29,25 @@ enum class block_kind : std::uint8_t {
 inline constexpr unsigned block_length_bits = 40;
 inline constexpr std::uint64_t block_length_mask = (std::uint64_t{1} << block_length_bits) - 1;
 inline constexpr unsigned block_type_shift = block_length_bits + 4;
+inline constexpr std::uint64_t upper_half = std::uint64_t{1} << (block_length_bits - 1);
 
 struct block_word {
     block_kind kind = block_kind::none;
     std::uint64_t length = 0;
     std::uint32_t type = 0;  ///< below segment::type_limit
+    bool upper = false;      ///< small, slab: see block_kind
     constexpr bool operator==(const block_word&) const = default;
 };
 [[nodiscard]] constexpr std::uint64_t encode(block_word word) noexcept {
-    return (word.length & block_length_mask) | (static_cast<std::uint64_t>(word.kind) << block_length_bits) |
+    return (word.length & block_length_mask) | (word.upper ? upper_half : 0) |
+           (static_cast<std::uint64_t>(word.kind) << block_length_bits) |
            (static_cast<std::uint64_t>(word.type) << block_type_shift);
 }
 [[nodiscard]] constexpr block_word decode_block(std::uint64_t word) noexcept {
-    return {static_cast<block_kind>((word >> block_length_bits) & 0xf), word & block_length_mask,
-            static_cast<std::uint32_t>(word >> block_type_shift)};
+    const auto kind = static_cast<block_kind>((word >> block_length_bits) & 0xf);
+    const bool upper = (kind == block_kind::small || kind == block_kind::slab) && (word & upper_half) != 0;
+    return {kind, word & block_length_mask & ~(upper ? upper_half : 0),
+            static_cast<std::uint32_t>(word >> block_type_shift), upper};
 }
 
 /// One durable operation. Offsets are bytes from the heap's base.

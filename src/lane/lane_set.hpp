@@ -236,8 +236,11 @@ public:
                               "lane.finish.destination");
             }
         }
-        change(record.allocated, record.allocated_block, true);
-        change(record.freed, record.freed_block, false);
+        const block_word old = morphed_from(record);
+        change(record.allocated, record.allocated_block, true, old);
+        if (old.kind == block_kind::none) {
+            change(record.freed, record.freed_block, false, {});
+        }
     }
 
 private:
@@ -251,7 +254,7 @@ private:
         counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
 
-    void change(std::uint64_t offset, std::uint64_t encoded, bool allocate) noexcept {
+    void change(std::uint64_t offset, std::uint64_t encoded, bool allocate, block_word old) noexcept {
         if (offset == nowhere) {
             return;
         }
@@ -263,7 +266,7 @@ private:
         }
         const block_place place = place_of(space_, offset, block);
         if (allocate && block.kind == block_kind::slab) {
-            store_slab_header(space_, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
+            store_slab_header(space_, offset, block, old, [this](std::uint64_t& word, std::uint64_t value) {
                 domain_.store(word, value, "lane.finish.header");
             });
         }

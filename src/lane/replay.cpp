@@ -184,8 +184,8 @@ public:
         }
         for (std::size_t i = 0; i < call.size(); ++i) {
             const record_on_media& record = *call[i].record;
-            decide_block(record.allocated, record.allocated_block, true);
-            decide_block(record.freed, record.freed_block, false);
+            decide_block(record.allocated, record.allocated_block, true, morphed_from(record));
+            decide_block(record.freed, record.freed_block, false, {});
             if (record.destination != nowhere) {
                 decide_destination(record, target_freed_later_[i]);
             }
@@ -196,7 +196,7 @@ public:
 
 private:
     // LANE-11.
-    void decide_block(std::uint64_t offset, std::uint64_t encoded, bool allocate) {
+    void decide_block(std::uint64_t offset, std::uint64_t encoded, bool allocate, block_word morphed_from) {
         if (offset == nowhere) {
             return;
         }
@@ -210,9 +210,9 @@ private:
             return;
         }
         if (block.kind == block_kind::slab && allocate) {
-            store_slab_header(source_.space, offset, block, [this](std::uint64_t& word, std::uint64_t value) {
-                write(&word, ~std::uint64_t{0}, value);
-            });
+            store_slab_header(
+                source_.space, offset, block, morphed_from,
+                [this](std::uint64_t& word, std::uint64_t value) { write(&word, ~std::uint64_t{0}, value); });
         }
         write(place.word, place.mask, allocate ? place.set : 0);
     }

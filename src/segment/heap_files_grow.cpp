@@ -24,9 +24,10 @@ constexpr std::uint64_t region_pages = region_size / page_size;
 constexpr std::uint64_t largest_step_pages = 64 * base::mebibyte / page_size;
 constexpr std::uint64_t objects_step = 64 * base::kibibyte;
 
-/// Space grows by an eighth, so that the number of growths is logarithmic, but by no more than 64 MiB ahead of need.
+/// Space grows by a thirty-second, so that the number of growths is logarithmic and what lies ahead of need is little,
+/// and by no more than 64 MiB.
 std::uint64_t step_pages(std::uint64_t frontier, std::uint64_t wanted) noexcept {
-    const std::uint64_t ahead = std::clamp(frontier / 8, region_pages, largest_step_pages);
+    const std::uint64_t ahead = std::clamp(frontier / 32, region_pages, largest_step_pages);
     return base::align_up(std::max(wanted, ahead), region_pages);
 }
 

@@ -58,12 +58,29 @@ inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << pag
 struct slab_header_on_media {
     std::uint32_t block_size;   ///< bytes; a size class
     std::uint32_t block_count;  ///< granule_size / block_size
-    std::uint64_t flags;        ///< 0 in version 1
+    std::uint64_t flags;        ///< slab_flags
     std::uint64_t type;         ///< type number of all blocks of the slab, below type_limit; 0: none
     std::uint64_t reserved[5];  ///< 0
 };
 static_assert(sizeof(slab_header_on_media) == 64);
 static_assert(offsetof(slab_header_on_media, flags) == 8);
 static_assert(alignof(slab_header_on_media) == 8);
+
+/// What became of a slab since it was made; 0 of most. Bit 0: upper_half; bits 16..31: old_block_size.
+struct slab_flags {
+    bool upper_half = false;           ///< the bits of its blocks lie in the upper half of its live bitmap
+    std::uint32_t old_block_size = 0;  ///< of blocks from before, whose bits lie in the other half; 0: there are none
+};
+inline constexpr unsigned old_block_size_shift = 16;
+[[nodiscard]] constexpr std::uint64_t encode(slab_flags flags) noexcept {
+    return (flags.upper_half ? 1U : 0U) | std::uint64_t{flags.old_block_size} << old_block_size_shift;
+}
+[[nodiscard]] constexpr slab_flags decode_slab_flags(std::uint64_t word) noexcept {
+    return {(word & 1) != 0, static_cast<std::uint32_t>(word >> old_block_size_shift) & 0xffff};
+}
+/// The first word of the upper half of a live bitmap.
+inline constexpr std::uint64_t upper_bitmap_word = base::granule_size / 8 / 64 / 2;
+/// Bytes: slabs of smaller blocks need the whole bitmap.
+inline constexpr std::uint32_t least_morphed_block = 16;
 
 }  // namespace holdfast::segment

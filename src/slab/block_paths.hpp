@@ -31,14 +31,14 @@ HF_HOT bool block_allocator::free_cached(void* block) noexcept {
     if (!slab_state::is_unwatched(state)) [[unlikely]] {
         return false;
     }
-    const unsigned class_index = state & slab_state::class_bits;
-    std::uint8_t* const mark = pool_.table().mark_at(offset.value, class_index);
+    const unsigned kind = state & slab_state::kind_bits;
+    std::uint8_t* const mark = pool_.table().mark_at(offset.value, kind);
     if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {
         return false;
     }
     std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
     const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
-    if (slot.instance != caches_.instance || !slot.cache->classes[class_index].push(mark)) {
+    if (slot.instance != caches_.instance || !slot.cache->classes[slab_state::class_of_kind(kind)].push(mark)) {
         pool_.note_free(slab);
     }
     return true;
@@ -62,15 +62,15 @@ HF_HOT bool block_allocator::try_free(void* block) noexcept {
 
 // --- in two steps ---------------------------------------------------------------------------------------------------
 
-HF_HOT held_block block_allocator::small_block(std::uint64_t offset, unsigned class_index,
-                                               std::uint8_t* mark) const noexcept {
-    const size_class& kind = size_classes[class_index];
-    const std::uint32_t index = block_index(kind, offset % base::granule_size);
+HF_HOT held_block block_allocator::small_block(std::uint64_t offset, unsigned kind, std::uint8_t* mark) const noexcept {
+    const unsigned class_index = slab_state::class_of_kind(kind);
+    const size_class& size = size_classes[class_index];
+    const std::uint32_t index = block_index(size, offset % base::granule_size);
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
     const base::granule slab = base::granule_of(base::heap_offset{offset});
     return {offset,
-            {lane::block_kind::small, kind.block_size, pool_.table().type(slab)},
-            {pool_.table().live_address(slab) + index / 64, bit, bit},
+            {lane::block_kind::small, size.block_size, pool_.table().type(slab), (kind & slab_state::upper_bank) != 0},
+            {pool_.table().live_address(slab) + slab_state::first_word_of(kind) + index / 64, bit, bit},
             mark,
             class_index};
 }
@@ -92,21 +92,21 @@ HF_HOT void block_allocator::hold_next(cached_blocks& blocks, unsigned class_ind
     const std::size_t index = blocks.pop();
     std::atomic_ref(blocks.window[index]).store(live_mark::held, std::memory_order_relaxed);
     held.offset = space_.offset(blocks.block(index)).value;
-    held.block = {lane::block_kind::small, blocks.block_size, 0};
-    held.place.word = pool_.table().live_address(blocks.place().slab) + blocks.word + index / marks_a_word;
+    held.block = {lane::block_kind::small, blocks.block_size, 0, blocks.upper};
+    held.place.word = pool_.table().live_address(blocks.place().slab) +
+                      (blocks.upper ? segment::upper_bitmap_word : 0) + blocks.word + index / marks_a_word;
     held.place.mask = held.place.set = std::uint64_t{1} << (index % marks_a_word);
     held.mark = blocks.window + index;
     held.class_index = class_index;
 }
 
 /// Whether the offset is the start of an allocated block of that loaded slab.
-HF_HOT bool block_allocator::find_in_slab(std::uint64_t offset, unsigned class_index,
-                                          held_block& found) const noexcept {
-    std::uint8_t* const mark = pool_.table().mark_at(offset, class_index);
+HF_HOT bool block_allocator::find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept {
+    std::uint8_t* const mark = pool_.table().mark_at(offset, kind);
     if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {
         return false;
     }
-    found = small_block(offset, class_index, mark);
+    found = small_block(offset, kind, mark);
     return true;
 }
 
@@ -116,11 +116,10 @@ HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found
     if (slab.value < pool_.table().granules()) [[likely]] {
         const std::uint8_t state = pool_.table().state(slab);
         if (slab_state::is_loaded(state)) [[likely]] {
-            if (find_in_slab(offset.value, state & slab_state::class_bits, found)) [[likely]] {
+            if (find_in_slab(offset.value, slab_state::kind_of(state), found)) [[likely]] {
                 return true;
             }
-            leave_refusal(block);
-            return false;
+            return find_old(block, found);
         }
     }
     return find_rarely(block, found);

@@ -11,13 +11,18 @@ using base::heap_offset;
 using base::pages;
 using segment::extent_kind;
 
-std::uint8_t* block_allocator::mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept {
-    const std::uint8_t state = pool_.table().state(base::granule_of(heap_offset{offset}));
-    if (!slab_state::is_loaded(state)) {
+std::uint8_t* block_allocator::mark_of(std::uint64_t offset, lane::block_word block) const noexcept {
+    const base::granule slab = base::granule_of(heap_offset{offset});
+    const std::uint8_t state = pool_.table().state(slab);
+    const unsigned class_index = class_of_block_size(block.length);
+    if (!slab_state::is_loaded(state) || class_index == no_class) {
         return nullptr;
     }
-    const unsigned class_index = slab_state::class_of(state);
-    return size_classes[class_index].block_size == block_size ? pool_.table().mark_at(offset, class_index) : nullptr;
+    const unsigned wanted = class_index | (block.upper ? slab_state::upper_bank : 0);
+    const std::uint8_t second = pool_.table().second(slab);
+    const bool there = slab_state::kind_of(state) == wanted ||
+                       (second_life::has_old(second) && second_life::old_kind(second) == wanted);
+    return there ? pool_.table().mark_at(offset, wanted) : nullptr;
 }
 
 /// Whole pages.
@@ -48,8 +53,23 @@ bool block_allocator::hold_one(unsigned class_index, std::uint32_t type, held_bl
     if (offset == 0) {
         return false;
     }
-    held = small_block(offset, class_index, pool_.table().mark_at(offset, class_index));
+    const unsigned kind = slab_state::kind_of(pool_.table().state(base::granule_of(heap_offset{offset})));
+    held = small_block(offset, kind, pool_.table().mark_at(offset, kind));
     return true;
+}
+
+/// A block of a loaded slab, from before that was morphed, or an error.
+bool block_allocator::find_old(const void* block, held_block& found) noexcept {
+    const heap_offset offset = space_.offset(block);
+    if (std::uint8_t* const mark = pool_.table().old_mark_at(offset.value)) {
+        const auto whole = find_small(offset.value);  // nothing, where another thread frees it right now
+        if (whole && whole->start == offset.value) {
+            found = small_block(offset.value, whole->kind, mark);
+            return true;
+        }
+    }
+    leave_refusal(block);
+    return false;
 }
 
 /// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
@@ -91,13 +111,7 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
         const auto around = extents_.containing(base::page_of(offset));
         return around && around->kind == extent_kind::used;
     }
-    const unsigned class_index = slab_state::class_of(state);
-    if (class_index == no_class) {
-        return false;
-    }
-    const std::uint32_t index = block_index(size_classes[class_index], offset.value % base::granule_size);
-    return index < size_classes[class_index].block_count &&
-           (pool_.table().live_bits(slab, index / 64) >> (index % 64) & 1) != 0;
+    return find_small(offset.value).has_value();
 }
 
 void block_allocator::release_pages(thread_cache* cache, const held_block& held) noexcept {

@@ -31,6 +31,7 @@ inline constexpr std::uint8_t free = 0;     ///< the holder of the slab may hand
 inline constexpr std::uint8_t live = 1;     ///< the user's
 inline constexpr std::uint8_t freeing = 2;  ///< live still: somebody's durable record of the free is on its way
 inline constexpr std::uint8_t held = 4;     ///< not live, and nobody may hand it out: durability `atomic`
+inline constexpr std::uint8_t covered = 8;  ///< blocks of the slab's earlier class may be in the way
 }  // namespace live_mark
 
 inline constexpr std::size_t marks_a_word = 64;
@@ -85,7 +86,8 @@ template <class Of>
     std::atomic_thread_fence(std::memory_order_acquire);
     return bits;
 #else
-    return ~detail::gather_marks(marks, [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U; });
+    return ~detail::gather_marks(marks,
+                                 [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
 #endif
 }
 

@@ -101,7 +101,7 @@ void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
         if (offset == 0) {
             return nullptr;
         }
-        std::atomic_ref(*pool_.table().mark_at(offset, class_index)).store(live_mark::live, std::memory_order_release);
+        pool_.hand_out(offset);
         return space_.address({offset});
     }
     cached_blocks& blocks = cache->classes[class_index];
@@ -161,7 +161,7 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
     }
     cached_blocks& blocks = cache.classes[class_index];
     blocks.slab = static_cast<std::uint32_t>(got.slab.value + 1);
-    blocks.part_index = static_cast<std::uint16_t>(got.part);
+    blocks.part_index = static_cast<std::uint8_t>(got.part);
     blocks.block_size = size_classes[class_index].block_size;
     return find_free(blocks, class_index, first_of_part(size_classes[class_index], got.part) / marks_a_word);
 }
@@ -171,7 +171,8 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
     const slab_part place = blocks.place();
     const size_class& kind = size_classes[class_index];
     const std::uint32_t end = first_of_part(kind, place.part + 1);
-    std::uint8_t* const marks = pool_.table().marks(place.slab, class_index);
+    const unsigned slab_kind = slab_state::kind_of(pool_.table().state(place.slab));  // fixed while a part is out
+    std::uint8_t* const marks = pool_.table().marks(place.slab, slab_kind);
     for (std::size_t at = from; at * marks_a_word < end; ++at) {
         if ((free_bits_of(marks + at * marks_a_word) & bits_of_part(kind, place.part, at)) == 0) {
             continue;
@@ -183,6 +184,7 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
             found += count_bits(blocks.free[i]);
         }
         blocks.word = static_cast<std::uint16_t>(at);
+        blocks.upper = (slab_kind & slab_state::upper_bank) != 0;
         blocks.window = marks + at * marks_a_word;
         blocks.first =
             static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
@@ -202,11 +204,12 @@ bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept
             return true;
         }
         const size_class& kind = size_classes[class_index];
+        const unsigned slab_kind = slab_state::kind_of(pool_.table().state(blocks.place().slab));
         const std::uint32_t first = first_of_part(kind, blocks.part_index);
         const std::uint32_t end = first_of_part(kind, blocks.part_index + 1U);
         std::uint32_t free_blocks = 0;
         for (std::size_t at = first / marks_a_word; at * marks_a_word < end; ++at) {
-            free_blocks += count_bits(pool_.table().free_bits(blocks.place().slab, class_index, at) &
+            free_blocks += count_bits(pool_.table().free_bits(blocks.place().slab, slab_kind, at) &
                                       bits_of_part(kind, blocks.part_index, at));
         }
         if (free_blocks * 4 >= end - first) {
@@ -291,9 +294,14 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 return try_free(block);  // loaded now, or quarantined
             }
             held_block found;
-            if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::class_of(state), found)) {
+            if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::kind_of(state), found)) {
                 pool_.note_change(slab);
                 return try_free(block);
+            }
+            if (std::uint8_t* const old = pool_.table().old_mark_at(offset.value)) {
+                std::atomic_ref(*old).store(live_mark::free, std::memory_order_release);
+                pool_.note_free(slab);
+                return true;
             }
             if (state == slab_state::none && offset.value % base::page_size == 0) {
                 return free_pages(base::page_of(offset));
@@ -364,6 +372,9 @@ failure block_allocator::refusal(const void* block) const {
     const std::uint32_t index = block_index(kind, offset.value % base::granule_size);
     if (index >= kind.block_count) {
         what.found = fmt::format("the unused end of a slab of {}-byte blocks", kind.block_size);
+    } else if (const auto around = find_small(offset.value); around && around->start != offset.value) {
+        what.found = fmt::format("an address inside a block of {} bytes",
+                                 size_classes[slab_state::class_of_kind(around->kind)].block_size);
     } else if (index * std::uint64_t{kind.block_size} != offset.value % base::granule_size) {
         what.found = fmt::format("an address inside a block of {} bytes", kind.block_size);
     } else {
@@ -387,105 +398,5 @@ const failure& block_allocator::last_failure() noexcept {
     const failure* const last = this_thread_failure();
     return last == nullptr ? none : *last;
 }
-
-// --- looking --------------------------------------------------------------------------------------------------------
-
-result<std::size_t> block_allocator::usable_size(const void* block) const {
-    HF_TRY_ASSIGN(const lane::block_word found, look_up(block));
-    return std::size_t{lane::bytes_of(found)};
-}
-
-/// What the allocated block is that starts at the address.
-result<lane::block_word> block_allocator::look_up(const void* block) const {
-    const heap_offset offset = space_.offset(block);
-    const granule slab = base::granule_of(offset);
-    if (slab.value >= pool_.table().granules()) {
-        return refusal(block);
-    }
-    const std::uint8_t state = pool_.table().state(slab);
-    const unsigned class_index = slab_state::class_of(state);
-    if (class_index != no_class) {
-        HF_TRY(pool_.admit(slab));
-        const size_class& kind = size_classes[class_index];
-        const std::uint64_t within = offset.value % base::granule_size;
-        const std::uint32_t index = block_index(kind, within);
-        const bool start = index < kind.block_count && index * std::uint64_t{kind.block_size} == within;
-        const auto live = start ? pool_.table().live_bits(slab, index / 64) : 0;
-        if ((live >> (index % 64) & 1) != 0) {
-            return lane::block_word{lane::block_kind::small, kind.block_size, pool_.table().type(slab)};
-        }
-        return refusal(block);
-    }
-    if (state == slab_state::none && offset.value % base::page_size == 0) {
-        const auto entry = extents_.find(base::page_of(offset));
-        if (entry && entry->kind == extent_kind::used) {
-            return lane::block_word{lane::block_kind::pages, entry->length.value, entry->type};
-        }
-    }
-    return refusal(block);
-}
-
-void block_allocator::for_each_block(block_visitor each) const {
-    extents_.for_each([&](const extent::extent& found) {
-        if (found.kind == extent_kind::used) {
-            each(base::offset_of(found.start), base::to_bytes(found.length), found.type);
-        }
-        const granule slab = base::granule_of(found.start);
-        const std::uint8_t state = pool_.table().state(slab);
-        const unsigned class_index = slab_state::class_of(state);
-        if (found.kind != extent_kind::slab || class_index == no_class) {
-            return;
-        }
-        const size_class& kind = size_classes[class_index];
-        const std::uint32_t type = pool_.table().type(slab);
-        for (std::size_t word = 0; word < words_of(kind); ++word) {
-            std::uint64_t live = pool_.table().live_bits(slab, word);
-            for (live &= valid_bits(kind, word); live != 0; live &= live - 1) {
-                const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(live));
-                each({base::offset_of(slab).value + index * kind.block_size}, kind.block_size, type);
-            }
-        }
-    });
-}
-
-slab_occupancy block_allocator::occupancy(granule of) const noexcept {
-    const unsigned class_index = slab_state::class_of(pool_.table().state(of));
-    if (class_index == no_class) {
-        return {};
-    }
-    const size_class& kind = size_classes[class_index];
-    slab_occupancy counted{kind.block_size, kind.block_count, 0};
-    for (std::size_t word = 0; word < words_of(kind); ++word) {
-        const std::uint64_t live = pool_.table().live_bits(of, word);
-        counted.live_blocks += static_cast<std::uint32_t>(std::popcount(live & valid_bits(kind, word)));
-    }
-    return counted;
-}
-
-block_statistics block_allocator::statistics() const {
-    block_statistics counted;
-    extents_.for_each([&](const extent::extent& found) {
-        if (found.kind == extent_kind::used) {
-            ++counted.big_blocks;
-            counted.big_bytes += base::to_bytes(found.length);
-        }
-        if (found.kind != extent_kind::slab) {
-            return;
-        }
-        ++counted.slabs;
-        const slab_occupancy slab = occupancy(base::granule_of(found.start));
-        counted.quarantined_slabs += slab.block_size == 0 ? 1 : 0;
-        counted.small_blocks += slab.live_blocks;
-        counted.small_bytes += std::uint64_t{slab.live_blocks} * slab.block_size;
-    });
-    counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
-    counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
-    counted.free_extents = extents_.count(extent_kind::free);
-    counted.free_pages = (extents_.free_pages() + cached_extents_.total()).value;
-    counted.largest_free_pages = extents_.largest_free().value;
-    return counted;
-}
-
-bool block_allocator::all_free() const { return statistics().allocated_blocks == 0; }
 
 }  // namespace holdfast::slab

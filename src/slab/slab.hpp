@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,12 @@ struct held_block {
     [[nodiscard]] bool is_small() const noexcept { return mark != nullptr; }
 };
 
+/// A live small block: where it begins, and its class and bank.
+struct slab_block {
+    std::uint64_t start = 0;
+    unsigned kind = 0;
+};
+
 /// What the user holds and what it costs, counted from the bitmaps and page entries.
 struct block_statistics {
     std::uint64_t allocated_blocks = 0;  ///< small and big
@@ -65,6 +72,8 @@ struct slab_occupancy {
     std::uint32_t block_size = 0;  ///< bytes; 0: quarantined, or no slab
     std::uint32_t blocks = 0;      ///< that fit
     std::uint32_t live_blocks = 0;
+    std::uint32_t old_block_size = 0;  ///< of blocks from before the slab was morphed; 0: there are none
+    std::uint32_t old_live_blocks = 0;
 };
 
 /// The allocator of one open heap. One of format() and open() comes first, once. Thread-safe from then on until
@@ -129,12 +138,18 @@ public:
         pool_.set_log(nullptr, caches_.lanes != nullptr);
         caches_.lanes = nullptr;
     }
+    /// Durability `collect`: slab_pool::set_traced(). Comes before the first allocation.
+    void set_traced(bool traced) noexcept { pool_.set_traced(traced); }
+    /// Of tests: slab_pool::morph() for the arena of this thread.
+    bool morph(base::granule slab, unsigned class_index, unsigned covered_at_most) noexcept {
+        return pool_.morph(slab, arena(), class_index, covered_at_most);
+    }
     /// What the line of live bitmaps at this address must hold now.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         pool_.table().bits_of_line(line, bits);
     }
     /// The mark of a small block whose slab is loaded; else null.
-    [[nodiscard]] std::uint8_t* mark_of(std::uint64_t offset, std::uint64_t block_size) const noexcept;
+    [[nodiscard]] std::uint8_t* mark_of(std::uint64_t offset, lane::block_word block) const noexcept;
     /// Bytes of user space.
     [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(extents_.frontier()); }
     /// This thread's cache: with it, its lane. Null while the thread ends.
@@ -212,8 +227,10 @@ private:
     [[nodiscard]] extent::extent take_pages(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
                                             std::uint32_t type) noexcept;
     [[nodiscard]] bool free_pages(base::pages start);
-    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned class_index, std::uint8_t* mark) const noexcept;
-    [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned class_index, held_block& found) const noexcept;
+    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned kind, std::uint8_t* mark) const noexcept;
+    [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept;
+    [[nodiscard]] bool find_old(const void* block, held_block& found) noexcept;
+    [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
     [[nodiscard]] bool hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept;

@@ -23,8 +23,8 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
         what.expected = "SLAB-1: the block size of a size class";
     } else if (!has_right_count(header)) {
         what.expected = fmt::format("SLAB-2: {} blocks", base::granule_size / header.block_size);
-    } else if (!has_no_flags(header)) {
-        what.expected = "SLAB-3: flags and reserved fields zero";
+    } else if (!has_possible_flags(header)) {
+        what.expected = "SLAB-3: flags and reserved fields zero, or the flags of a morphed slab";
     } else if (!has_possible_type(header)) {
         what.expected = fmt::format("SLAB-11: a type number below {}", segment::type_limit);
     } else {
@@ -81,7 +81,9 @@ private:
         const slab_part place = blocks.place();
         const bool twice = (parts_[place.slab.value] >> place.part & 1U) != 0;
         parts_[place.slab.value] |= 1U << place.part;
-        if (twice || table_.state(place.slab) != slab_state::loaded(class_index)) {
+        const std::uint8_t state = table_.state(place.slab);
+        if (twice || !slab_state::is_unwatched(state) || slab_state::class_of(state) != class_index ||
+            blocks.upper != ((slab_state::kind_of(state) & slab_state::upper_bank) != 0)) {
             problem("SLAB-9", place.slab, fmt::format("part {} in a cache of class {}", place.part, class_index));
             return;
         }
@@ -89,10 +91,11 @@ private:
             const unsigned word = blocks.word + i;
             const std::uint64_t part = bits_of_part(size_classes[class_index], place.part, word);
             const std::uint64_t cached = blocks.free[i];
-            if (cached != 0 && (cached & ~(table_.free_bits(place.slab, class_index, word) & part)) != 0) {
+            if (cached != 0 &&
+                (cached & ~(table_.free_bits(place.slab, slab_state::kind_of(state), word) & part)) != 0) {
                 problem("SLAB-9", place.slab,
                         fmt::format("word {}: {:#x} in a cache, free are {:#x}", word, cached,
-                                    table_.free_bits(place.slab, class_index, word)));
+                                    table_.free_bits(place.slab, slab_state::kind_of(state), word)));
             }
         }
     }
@@ -117,8 +120,9 @@ private:
             const std::uint8_t state = table_.state(slab);
             const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
                              twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
-            if (!own || !twin.listed || twin.previous != previous ||
-                (link == bin.spare && (table_.count_marked(slab, bin.class_index) != 0 || twin.parts_out != 0))) {
+            if (!own || !twin.listed() || twin.previous != previous ||
+                (link == bin.spare &&
+                 (table_.count_marked(slab, slab_state::kind_of(state)) != 0 || twin.parts_out != 0))) {
                 problem("SLAB-8", slab,
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
             }
@@ -149,7 +153,7 @@ private:
         if (table_.state(here) != slab_state::none) {
             problem("SLAB-7", here, fmt::format("state {}, and no slab there", table_.state(here)));
         }
-        if (of_.pool_.has_bitmap(here) && !has_clean_bitmap(table_, here, nullptr)) {
+        if (of_.pool_.has_bitmap(here) && !has_clean_bitmap(table_, here)) {
             problem("SLAB-4", here, "live bits, and no slab there");
         }
     }
@@ -161,29 +165,41 @@ private:
         }
         const unsigned class_index = class_of_block_size(of_.space_.slab_header(slab).block_size);
         const size_class& kind = size_classes[class_index];
-        if (!has_clean_bitmap(table_, slab, &kind)) {
+        if (!has_clean_bitmap(table_, slab)) {
             problem("SLAB-4", slab, fmt::format("live bits beyond {} blocks", kind.block_count));
             return;
+        }
+        if (!has_disjoint_blocks(table_, slab)) {
+            problem("SLAB-12", slab, fmt::format("blocks of {} bytes overlap those from before", kind.block_size));
         }
         const std::uint64_t type = of_.space_.slab_header(slab).type;
         const std::uint8_t state = table_.state(slab);
         const bool loaded = slab_state::is_loaded(state);
+        const std::uint8_t second = second_of(of_.space_.slab_header(slab));
+        // What is gone from before is still said on media.
+        const bool as_before =
+            table_.second(slab) == second || (loaded && !second_life::has_old(table_.second(slab)) &&
+                                              ((table_.second(slab) ^ second) & second_life::upper) == 0);
         if ((!loaded && !slab_state::is_unloaded(state)) || slab_state::class_of(state) != class_index ||
-            table_.type(slab) != type) {
+            table_.type(slab) != type || !as_before) {
             problem("SLAB-7", slab,
-                    fmt::format("state {} of type {}, header of class {} and type {}", state, table_.type(slab),
-                                class_index, type));
+                    fmt::format("state {} of type {} and {:#x}, header of class {}, type {} and {:#x}", state,
+                                table_.type(slab), table_.second(slab), class_index, type, second));
         } else if (loaded) {
             check_twin(slab, class_index);
-            check_marks(slab, class_index);
+            check_marks(slab);
         }
     }
 
     void check_twin(granule slab, unsigned class_index) {
         const slab_twin& twin = table_.twin(slab);
-        const std::uint32_t count = size_classes[class_index].block_count;
-        if ((listed_.erase(slab.value) != 0) != twin.listed) {
-            problem("SLAB-8", slab, fmt::format("listed: {}, and its owner's list", twin.listed));
+        const std::uint8_t second = table_.second(slab);
+        std::uint32_t count = size_classes[class_index].block_count;
+        if (second_life::has_old(second)) {
+            count += size_classes[slab_state::class_of_kind(second_life::old_kind(second))].block_count;
+        }
+        if ((listed_.erase(slab.value) != 0) != twin.listed()) {
+            problem("SLAB-8", slab, fmt::format("listed: {}, and its owner's list", twin.listed()));
         }
         const auto found = parts_.find(slab.value);
         const unsigned in_caches = found == parts_.end() ? 0 : found->second;
@@ -193,35 +209,46 @@ private:
         parts_.erase(slab.value);
         // SLAB-10: a slab in no list is looked at again when one more of its blocks is free, or so many.
         const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
-        if (!twin.listed && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
+        if (!twin.listed() && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
             problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
         }
     }
 
-    void check_marks(granule slab, unsigned class_index) {
-        const size_class& kind = size_classes[class_index];
-        const std::uint8_t* const marks = table_.marks(slab, class_index);
+    void check_marks(granule slab) {
+        // SLAB-5: the bitmap on media of a slab that nothing has changed in since it was written, or that follows at
+        // once, says what the marks say.
         const bool follows = !slab_state::is_unwatched(table_.state(slab)) || !pool_.tracks_changes_;
-        for (std::size_t word = 0; word < words_of(kind); ++word) {
+        for (std::size_t word = 0; follows && word < bitmap_words; ++word) {
             const std::uint64_t on_media = table_.live_word(slab, word).load(std::memory_order_relaxed);
-            // SLAB-5: the bitmap on media of a slab that nothing has changed in since it was written, or that follows
-            // at once, says what the marks say.
-            if (follows && on_media != table_.live_bits(slab, word)) {
+            if (on_media != table_.live_bits(slab, word)) {
                 problem(
                     "SLAB-5", slab,
                     fmt::format("word {}: live {:#x}, on media {:#x}", word, table_.live_bits(slab, word), on_media));
             }
-            for (std::size_t bit = 0; bit < marks_a_word; ++bit) {
-                check_mark(slab, kind, word * marks_a_word + bit, marks[word * marks_a_word + bit]);
+        }
+        const slab_kinds kinds = table_.kinds_in(slab, table_.state(slab));
+        for (unsigned i = 0; i < kinds.count; ++i) {
+            const std::uint8_t* const marks = table_.marks(slab, kinds.kinds[i]);
+            const bool may_be_covered = i == 0 && kinds.count == 2;
+            for (std::size_t index = 0; index < slab_table::words_of_kind(kinds.kinds[i]) * marks_a_word; ++index) {
+                check_mark(slab, size_classes[slab_state::class_of_kind(kinds.kinds[i])], index, marks[index],
+                           may_be_covered);
             }
+        }
+        // SLAB-13: what lies behind a block from before that is not free is not free.
+        if (kinds.count == 2 && !covers_older(table_, slab)) {
+            problem("SLAB-13", slab, "a free block overlaps one from before");
         }
     }
 
-    // SLAB-6: a mark is free, live, or held of a block that is on its way; beyond the blocks of the slab, free.
-    void check_mark(granule slab, const size_class& kind, std::size_t index, std::uint8_t mark) {
+    // SLAB-6: a mark is free, live, held of a block that is on its way, or covered in a morphed slab; beyond the blocks
+    // of the slab, free.
+    void check_mark(granule slab, const size_class& kind, std::size_t index, std::uint8_t mark, bool may_be_covered) {
         const bool held =
             mark == live_mark::held && held_.erase(base::offset_of(slab).value + index * kind.block_size) != 0;
-        if (mark != live_mark::free && !held && (mark != live_mark::live || index >= kind.block_count)) {
+        const bool possible =
+            index < kind.block_count && (mark == live_mark::live || (mark == live_mark::covered && may_be_covered));
+        if (mark != live_mark::free && !held && !possible) {
             problem("SLAB-6", slab, fmt::format("block {}: mark {}", index, mark));
         }
     }

@@ -1,10 +1,11 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4 and SLAB-11 speak of media alone; SLAB-5 to SLAB-10 of media and its volatile twins, while all
-// threads stand still.
+// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10 and SLAB-13 of media and its volatile
+// twins, while all threads stand still.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 
@@ -26,16 +27,49 @@ namespace holdfast::slab {
     return header.block_size != 0 && header.block_count == base::granule_size / header.block_size;
 }
 
-// SLAB-3: flags and reserved fields of a slab's header are zero.
-[[nodiscard]] constexpr bool has_no_flags(const segment::slab_header_on_media& header) noexcept {
-    return header.flags == 0 && std::ranges::all_of(header.reserved, [](std::uint64_t field) { return field == 0; });
+// SLAB-3: reserved fields of a slab's header are zero, and so are its flags, but for a slab that was morphed: it has no
+// type, and half a bitmap is enough for its present blocks and for those from before. Where these are of one class, it
+// was about to be morphed: the flags were written, and the class was not.
+[[nodiscard]] constexpr bool has_possible_flags(const segment::slab_header_on_media& header) noexcept {
+    const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
+    const bool morphed = segment::encode(flags) == header.flags && header.type == 0 &&
+                         header.block_size >= segment::least_morphed_block &&
+                         (flags.old_block_size == 0 || (flags.old_block_size >= segment::least_morphed_block &&
+                                                        class_of_block_size(flags.old_block_size) != no_class));
+    return (header.flags == 0 || morphed) &&
+           std::ranges::all_of(header.reserved, [](std::uint64_t field) { return field == 0; });
 }
 
-// SLAB-4: the bits of a live bitmap beyond the slab's blocks are zero; where there is no slab, all are.
-[[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of, const size_class* kind) noexcept {
+/// What a sound header says of the slab's earlier life, as slab_table has it.
+[[nodiscard]] constexpr std::uint8_t second_of(const segment::slab_header_on_media& header) noexcept {
+    if (header.flags == 0) {
+        return 0;
+    }
+    const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
+    const bool half_way = flags.old_block_size == header.block_size;
+    return second_life::make(
+        flags.upper_half != half_way ? slab_state::upper_bank : 0,
+        flags.old_block_size == 0 || half_way ? no_class : class_of_block_size(flags.old_block_size));
+}
+
+// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all are. (While a morphed
+// slab is in use, what is left of blocks from before is removed with the next commit or checkpoint.)
+[[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of) noexcept {
+    const std::uint8_t state = table.state(of);
+    const std::uint8_t second = table.second(of);
+    std::array<std::uint64_t, bitmap_words> valid{};
+    for (const unsigned kind : table.kinds_in(of, state)) {
+        for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+            valid[slab_state::first_word_of(kind) + word] =
+                valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
+        }
+        if (second != 0 && !second_life::has_old(second) && slab_state::is_loaded(state)) {
+            std::fill_n(valid.begin() + (bitmap_words / 2 - slab_state::first_word_of(kind)), bitmap_words / 2,
+                        ~std::uint64_t{0});
+        }
+    }
     for (std::size_t word = 0; word < bitmap_words; ++word) {
-        const std::uint64_t valid = kind == nullptr ? 0 : valid_bits(*kind, word);
-        if ((table.live_word(of, word).load(std::memory_order_relaxed) & ~valid) != 0) {
+        if ((table.live_word(of, word).load(std::memory_order_relaxed) & ~valid[word]) != 0) {
             return false;
         }
     }
@@ -48,8 +82,15 @@ namespace holdfast::slab {
 }
 
 [[nodiscard]] constexpr bool is_sound(const segment::slab_header_on_media& header) noexcept {
-    return has_known_class(header) && has_right_count(header) && has_no_flags(header) && has_possible_type(header);
+    return has_known_class(header) && has_right_count(header) && has_possible_flags(header) &&
+           has_possible_type(header);
 }
+
+// SLAB-12: no live block of a morphed slab overlaps one from before that is live.
+[[nodiscard]] bool has_disjoint_blocks(const slab_table& table, base::granule of) noexcept;
+
+// SLAB-13: blocks of a loaded morphed slab that overlap one from before that is not free are not free.
+[[nodiscard]] bool covers_older(const slab_table& table, base::granule of) noexcept;
 
 /// The failure that names what is wrong with the header of the slab in this granule; nothing where it is sound.
 [[nodiscard]] std::optional<base::failure> header_fault(const segment::slab_header_on_media& header, base::granule of);

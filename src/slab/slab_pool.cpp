@@ -20,14 +20,6 @@ namespace {
 /// full.
 constexpr int loads_a_take = 32;
 
-/// Free blocks that make it worth another look at a slab that had none.
-constexpr std::uint32_t worth_listing(const size_class& kind) noexcept {
-    return std::max<std::uint32_t>(kind.block_count / 16U, 1);
-}
-
-constexpr std::uint32_t link_to(granule slab) noexcept { return static_cast<std::uint32_t>(slab.value + 1); }
-constexpr granule linked(std::uint32_t link) noexcept { return {std::uint64_t{link} - 1}; }
-
 }  // namespace
 
 base::result<void> slab_pool::reset() {
@@ -58,6 +50,7 @@ void slab_pool::record(granule found) {
         return;
     }
     const unsigned class_index = class_of_block_size(header.block_size);
+    table_.set_second(found, second_of(header));
     if (header.type != 0) {
         const auto type = static_cast<std::uint32_t>(header.type);
         typed_bin_of(class_index, type).waiting.push_back(static_cast<std::uint32_t>(found.value));
@@ -87,8 +80,8 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
 
 void slab_pool::link(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(!twin.listed);
-    twin.listed = true;
+    HF_ASSERT(!twin.listed());
+    twin.set_listed(true);
     twin.previous = 0;
     twin.next = owner.head;
     if (owner.head != 0) {
@@ -99,8 +92,8 @@ void slab_pool::link(bin& owner, granule slab) const noexcept {
 
 void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(twin.listed);
-    twin.listed = false;
+    HF_ASSERT(twin.listed());
+    twin.set_listed(false);
     (twin.previous != 0 ? table_.twin(linked(twin.previous)).next : owner.head) = twin.next;
     if (twin.next != 0) {
         table_.twin(linked(twin.next)).previous = twin.previous;
@@ -113,8 +106,13 @@ void slab_pool::unlink(bin& owner, granule slab) const noexcept {
 /// Its blocks are allocated and freed by their marks alone from now on.
 void slab_pool::unwatch(granule slab, unsigned class_index) const noexcept {
     if (!slab_state::is_unwatched(table_.state(slab))) {
-        table_.set_state(slab, slab_state::loaded(class_index));
+        table_.set_state(slab, slab_state::loaded(class_index));  // what is watched has its marks in the lower bank
     }
+}
+
+void slab_pool::hand_out(std::uint64_t offset) const noexcept {
+    const unsigned kind = kind_in(base::granule_of(base::heap_offset{offset}));
+    std::atomic_ref(*table_.mark_at(offset, kind)).store(live_mark::live, std::memory_order_release);
 }
 
 // --- blocks out -----------------------------------------------------------------------------------------------------
@@ -132,6 +130,7 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
         }
     }
     look_at_some();
+    morph_some(own);
     const base::scoped_lock lock(own.mutex);
     std::optional<slab_part> got = check_out_listed(own);
     if (!got) {
@@ -159,7 +158,7 @@ void slab_pool::check_in(slab_part from) noexcept {
     bin& owner = *twin.owner.load(std::memory_order_relaxed);
     const base::scoped_lock lock(owner.mutex);
     twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~(1U << from.part));
-    if (twin.listed) {
+    if (twin.listed()) {
         unlink(owner, from.slab);
     }
     settle(owner, from.slab, worth_listing(size_classes[owner.class_index]));
@@ -175,7 +174,7 @@ granule slab_pool::first_listed(const bin& from) const noexcept {
 /// Free blocks of a word that lie in no part that is out.
 std::uint64_t slab_pool::bits_at_hand(granule slab, unsigned class_index, std::size_t word) const noexcept {
     const size_class& kind = size_classes[class_index];
-    std::uint64_t bits = table_.free_bits(slab, class_index, word);
+    std::uint64_t bits = table_.free_bits(slab, kind_in(slab), word);
     for (unsigned out = table_.twin(slab).parts_out; out != 0; out &= out - 1) {
         bits &= ~bits_of_part(kind, static_cast<unsigned>(std::countr_zero(out)), word);
     }
@@ -196,6 +195,7 @@ std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
                 from.spare = 0;
             }
             unwatch(slab, from.class_index);
+            from.last_use = wanted_.load(std::memory_order_relaxed);
             return slab_part{slab, part};
         }
         unlink(from, slab);
@@ -208,7 +208,7 @@ bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) cons
     const size_class& kind = size_classes[class_index];
     const std::uint32_t end = first_of_part(kind, part + 1);
     for (std::size_t word = first_of_part(kind, part) / marks_a_word; word * marks_a_word < end; ++word) {
-        if ((table_.free_bits(slab, class_index, word) & bits_of_part(kind, part, word)) != 0) {
+        if ((table_.free_bits(slab, kind_in(slab), word) & bits_of_part(kind, part, word)) != 0) {
             return true;
         }
     }
@@ -276,129 +276,15 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
         const std::uint64_t free_blocks = bits_at_hand(slab, from.class_index, word);
         if (free_blocks != 0) {
             const std::size_t index = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(free_blocks));
-            std::atomic_ref(table_.marks(slab, from.class_index)[index])
-                .store(live_mark::held, std::memory_order_relaxed);
+            std::atomic_ref(table_.marks(slab, kind_in(slab))[index]).store(live_mark::held, std::memory_order_relaxed);
             twin.first_word = static_cast<std::uint8_t>(word);
             twin.count_out(1);
             unwatch(slab, from.class_index);
+            from.last_use = wanted_.load(std::memory_order_relaxed);
             return base::offset_of(slab).value + index * kind.block_size;
         }
     }
     return 0;
-}
-
-// --- free blocks ----------------------------------------------------------------------------------------------------
-
-/// What a slab that is in no list is from now on; it is listed if so many of its blocks are free and at hand.
-void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
-    slab_twin& twin = table_.twin(slab);
-    const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
-    const size_class& kind = size_classes[owner.class_index];
-    const std::uint32_t marked = table_.count_marked(slab, owner.class_index);
-    if (marked == 0 && twin.parts_out == 0) {
-        settle_empty(owner, slab);
-        return;
-    }
-    std::uint32_t free_blocks = kind.block_count - marked;
-    if (twin.parts_out != 0) {
-        free_blocks = 0;
-        for (std::size_t word = 0; word < words_of(kind); ++word) {
-            free_blocks += count_bits(bits_at_hand(slab, owner.class_index, word));
-        }
-    }
-    auto until = static_cast<std::int32_t>(worth - free_blocks);
-    if (free_blocks >= worth) {
-        link(owner, slab);
-        until = static_cast<std::int32_t>(marked);
-    }
-    // Those that were freed meanwhile may have been counted or not: rather look too early than never.
-    const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
-    twin.countdown.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
-}
-
-void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
-    if (owner.spare == 0) {
-        link(owner, slab);
-        owner.spare = link_to(slab);
-        table_.twin(slab).countdown.store(0, std::memory_order_relaxed);
-    } else {
-        release(owner, slab);
-    }
-}
-
-/// A countdown has ended.
-void slab_pool::look_at(granule slab) noexcept {
-    slab_twin& twin = table_.twin(slab);
-    bin& owner = *twin.owner.load(std::memory_order_relaxed);
-    const base::scoped_lock lock(owner.mutex);
-    // After the last block of a slab became free, another thread may have found it empty, and made another of it.
-    if (twin.owner.load(std::memory_order_relaxed) != &owner || !slab_state::is_loaded(table_.state(slab))) {
-        return;
-    }
-    if (twin.listed) {
-        unlink(owner, slab);
-    }
-    settle(owner, slab, worth_listing(size_classes[owner.class_index]));
-}
-
-/// Looks at a slab whatever its countdown says, if it is loaded.
-void slab_pool::look_again(granule slab, std::uint32_t worth) noexcept {
-    if (!slab_state::is_loaded(table_.state(slab))) {
-        return;
-    }
-    slab_twin& twin = table_.twin(slab);
-    bin& owner = *twin.owner.load(std::memory_order_relaxed);
-    const base::scoped_lock lock(owner.mutex);
-    if (twin.owner.load(std::memory_order_relaxed) == &owner && slab_state::is_loaded(table_.state(slab))) {
-        if (twin.listed) {
-            unlink(owner, slab);
-        }
-        settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
-    }
-}
-
-/// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is
-/// not looked at for that. So all slabs are, a few at a time.
-void slab_pool::look_at_some() noexcept {
-    constexpr std::uint64_t few = 8;
-    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
-    const std::uint64_t from = next_look_.fetch_add(few, std::memory_order_relaxed);
-    for (std::uint64_t i = 0; i < few && end != 0; ++i) {
-        look_again({(from + i) % end}, 0);
-    }
-}
-
-void slab_pool::look_at_every_slab() noexcept {
-    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
-    for (granule slab{0}; slab.value < end; ++slab.value) {
-        look_again(slab, 1);
-    }
-}
-
-void slab_pool::note_change(granule slab) noexcept {
-    bin& owner = *table_.twin(slab).owner.load(std::memory_order_relaxed);
-    const base::scoped_lock lock(owner.mutex);
-    if (table_.twin(slab).owner.load(std::memory_order_relaxed) == &owner &&
-        slab_state::is_loaded(table_.state(slab))) {
-        unwatch(slab, owner.class_index);
-    }
-}
-
-void slab_pool::write_bitmaps() noexcept {
-    if (!tracks_changes_) {
-        return;
-    }
-    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
-    for (granule slab{0}; slab.value < end; ++slab.value) {
-        const std::uint8_t state = table_.state(slab);
-        if (slab_state::is_unwatched(state)) {
-            const unsigned class_index = slab_state::class_of(state);
-            table_.write_bitmap(slab, class_index);
-            if (table_.twin(slab).parts_out == 0) {  // who has one allocates without a word
-                table_.set_state(slab, slab_state::watched(class_index));
-            }
-        }
-    }
 }
 
 // --- slabs come and go ----------------------------------------------------------------------------------------------
@@ -406,6 +292,7 @@ void slab_pool::write_bitmaps() noexcept {
 /// Of a slab in no list, without a block out.
 void slab_pool::release(bin& owner, granule slab) noexcept {
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
+    table_.set_second(slab, 0);
     auto kind = segment::extent_kind::slab;
     if (tracks_changes_) {
         table_.clear_bitmap(slab);
@@ -451,12 +338,12 @@ void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t
     if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page that is not written is not dirty
         header = wanted;
     }
-    table_.clear_bitmap(slab);  // is zero already, unless media breaks SLAB-4
 }
 
 base::result<void> slab_pool::create(bin& owner) {
     const size_class& kind = size_classes[owner.class_index];
     constexpr base::pages size{base::pages_per_granule};
+    wanted_.fetch_add(1, std::memory_order_relaxed);
     // Nobody's until all is there that a slab needs: a crash leaves a free extent.
     const std::uint32_t node = owner.type == 0 ? owner.arena % extents_.nodes() : extent::any_node;
     HF_TRY_ASSIGN(const base::pages page, extents_.allocate(size, size, segment::extent_kind::reserved, 0, node));
@@ -470,6 +357,7 @@ base::result<void> slab_pool::create(bin& owner) {
         log_->slab_created(slab, kind, owner.type);
     } else if (sound) {
         write_header(slab, kind, owner.type);
+        table_.clear_bitmap(slab);  // is zero already, unless media breaks SLAB-4
     }
     extents_.slab_made(page);
     if (!sound) {
@@ -483,6 +371,7 @@ base::result<void> slab_pool::create(bin& owner) {
                              0};
     }
     adopt(owner, slab);
+    table_.set_second(slab, 0);
     table_.set_type(slab, owner.type);
     table_.set_state(slab, slab_state::loaded(owner.class_index));
     link(owner, slab);
@@ -495,7 +384,7 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     twin.owner.store(&owner, std::memory_order_relaxed);
     twin.countdown.store(0, std::memory_order_relaxed);
-    twin.listed = false;
+    twin.set_listed(false);
     twin.parts_out = 0;
     twin.first_word = 0;
 }
@@ -548,16 +437,14 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
 }
 
 void slab_pool::load_into(bin& owner, granule slab) noexcept {
-    const size_class& kind = size_classes[owner.class_index];
     // A copy of a heap may have lost the space that was reserved and not written.
-    if (!back_bitmap(slab) || !admitted(slab) || !has_clean_bitmap(table_, slab, &kind)) {
+    if (!back_bitmap(slab) || !admitted(slab) || !has_clean_bitmap(table_, slab) ||
+        !has_disjoint_blocks(table_, slab)) {
         table_.set_state(slab, slab_state::quarantined);
         return;
     }
     adopt(owner, slab);
-    table_.load_marks(slab, owner.class_index);
-    table_.set_state(slab,
-                     tracks_changes_ ? slab_state::watched(owner.class_index) : slab_state::loaded(owner.class_index));
+    load_marks(slab);
     settle(owner, slab, 1);
 }
 

@@ -19,6 +19,7 @@
 // Locks are taken in this order: bin, unclaimed, the extent layer's; that of the typed bins alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,7 @@
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
+#include "lane/lane_format.hpp"
 #include "segment/space.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_table.hpp"
@@ -38,6 +40,9 @@
 namespace holdfast::slab {
 
 inline constexpr unsigned maximum_arenas = 64;
+
+/// A slab of blocks of a kind (slab_state), without a type.
+[[nodiscard]] lane::block_word slab_word(unsigned kind) noexcept;
 
 /// Durability `atomic`: what the life of a slab needs before its page entry may change. Implemented by heap/.
 class slab_log {
@@ -51,6 +56,12 @@ public:
     virtual void slab_created(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
     /// Writes a durable record; then the page entry says that the extent is reserved.
     virtual void slab_released(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
+    /// A slab of blocks of one kind (slab_state) becomes one of another kind, in the other half of the bitmap: writes a
+    /// durable record, then the header.
+    virtual void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept = 0;
+    /// Of the blocks that are older than the slab's present class some are gone: what its bitmap on media says of them
+    /// is durable before others take their place. For durability `collect`, where a trace goes by it.
+    virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 
 /// A part of a slab, see parts_of().
@@ -60,6 +71,16 @@ struct slab_part {
     friend bool operator==(const slab_part&, const slab_part&) = default;
 };
 
+/// Free blocks that make it worth another look at a slab that had none.
+[[nodiscard]] constexpr std::uint32_t worth_listing(const size_class& kind) noexcept {
+    return std::max<std::uint32_t>(kind.block_count / 16U, 1);
+}
+
+[[nodiscard]] constexpr std::uint32_t link_to(base::granule slab) noexcept {
+    return static_cast<std::uint32_t>(slab.value + 1);
+}
+[[nodiscard]] constexpr base::granule linked(std::uint32_t link) noexcept { return {std::uint64_t{link} - 1}; }
+
 /// One class in one arena, or of one type.
 struct alignas(base::cache_line_size) slab_bin {
     base::mutex mutex;
@@ -68,6 +89,8 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t type = 0;
     std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks
     std::uint32_t spare HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the one slab in the list that is empty
+    /// When it last gave a part or a block, on the clock of slabs that were wanted.
+    std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
@@ -88,6 +111,8 @@ public:
         log_ = log;
         tracks_changes_ = !writes_bitmaps;
     }
+    /// Durability `collect`: after a crash a trace decides what lives, and old_blocks_written() matters.
+    void set_traced(bool traced) noexcept { traced_ = traced; }
     /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined. May throw
     /// std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
@@ -112,13 +137,24 @@ public:
     /// The same when space has run out; 0 where there is none.
     [[nodiscard]] std::uint64_t take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
+    /// The block at that offset, which take_one() gave, is the user's.
+    void hand_out(std::uint64_t offset) const noexcept;
+    /// Whether slabs of blocks of that class may be morphed, and made by it.
+    [[nodiscard]] static constexpr bool can_morph(unsigned class_index) noexcept {
+        return size_classes[class_index].block_size >= segment::least_morphed_block;
+    }
+    /// Makes a slab of another class, of which few blocks are live and no part is out, one of `class_index` in that
+    /// arena. Nothing happens, and it says so, where the slab is not fit for it. `covered_at_most`: of the blocks that
+    /// it would have then, in percent, those that may be behind live ones.
+    bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned covered_at_most) noexcept;
+
     /// A block of a loaded slab has become free: its mark says so.
     void note_free(base::granule slab) noexcept {
         slab_twin& twin = table_.twin(slab);
         const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - 1;
         twin.countdown.store(left, std::memory_order_relaxed);
         if (left <= 0) [[unlikely]] {
-            look_at(slab);
+            look_at(slab, 0);
         }
     }
     /// A block of a watched slab is about to become free.
@@ -182,11 +218,25 @@ private:
     void settle(bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    void look_at(base::granule slab) noexcept;
-    void look_again(base::granule slab, std::uint32_t worth) noexcept;
+    void look_at(base::granule slab, std::uint32_t worth) noexcept;
     void look_at_some() noexcept;
     void look_at_every_slab() noexcept;
     void unwatch(base::granule slab, unsigned class_index) const noexcept;
+    /// Of a loaded slab.
+    [[nodiscard]] unsigned kind_in(base::granule slab) const noexcept {
+        return slab_state::kind_of(table_.state(slab));
+    }
+    /// Of a morphed slab: blocks from before that are not free, and blocks of the present class behind them.
+    struct older_blocks {
+        std::uint32_t live = 0;
+        std::uint32_t covered = 0;
+    };
+    older_blocks uncover(base::granule slab) noexcept;
+    void write_old_bits(base::granule slab, unsigned old_kind, std::span<const std::uint64_t> bits) noexcept;
+    void load_marks(base::granule slab) const noexcept;
+    void morph_some(bin& wanted) noexcept;
+    bool morph_into(bin& wanted, base::granule slab, std::optional<unsigned> limit) noexcept;
+    void become(bin& wanted, base::granule slab, unsigned from, unsigned to) noexcept;
     [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
     [[nodiscard]] base::result<void> back_bitmap(base::granule slab) const noexcept;
     [[nodiscard]] bool admitted(base::granule slab) const noexcept;
@@ -200,8 +250,11 @@ private:
     extent::extent_allocator& extents_;
     segment::bitmap_guard* guard_;
     slab_log* log_ = nullptr;
-    std::atomic<std::uint64_t> next_look_{0};  ///< granules
-    bool tracks_changes_ = true;               ///< slabs are watched after write_bitmaps()
+    std::atomic<std::uint64_t> next_look_{0};   ///< granules
+    std::atomic<std::uint64_t> next_morph_{0};  ///< granules
+    std::atomic<std::uint64_t> wanted_{0};      ///< slabs that were made, or made of others, so far
+    bool tracks_changes_ = true;                ///< slabs are watched after write_bitmaps()
+    bool traced_ = false;
     slab_table table_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it

@@ -21,18 +21,25 @@
 
 namespace holdfast::slab {
 
-/// What a granule is to the slab layer: the upper two bits say how a slab is known, the others its class.
+/// What a granule is to the slab layer: how a slab is known, and its class.
+///
+/// A slab has its marks, and its bits on media, in one of two banks: in the lower one, unless it was morphed
+/// (morphing.cpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
 namespace slab_state {
-inline constexpr std::uint8_t none = 0;               ///< no slab
-inline constexpr std::uint8_t quarantined = 1;        ///< breaks an invariant: left alone, never allocated from
-inline constexpr std::uint8_t first_unloaded = 0x40;  ///< + class: found at open; nobody has read its bitmap yet
-inline constexpr std::uint8_t first_watched = 0x80;   ///< + class: loaded; its bitmap says what its marks say
-inline constexpr std::uint8_t first_loaded = 0xc0;    ///< + class: loaded; blocks are freed by their marks alone
+inline constexpr std::uint8_t none = 0;            ///< no slab
+inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
+inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; nobody has read its bitmap yet
+inline constexpr std::uint8_t first_watched =
+    0x40;                                           ///< + class, lower bank: loaded; its bitmap says what its marks say
+inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their marks alone
 inline constexpr std::uint8_t class_bits = 0x3f;
-static_assert(class_count <= class_bits);
+inline constexpr std::uint8_t kind_bits = 0x7f;
+inline constexpr unsigned upper_bank = 0x40;  ///< of a kind
+inline constexpr std::size_t kinds = kind_bits + 1;
+static_assert(first_unloaded + class_count <= first_watched);
 
-[[nodiscard]] constexpr std::uint8_t loaded(unsigned class_index) noexcept {
-    return static_cast<std::uint8_t>(first_loaded + class_index);
+[[nodiscard]] constexpr std::uint8_t loaded(unsigned kind) noexcept {
+    return static_cast<std::uint8_t>(first_loaded + kind);
 }
 [[nodiscard]] constexpr std::uint8_t watched(unsigned class_index) noexcept {
     return static_cast<std::uint8_t>(first_watched + class_index);
@@ -48,9 +55,44 @@ static_assert(class_count <= class_bits);
 }
 /// The class of a slab that is not quarantined; no_class where there is none.
 [[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
-    return state < first_unloaded ? no_class : state & class_bits;
+    return state < first_unloaded ? no_class : state < first_watched ? state - first_unloaded : state & class_bits;
+}
+/// Of a loaded slab.
+[[nodiscard]] constexpr unsigned kind_of(std::uint8_t state) noexcept {
+    return is_unwatched(state) ? state & kind_bits : state & class_bits;
+}
+[[nodiscard]] constexpr unsigned class_of_kind(unsigned kind) noexcept { return kind & class_bits; }
+/// Words of a slab's bitmap on media that lie before those of the kind.
+[[nodiscard]] constexpr std::size_t first_word_of(unsigned kind) noexcept {
+    return (kind & upper_bank) != 0 ? bitmap_words / 2 : 0;
 }
 }  // namespace slab_state
+
+/// What a slab was before it was morphed, in DRAM beside its state.
+namespace second_life {
+inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of blocks from before that may still be live, + 1; 0: none
+inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocated now are in the upper bank
+inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
+
+[[nodiscard]] constexpr bool has_old(std::uint8_t second) noexcept { return (second & old_bits) != 0; }
+/// Of the blocks from before, where there are some.
+[[nodiscard]] constexpr unsigned old_kind(std::uint8_t second) noexcept {
+    return ((second & old_bits) - 1U) | ((second & upper) != 0 ? 0 : slab_state::upper_bank);
+}
+[[nodiscard]] constexpr std::uint8_t make(unsigned kind, unsigned old_class) noexcept {
+    return static_cast<std::uint8_t>(morphed | ((kind & slab_state::upper_bank) != 0 ? upper : 0) |
+                                     (old_class == no_class ? 0 : old_class + 1));
+}
+}  // namespace second_life
+
+/// The kinds of the blocks in a slab: the present one, then that of blocks from before, where there may be some.
+struct slab_kinds {
+    std::array<unsigned, 2> kinds{};
+    unsigned count = 0;
+
+    [[nodiscard]] const unsigned* begin() const noexcept { return kinds.data(); }
+    [[nodiscard]] const unsigned* end() const noexcept { return kinds.data() + count; }
+};
 
 struct slab_bin;
 
@@ -88,10 +130,12 @@ struct alignas(base::cache_line_size) slab_twin {
     std::uint32_t next;      ///< in the owner's list: granule + 1, 0 at the end
     std::uint32_t previous;  ///< the same, toward the head
     std::atomic<slab_bin*> owner;
-    bool listed;              ///< in its owner's list
-    std::uint8_t parts_out;   ///< bit k: a thread allocates from part k
-    std::uint8_t first_word;  ///< of marks: where the next search for a single block begins
+    std::atomic<bool> in_list;  ///< in its owner's list
+    std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
+    std::uint8_t first_word;    ///< of marks: where the next search for a single block begins
 
+    [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
+    void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
     /// So many blocks are out of it now that were not.
     void count_out(std::uint32_t blocks) noexcept {
         countdown.store(countdown.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
@@ -108,13 +152,17 @@ public:
         HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
         HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
         HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
-        for (unsigned shift = least_mark_shift; shift <= most_mark_shift; ++shift) {
-            HF_TRY_ASSIGN(marks_[shift - least_mark_shift],
-                          base::sparse_table<std::uint8_t>::create(granules_ << shift, "live marks of blocks"));
-        }
-        for (unsigned i = 0; i < class_count; ++i) {
-            kinds_[i] = {&marks_[mark_shifts[i] - least_mark_shift][0], size_classes[i].reciprocal,
-                         size_classes[i].block_size, mark_shifts[i]};
+        HF_TRY_ASSIGN(seconds_, base::sparse_table<std::uint8_t>::create(granules_, "earlier classes of slabs"));
+        for (unsigned bank = 0; bank < banks; ++bank) {
+            for (unsigned shift = least_mark_shift; shift <= most_mark_shift; ++shift) {
+                HF_TRY_ASSIGN(marks_[bank][shift - least_mark_shift],
+                              base::sparse_table<std::uint8_t>::create(granules_ << shift, "live marks of blocks"));
+            }
+            for (unsigned i = 0; i < class_count; ++i) {
+                kinds_[bank * slab_state::upper_bank + i] = {&marks_[bank][mark_shifts[i] - least_mark_shift][0],
+                                                             size_classes[i].reciprocal, size_classes[i].block_size,
+                                                             mark_shifts[i]};
+            }
         }
         live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
         live_stride_ = static_cast<std::uint64_t>(space.metadata_of(1) - space.metadata_of(0));
@@ -126,29 +174,40 @@ public:
     /// The marks of a slab. Slabs with about as many blocks have a table of their own, in which each slab has room for
     /// these: so marks take little more memory than there are blocks. All are `free` when a slab comes and when it
     /// goes, and those beyond its blocks always.
-    [[nodiscard]] std::uint8_t* marks(base::granule of, unsigned class_index) const noexcept {
-        const mark_kind& kind = kinds_[class_index];
-        return kind.marks + (of.value << kind.shift);
+    [[nodiscard]] std::uint8_t* marks(base::granule of, unsigned kind) const noexcept {
+        const mark_kind& found = kinds_[kind];
+        return found.marks + (of.value << found.shift);
     }
-    /// The mark of the block of a loaded slab of that class that begins at the offset; null where none does. What lies
+    /// The mark of the block of that kind in a loaded slab that begins at the offset; null where none does. What lies
     /// beyond the last block has a mark, which is never `live`.
-    [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned class_index) const noexcept {
-        const mark_kind& kind = kinds_[class_index];
+    [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned kind) const noexcept {
+        const mark_kind& found = kinds_[kind];
         const std::uint64_t within = offset % base::granule_size;
-        const std::uint64_t index = (within * kind.reciprocal) >> 32U;
-        if (index * kind.block_size != within) [[unlikely]] {
+        const std::uint64_t index = (within * found.reciprocal) >> 32U;
+        if (index * found.block_size != within) [[unlikely]] {
             return nullptr;
         }
-        return kind.marks + ((offset / base::granule_size) << kind.shift) + index;
+        return found.marks + ((offset / base::granule_size) << found.shift) + index;
+    }
+    /// The mark of a live block that begins at the offset and is older than the slab's present class; else null.
+    [[nodiscard]] std::uint8_t* old_mark_at(std::uint64_t offset) const noexcept {
+        const std::uint8_t second = this->second(base::granule_of(base::heap_offset{offset}));
+        if (!second_life::has_old(second)) {
+            return nullptr;
+        }
+        std::uint8_t* const mark = mark_at(offset, second_life::old_kind(second));
+        return mark != nullptr && std::atomic_ref(*mark).load(std::memory_order_acquire) == live_mark::live ? mark
+                                                                                                            : nullptr;
     }
 
-    /// A slab of that class is loaded, and no bit is set of a block that it has not: its bitmap becomes marks. Returns
+    /// A slab of that kind is loaded, and no bit is set of a block that it has not: its bitmap becomes marks. Returns
     /// the number of live blocks.
-    std::uint32_t load_marks(base::granule of, unsigned class_index) const noexcept {
+    std::uint32_t load_marks(base::granule of, unsigned kind) const noexcept {
         std::uint32_t live_blocks = 0;
-        std::uint8_t* const first = marks(of, class_index);
-        for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
-            const std::uint64_t live = live_word(of, word).load(std::memory_order_acquire);
+        std::uint8_t* const first = marks(of, kind);
+        for (std::size_t word = 0; word < words_of_kind(kind); ++word) {
+            const std::uint64_t live =
+                live_word(of, slab_state::first_word_of(kind) + word).load(std::memory_order_acquire);
             live_blocks += count_bits(live);
             for (std::size_t bit = 0; live != 0 && bit < marks_a_word; ++bit) {
                 first[word * marks_a_word + bit] = (live >> bit & 1) != 0 ? live_mark::live : live_mark::free;
@@ -157,18 +216,20 @@ public:
         return live_blocks;
     }
     /// Blocks of a loaded slab that nobody may be given.
-    [[nodiscard]] std::uint32_t count_marked(base::granule of, unsigned class_index) const noexcept {
-        const std::size_t words = words_of(size_classes[class_index]);
-        return static_cast<std::uint32_t>(words * marks_a_word) - count_free(marks(of, class_index), words);
+    [[nodiscard]] std::uint32_t count_marked(base::granule of, unsigned kind) const noexcept {
+        const std::size_t words = words_of_kind(kind);
+        return static_cast<std::uint32_t>(words * marks_a_word) - count_free(marks(of, kind), words);
     }
     /// Blocks of a word of a loaded slab's marks that may be handed out.
-    [[nodiscard]] std::uint64_t free_bits(base::granule of, unsigned class_index, std::size_t word) const noexcept {
-        return free_bits_of(marks(of, class_index) + word * marks_a_word) & valid_bits(size_classes[class_index], word);
+    [[nodiscard]] std::uint64_t free_bits(base::granule of, unsigned kind, std::size_t word) const noexcept {
+        return free_bits_of(marks(of, kind) + word * marks_a_word) &
+               valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
     }
-    /// The bitmap on media of a loaded slab says what its marks say. Words that do are not written.
-    void write_bitmap(base::granule of, unsigned class_index) const noexcept {
-        for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
-            const std::uint64_t live = live_bits_of(marks(of, class_index) + word * marks_a_word);
+    /// The bitmap on media of a loaded slab of that kind says what its marks say. Words that do are not written.
+    void write_bitmap(base::granule of, unsigned kind) const noexcept {
+        const std::size_t end = second(of) == 0 ? words_of_kind(kind) : bitmap_words;
+        for (std::size_t word = 0; word < end; ++word) {
+            const std::uint64_t live = live_bits(of, word);
             if (live_word(of, word).load(std::memory_order_relaxed) != live) {
                 live_word(of, word).store(live, std::memory_order_relaxed);
             }
@@ -193,15 +254,36 @@ public:
             bits[i] = live_bits(of, first + i);
         }
     }
-    /// One word of what the user holds of a slab: its marks, where it is loaded, or its bitmap.
+    /// What a word of a slab's bitmap on media has to say: what its marks say, where it is loaded, or what it says.
     [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
-        const std::uint8_t now = state(of);
-        if (!slab_state::is_loaded(now)) {
-            return now == slab_state::none ? 0 : live_word(of, word).load(std::memory_order_acquire);
+        for (;;) {
+            const std::uint8_t now = state(of);
+            if (!slab_state::is_loaded(now)) {
+                return now == slab_state::none ? 0 : live_word(of, word).load(std::memory_order_acquire);
+            }
+            const std::uint8_t before = second(of);
+            unsigned kind = slab_state::kind_of(now);
+            if (before != 0 && slab_state::first_word_of(kind) != word / (bitmap_words / 2) * (bitmap_words / 2)) {
+                kind = second_life::has_old(before) ? second_life::old_kind(before) : unsigned{slab_state::kinds};
+            }
+            const std::uint64_t live = kind == slab_state::kinds ? 0 : live_bits_of_kind(of, kind, word);
+            if (before == 0 || state(of) == now) {
+                return live;  // else it was morphed between the loads
+            }
         }
-        const unsigned class_index = slab_state::class_of(now);
-        return word >= words_of(size_classes[class_index]) ? 0
-                                                           : live_bits_of(marks(of, class_index) + word * marks_a_word);
+    }
+    /// Of a slab in that state, loaded or not; none where there is no sound one.
+    [[nodiscard]] slab_kinds kinds_in(base::granule of, std::uint8_t state) const noexcept {
+        const unsigned class_index = slab_state::class_of(state);
+        if (class_index == no_class) {
+            return {};
+        }
+        const std::uint8_t second = this->second(of);
+        const bool upper = slab_state::is_loaded(state) ? (slab_state::kind_of(state) & slab_state::upper_bank) != 0
+                                                        : (second & second_life::upper) != 0;
+        const unsigned present = class_index | (upper ? slab_state::upper_bank : 0);
+        return second_life::has_old(second) ? slab_kinds{{present, second_life::old_kind(second)}, 2}
+                                            : slab_kinds{{present, 0}, 1};
     }
 
     /// Granules of the reservation.
@@ -212,6 +294,16 @@ public:
     }
     void set_state(base::granule of, std::uint8_t state) const noexcept {
         std::atomic_ref<std::uint8_t>(states_[of.value]).store(state, std::memory_order_release);
+    }
+    /// second_life: fixed while nobody morphs the slab, and 0 where nobody has since it was made.
+    [[nodiscard]] std::uint8_t second(base::granule of) const noexcept {
+        return std::atomic_ref<std::uint8_t>(seconds_[of.value]).load(std::memory_order_acquire);
+    }
+    /// Comes before the state.
+    void set_second(base::granule of, std::uint8_t second) const noexcept {
+        if (this->second(of) != second) {
+            std::atomic_ref<std::uint8_t>(seconds_[of.value]).store(second, std::memory_order_release);
+        }
     }
     /// The type number of a slab, 0 for none. It is fixed while a block is out.
     [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
@@ -233,7 +325,19 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
+    /// Words of marks of a slab of the kind.
+    [[nodiscard]] static constexpr std::size_t words_of_kind(unsigned kind) noexcept {
+        return words_of(size_classes[slab_state::class_of_kind(kind)]);
+    }
+
 private:
+    /// A word of the bitmap on media, from the marks of blocks of a kind; 0 where it is none of the kind's.
+    [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, unsigned kind, std::size_t word) const noexcept {
+        const std::size_t index = word - slab_state::first_word_of(kind);
+        return index >= words_of_kind(kind) ? 0 : live_bits_of(marks(of, kind) + index * marks_a_word);
+    }
+
+    static constexpr unsigned banks = 2;
     static constexpr unsigned least_mark_shift = 6;  ///< 64 marks, a word of bits
     static constexpr unsigned most_mark_shift = 13;  ///< 8,192 blocks of 8 bytes
     /// By class: the binary logarithm of the marks that a slab has room for. What lies beyond the last block, where
@@ -257,7 +361,7 @@ private:
         std::uint8_t shift;
     };
 
-    std::array<mark_kind, class_count> kinds_{};
+    std::array<mark_kind, slab_state::kinds> kinds_{};
     std::byte* live_ = nullptr;
     std::uint64_t live_stride_ = 0;
     std::uint64_t granule_mask_ = 0;
@@ -266,7 +370,8 @@ private:
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<std::uint32_t> types_;
     base::sparse_table<slab_twin> twins_;
-    std::array<base::sparse_table<std::uint8_t>, most_mark_shift - least_mark_shift + 1> marks_;
+    base::sparse_table<std::uint8_t> seconds_;
+    std::array<std::array<base::sparse_table<std::uint8_t>, most_mark_shift - least_mark_shift + 1>, banks> marks_;
 };
 
 }  // namespace holdfast::slab

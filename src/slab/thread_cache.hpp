@@ -47,7 +47,8 @@ struct cached_blocks {
     std::uint32_t block_size = 0;             ///< bytes
     std::uint32_t current = 0;                ///< the word of the window that blocks are taken from
     std::uint32_t slab = 0;                   ///< granule + 1; 0: none
-    std::uint16_t part_index = 0;
+    std::uint8_t part_index = 0;
+    bool upper = false;      ///< the blocks' bits lie in the upper half of the slab's live bitmap
     std::uint16_t word = 0;  ///< of the slab's marks: where the window begins
 
     [[nodiscard]] bool is_empty() const noexcept { return free[current] == 0; }

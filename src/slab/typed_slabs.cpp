@@ -100,7 +100,7 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
     if (offset == 0) {
         return nullptr;
     }
-    std::atomic_ref(*pool_.table().mark_at(offset, class_index)).store(live_mark::live, std::memory_order_release);
+    pool_.hand_out(offset);
     return space_.address({offset});
 }
 
@@ -111,11 +111,6 @@ bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::
     }
     const unsigned class_index = class_for(bytes, alignment);
     return class_index == no_class ? hold_pages(bytes, alignment, type, held) : hold_one(class_index, type, held);
-}
-
-base::result<std::uint32_t> block_allocator::type_of(const void* block) const {
-    HF_TRY_ASSIGN(const lane::block_word found, look_up(block));
-    return found.type;
 }
 
 }  // namespace holdfast::slab

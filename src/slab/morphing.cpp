@@ -1,0 +1,277 @@
+// Slab morphing (PMAlloc 5.2): a slab of which few blocks are live becomes one of another class, so that memory that
+// one size has left behind serves another size.
+//
+// A slab has room for two classes: its bitmap on media has two halves, and its marks in DRAM two banks. Blocks from
+// before keep their bits and marks where they are; whoever frees one, even one who looked at the slab before it was
+// morphed, does what he would have done. The blocks of the new class have the other half and bank. Those that overlap
+// a block from before are `covered`: nobody may hand them out. When somebody looks at the slab, those that nothing is
+// in front of any more are free.
+//
+// So nothing is moved, copied or indexed, and the switch is one header. PMAlloc takes the least recently used slab:
+// here slabs come by in order of their addresses, and those that a thread allocates from are passed over.
+#include <array>
+#include <bit>
+#include <optional>
+
+#include "lane/effects.hpp"
+#include "slab/slab_check.hpp"
+#include "slab/slab_pool.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+
+namespace {
+
+/// Of the blocks that a slab would have then, in percent, those that may be behind live ones: where nobody has asked
+/// for the slab's class for a while, and where somebody has, who would have to make another slab instead. Behind a few
+/// blocks that live on, those of an idle class become free by and by, and what is left of them would hold the slab.
+constexpr unsigned covered_of_idle = 90;
+constexpr unsigned covered_of_busy = 30;
+/// Slabs that were wanted since.
+constexpr std::uint64_t idle_after = 32;
+
+using bits_of_half = std::array<std::uint64_t, bitmap_words / 2>;
+
+/// Blocks of one class, as a range of indices.
+struct block_range {
+    std::uint32_t first;
+    std::uint32_t end;
+};
+
+/// The blocks of `others` that share a byte with the block of `size` at that index.
+block_range overlapping(const size_class& size, std::uint32_t index, const size_class& others) noexcept {
+    const std::uint64_t begin = std::uint64_t{index} * size.block_size;
+    const std::uint32_t last = block_index(others, begin + size.block_size - 1);
+    return {block_index(others, begin), std::min<std::uint32_t>(last + 1, others.block_count)};
+}
+
+const size_class& size_of_kind(unsigned kind) noexcept { return size_classes[slab_state::class_of_kind(kind)]; }
+
+/// Calls `each` with the index of every bit that is set.
+template <class Each>
+void for_each_bit(const bits_of_half& bits, Each each) noexcept {
+    for (std::uint32_t word = 0; word < bits.size(); ++word) {
+        for (std::uint64_t left = bits[word]; left != 0; left &= left - 1) {
+            each(word * 64 + static_cast<std::uint32_t>(std::countr_zero(left)));
+        }
+    }
+}
+
+/// Blocks of a loaded slab that are not free, live or not.
+bits_of_half taken_bits(const slab_table& table, granule slab, unsigned kind) noexcept {
+    bits_of_half taken{};
+    for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+        taken[word] = ~table.free_bits(slab, kind, word) & valid_bits(size_of_kind(kind), word);
+    }
+    return taken;
+}
+
+std::uint32_t count(const bits_of_half& bits) noexcept {
+    std::uint32_t set = 0;
+    for (const std::uint64_t word : bits) {
+        set += count_bits(word);
+    }
+    return set;
+}
+
+/// The blocks of `to` that lie behind blocks of `from`.
+bits_of_half behind(const bits_of_half& blocks, unsigned from, unsigned to) noexcept {
+    bits_of_half covered{};
+    for_each_bit(blocks, [&](std::uint32_t index) {
+        const block_range range = overlapping(size_of_kind(from), index, size_of_kind(to));
+        for (std::uint32_t other = range.first; other < range.end; ++other) {
+            covered[other / 64] |= std::uint64_t{1} << (other % 64);
+        }
+    });
+    return covered;
+}
+
+void cover(const slab_table& table, granule slab, unsigned kind, const bits_of_half& covered) noexcept {
+    std::uint8_t* const marks = table.marks(slab, kind);
+    for_each_bit(covered, [marks](std::uint32_t index) {
+        std::atomic_ref(marks[index]).store(live_mark::covered, std::memory_order_relaxed);
+    });
+}
+
+}  // namespace
+
+bool has_disjoint_blocks(const slab_table& table, granule of) noexcept {
+    const slab_kinds kinds = table.kinds_in(of, table.state(of));
+    if (kinds.count < 2) {
+        return true;
+    }
+    const auto live = [&](unsigned kind) {
+        bits_of_half bits{};
+        for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+            bits[word] = table.live_bits(of, slab_state::first_word_of(kind) + word);
+        }
+        return bits;
+    };
+    const bits_of_half covered = behind(live(kinds.kinds[1]), kinds.kinds[1], kinds.kinds[0]);
+    const bits_of_half present = live(kinds.kinds[0]);
+    for (std::size_t word = 0; word < present.size(); ++word) {
+        if ((covered[word] & present[word]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool covers_older(const slab_table& table, granule of) noexcept {
+    const slab_kinds kinds = table.kinds_in(of, table.state(of));
+    if (kinds.count < 2) {
+        return true;
+    }
+    const bits_of_half covered = behind(taken_bits(table, of, kinds.kinds[1]), kinds.kinds[1], kinds.kinds[0]);
+    const bits_of_half taken = taken_bits(table, of, kinds.kinds[0]);
+    for (std::size_t word = 0; word < taken.size(); ++word) {
+        if ((covered[word] & ~taken[word]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Of a slab that is not loaded yet and whose bitmap is right.
+void slab_pool::load_marks(granule slab) const noexcept {
+    const slab_kinds kinds = table_.kinds_in(slab, table_.state(slab));
+    const unsigned present = kinds.kinds[0];
+    table_.load_marks(slab, present);
+    if (kinds.count == 2) {
+        if (table_.load_marks(slab, kinds.kinds[1]) == 0) {
+            table_.set_second(slab, second_life::make(present, no_class));
+        } else {
+            cover(table_, slab, present, behind(taken_bits(table_, slab, kinds.kinds[1]), kinds.kinds[1], present));
+        }
+    }
+    const bool watched = tracks_changes_ && table_.second(slab) == 0;
+    table_.set_state(slab, watched ? slab_state::watched(present) : slab_state::loaded(present));
+}
+
+/// Blocks from before may have been freed since somebody looked: what was behind them alone is free.
+slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
+    const std::uint8_t second = table_.second(slab);
+    if (!second_life::has_old(second)) {
+        return {};
+    }
+    const unsigned old = second_life::old_kind(second);
+    const unsigned present = kind_in(slab);
+    const bits_of_half taken = taken_bits(table_, slab, old);  // one look: they may be freed while this goes on
+    const bits_of_half still = behind(taken, old, present);
+    std::uint8_t* const marks = table_.marks(slab, present);
+    bits_of_half covered{};
+    bits_of_half gone{};
+    for (std::uint32_t index = 0; index < size_of_kind(present).block_count; ++index) {
+        if (std::atomic_ref(marks[index]).load(std::memory_order_relaxed) == live_mark::covered) {
+            const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+            const bool stays = (still[index / 64] & bit) != 0;
+            (stays ? covered : gone)[index / 64] |= bit;
+        }
+    }
+    if (traced_ && count(gone) != 0) {
+        write_old_bits(slab, old, taken);
+    }
+    for_each_bit(gone, [marks](std::uint32_t index) {
+        std::atomic_ref(marks[index]).store(live_mark::free, std::memory_order_release);
+    });
+    const older_blocks left{count(taken), count(covered)};
+    if (left.live == 0) {
+        table_.set_second(slab, second_life::make(present, no_class));
+    }
+    return left;
+}
+
+/// What a trace goes by.
+void slab_pool::write_old_bits(granule slab, unsigned old_kind, std::span<const std::uint64_t> bits) noexcept {
+    for (std::size_t word = 0; word < bits.size(); ++word) {
+        table_.live_word(slab, slab_state::first_word_of(old_kind) + word).store(bits[word], std::memory_order_relaxed);
+    }
+    if (log_ != nullptr) {
+        log_->old_blocks_written(slab);
+    }
+}
+
+/// Before a new slab is made for the bin: another one may do.
+void slab_pool::morph_some(bin& wanted) noexcept {
+    constexpr std::uint64_t looks = 16;  // a line each: a bound on what it costs where all slabs are full
+    wanted_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    if (!can_morph(wanted.class_index) || end == 0) {
+        return;
+    }
+    const std::uint64_t from = next_morph_.fetch_add(looks, std::memory_order_relaxed);
+    for (std::uint64_t i = 0; i < looks; ++i) {
+        if (morph_into(wanted, {(from + i) % end}, std::nullopt)) {
+            next_morph_.store(from + i + 1, std::memory_order_relaxed);  // the next is likely to do as well
+            return;
+        }
+    }
+}
+
+lane::block_word slab_word(unsigned kind) noexcept {
+    return {lane::block_kind::slab, size_of_kind(kind).block_size, 0, (kind & slab_state::upper_bank) != 0};
+}
+
+bool slab_pool::morph(granule slab, unsigned arena, unsigned class_index, unsigned covered_at_most) noexcept {
+    return can_morph(class_index) && morph_into(bin_of(arena, class_index), slab, covered_at_most);
+}
+
+bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> limit) noexcept {
+    const std::uint8_t state = table_.state(slab);
+    const unsigned class_index = slab_state::class_of(state);
+    if (!slab_state::is_loaded(state) || class_index == wanted.class_index || !can_morph(class_index) ||
+        table_.type(slab) != 0 || node_of(slab) != wanted.arena % extents_.nodes()) {
+        return false;
+    }
+    slab_twin& twin = table_.twin(slab);
+    // Of a listed slab the countdown says about how many blocks are live.
+    const std::int32_t left = twin.countdown.load(std::memory_order_relaxed);
+    if (!twin.listed() || left <= 0 ||
+        static_cast<std::uint32_t>(left) * 100 >
+            size_classes[class_index].block_count * limit.value_or(covered_of_idle)) {
+        return false;
+    }
+    bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    {
+        const base::scoped_lock lock(owner.mutex);
+        if (twin.owner.load(std::memory_order_relaxed) != &owner || table_.state(slab) != state || !twin.listed() ||
+            twin.parts_out != 0 || owner.spare == link_to(slab) || uncover(slab).live != 0) {
+            return false;
+        }
+        const unsigned covered_at_most = limit.value_or(
+            wanted_.load(std::memory_order_relaxed) - owner.last_use >= idle_after ? covered_of_idle : covered_of_busy);
+        const unsigned from = kind_in(slab);
+        const unsigned to = wanted.class_index | ((from & slab_state::upper_bank) ^ slab_state::upper_bank);
+        const bits_of_half taken = taken_bits(table_, slab, from);
+        const bits_of_half covered = behind(taken, from, to);
+        if (count(covered) * 100 > size_classes[wanted.class_index].block_count * covered_at_most) {
+            return false;
+        }
+        unlink(owner, slab);
+        if (traced_) {
+            write_old_bits(slab, from, taken);
+        }
+        cover(table_, slab, to, covered);
+        become(wanted, slab, from, to);
+    }
+    look_at(slab, 1);
+    return true;
+}
+
+/// The slab is in no list, and what is covered of the new blocks is marked so.
+void slab_pool::become(bin& wanted, granule slab, unsigned from, unsigned to) noexcept {
+    if (log_ != nullptr) {
+        log_->slab_morphed(slab, from, to);
+    } else {
+        lane::switch_slab_header(space_, base::offset_of(slab).value, slab_word(to), slab_word(from),
+                                 [](std::uint64_t& word, std::uint64_t value) {
+                                     std::atomic_ref(word).store(value, std::memory_order_release);
+                                 });
+    }
+    adopt(wanted, slab);
+    table_.set_second(slab, second_life::make(to, slab_state::class_of_kind(from)));
+    table_.set_state(slab, slab_state::loaded(to));
+}
+
+}  // namespace holdfast::slab

@@ -1,0 +1,113 @@
+// Free blocks of slabs, and who notices them: what a slab is to its bin is settled when somebody looks at it.
+#include <algorithm>
+
+#include "slab/slab_pool.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+
+/// What a slab that is in no list is from now on; it is listed if so many of its blocks are free and at hand.
+void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
+    slab_twin& twin = table_.twin(slab);
+    const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
+    const size_class& kind = size_classes[owner.class_index];
+    const older_blocks older = uncover(slab);
+    const std::uint32_t marked = table_.count_marked(slab, kind_in(slab));
+    if (marked == 0 && older.live == 0 && twin.parts_out == 0) {
+        settle_empty(owner, slab);
+        return;
+    }
+    std::uint32_t free_blocks = kind.block_count - marked;
+    if (twin.parts_out != 0) {
+        free_blocks = 0;
+        for (std::size_t word = 0; word < words_of(kind); ++word) {
+            free_blocks += count_bits(bits_at_hand(slab, owner.class_index, word));
+        }
+    }
+    auto until = static_cast<std::int32_t>(worth - free_blocks);
+    if (free_blocks >= worth) {
+        link(owner, slab);
+        until = static_cast<std::int32_t>(marked - older.covered + older.live);
+    }
+    // Those that were freed meanwhile may have been counted or not: rather look too early than never.
+    const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
+    twin.countdown.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
+}
+
+void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
+    if (owner.spare == 0) {
+        link(owner, slab);
+        owner.spare = link_to(slab);
+        table_.twin(slab).countdown.store(0, std::memory_order_relaxed);
+    } else {
+        release(owner, slab);
+    }
+}
+
+/// Looks at a slab, if it is loaded, whatever its countdown says; `worth` 0: as much as is worth it of its class.
+void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
+    if (!slab_state::is_loaded(table_.state(slab))) {
+        return;
+    }
+    slab_twin& twin = table_.twin(slab);
+    bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    const base::scoped_lock lock(owner.mutex);
+    // After the last block of a slab became free, another thread may have found it empty, and made another of it.
+    if (twin.owner.load(std::memory_order_relaxed) == &owner && slab_state::is_loaded(table_.state(slab))) {
+        if (twin.listed()) {
+            unlink(owner, slab);
+        }
+        settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
+    }
+}
+
+/// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is
+/// not looked at for that. So all slabs are, a few at a time.
+void slab_pool::look_at_some() noexcept {
+    constexpr std::uint64_t few = 8;
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    const std::uint64_t from = next_look_.fetch_add(few, std::memory_order_relaxed);
+    for (std::uint64_t i = 0; i < few && end != 0; ++i) {
+        look_at({(from + i) % end}, 0);
+    }
+}
+
+void slab_pool::look_at_every_slab() noexcept {
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    for (granule slab{0}; slab.value < end; ++slab.value) {
+        look_at(slab, 1);
+    }
+}
+
+void slab_pool::note_change(granule slab) noexcept {
+    bin& owner = *table_.twin(slab).owner.load(std::memory_order_relaxed);
+    const base::scoped_lock lock(owner.mutex);
+    if (table_.twin(slab).owner.load(std::memory_order_relaxed) == &owner &&
+        slab_state::is_loaded(table_.state(slab))) {
+        unwatch(slab, owner.class_index);
+    }
+}
+
+void slab_pool::write_bitmaps() noexcept {
+    if (!tracks_changes_) {
+        return;
+    }
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    for (granule slab{0}; slab.value < end; ++slab.value) {
+        const std::uint8_t state = table_.state(slab);
+        if (!slab_state::is_unwatched(state)) {
+            continue;
+        }
+        const unsigned kind = slab_state::kind_of(state);
+        table_.write_bitmap(slab, kind);
+        if (kind < slab_state::upper_bank && !second_life::has_old(table_.second(slab))) {
+            table_.set_second(slab, 0);              // the other half is zero now
+            if (table_.twin(slab).parts_out == 0) {  // who has one allocates without a word
+                table_.set_state(slab, slab_state::watched(kind));
+            }
+        }
+    }
+}
+
+}  // namespace holdfast::slab
