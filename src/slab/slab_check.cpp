@@ -235,7 +235,7 @@ private:
                            may_be_covered);
             }
         }
-        // SLAB-13: what lies behind a block from before that is not free is not free.
+        // What lies behind a block from before that is not free is not free (SLAB-13).
         if (kinds.count == 2 && !covers_older(table_, slab)) {
             problem("SLAB-13", slab, "a free block overlaps one from before");
         }
