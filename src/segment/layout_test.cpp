@@ -150,6 +150,12 @@ TEST(layout, of_page_entries_and_slab_headers) {
     EXPECT_FALSE(is_valid_page_entry(std::uint64_t{1} << 63));
     const slab_header_on_media header{48, 1365, 0, 0, {}};
     EXPECT_EQ(dump_object(header), "0000: 30 00 00 00 55 05 00 00 00 00 00 00 00 00 00 00\n");
+    const slab_header_on_media morphed{160, 409, encode(slab_flags{true, 112}), 0, {}};
+    EXPECT_EQ(dump_object(morphed), "0000: a0 00 00 00 99 01 00 00 01 00 70 00 00 00 00 00\n");
+    EXPECT_EQ(decode_slab_flags(0x700001).old_block_size, 112U);
+    EXPECT_TRUE(decode_slab_flags(0x700001).upper_half);
+    EXPECT_FALSE(decode_slab_flags(0x700000).upper_half);
+    EXPECT_EQ(upper_bitmap_word, 64U);
 }
 
 TEST(layout, superblock_has_the_fields_of_durabilities_atomic_and_collect_where_the_format_says) {

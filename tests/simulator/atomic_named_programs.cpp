@@ -10,6 +10,8 @@ constexpr step point{verb::checkpoint};
 constexpr step slot{verb::keep, 0, 0, request::slot};
 constexpr step typed_slot{verb::keep, 0, 0, request::typed_slot};
 constexpr step discard{verb::discard};
+constexpr step into_small{verb::morph, 4};  // place 4 is null: the slab of what was kept last
+constexpr step into_slots{verb::morph, 0, 0, request::slot};
 constexpr step allocate{verb::allocate, 0};
 constexpr step free{verb::free, 0};
 
@@ -41,7 +43,21 @@ const std::vector<named_program>& named_programs() {
                  {{verb::allocate_carelessly, 0}, {verb::allocate, 3}, point, {verb::free, 3}})},
         {"the block that holds the destination is the one that is freed",
          program({holder, {verb::allocate, 3}, {verb::free, 3}}, {{verb::free_cycle}, {verb::publish, 0}})},
-        {"a slab morphs: released, and made again for blocks of another size",
+        {"a slab of large blocks becomes one of small ones",
+         program({holder, slot, slot, discard}, {into_small, allocate, {verb::allocate, 3}, free, discard})},
+        {"blocks from before are freed, and others take their place",
+         program({holder, slot, slot, slot}, {into_small, discard, {verb::give_back}, allocate, discard, slot})},
+        {"a slab of small blocks becomes one of large ones, and has both",
+         program({holder, allocate},
+                 {into_slots, {verb::allocate, 3, 0, request::slot}, free, {verb::free, 3}, {verb::free, 1}})},
+        {"a slab morphs and morphs back while its first records count",
+         program({holder}, {slot, into_small, allocate, discard, into_slots, slot, free, discard})},
+        {"a slab morphs after a checkpoint, and again before the next",
+         program({holder, slot, point}, {into_small, allocate, discard, point, into_slots, slot, free})},
+        {"a morphed slab is released, and made again",
+         program({holder, slot, slot, slot, slot, slot, discard, discard, discard, discard},
+                 {into_small, discard, {verb::give_back}, {verb::allocate, 0, 0, request::big}, free, slot})},
+        {"a slab goes and comes: released, and made again for blocks of another size",
          program(
              {holder, slot, slot, slot, slot, slot, discard, discard, discard, discard, discard},
              {{verb::give_back}, {verb::allocate, 0, 0, request::other}, free, {verb::allocate, 0, 0, request::big}})},
@@ -118,6 +134,8 @@ atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort&
         dying("blocks without destinations",
               {{verb::keep}, {verb::discard}, {verb::keep, 0, 0, request::big}, discard}),
         dying("a slab in the making", {{verb::allocate, 0, 0, request::other}}),
+        dying("a slab that morphs", {into_small, allocate}, {holder, slot}),
+        dying("blocks of a morphed slab", {allocate, discard, free}, {holder, slot, into_small}),
     };
     atomic_laboratory laboratory(setting, effort);
     for (const concurrent_program& each : programs) {

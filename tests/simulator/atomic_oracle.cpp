@@ -18,6 +18,7 @@ constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t pages_of_granule = 16;
 constexpr unsigned kind_used = 2;
 constexpr unsigned kind_slab = 3;
+constexpr std::uint64_t words_of_half = 64;
 constexpr std::uint64_t distance_mask = (std::uint64_t{1} << 48U) - 1;
 constexpr std::uint64_t distance_bias = std::uint64_t{1} << 47U;
 
@@ -35,6 +36,21 @@ std::string describe(const std::vector<block_extent>& blocks) {
         text += (text.empty() ? "" : " ") + describe(one);
     }
     return text.empty() ? "none" : text;
+}
+
+/// Those whose bits lie in one half of the bitmap of a slab, and all of it where that is not enough.
+void add_blocks(const tracked_memory& memory, std::uint64_t granule, std::uint64_t block_size, bool upper,
+                std::vector<block_extent>& found) {
+    const std::uint64_t blocks = pages_of_granule * page_bytes / block_size;
+    const std::uint64_t type = memory.at(heap_metadata_at + granule * 64 + 16);
+    for (std::uint64_t word = 0; word < (blocks + 63) / 64; ++word) {
+        const std::uint64_t place = word + (upper ? words_of_half : 0);
+        std::uint64_t bits = memory.at(heap_metadata_at + heap_shape.bitmaps_at() + granule * 1024 + place * 8);
+        for (; bits != 0; bits &= bits - 1) {
+            const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+            found.push_back({granule * pages_of_granule * page_bytes + index * block_size, block_size, type});
+        }
+    }
 }
 
 }  // namespace
@@ -57,14 +73,19 @@ std::vector<block_extent> blocks_in(const tracked_memory& memory, std::uint64_t 
             found.push_back({page * page_bytes, 0, type});  // matches no model
             continue;
         }
-        const std::uint64_t blocks = pages_of_granule * page_bytes / block_size;
-        for (std::uint64_t word = 0; word < (blocks + 63) / 64; ++word) {
-            std::uint64_t bits = memory.at(heap_metadata_at + heap_shape.bitmaps_at() + granule * 1024 + word * 8);
-            for (; bits != 0; bits &= bits - 1) {
-                const std::uint64_t index = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
-                found.push_back({page * page_bytes + index * block_size, block_size, type});
+        const std::uint64_t flags = memory.at(heap_metadata_at + granule * 64 + 8);
+        const std::uint64_t old_size = flags >> 16U & 0xffff;
+        const bool upper = (flags & 1U) != 0;
+        const std::size_t first = found.size();
+        if (old_size == block_size) {  // about to be morphed
+            add_blocks(memory, granule, block_size, !upper, found);
+        } else {
+            add_blocks(memory, granule, block_size, upper, found);
+            if (old_size != 0) {
+                add_blocks(memory, granule, old_size, !upper, found);
             }
         }
+        std::sort(found.begin() + static_cast<std::ptrdiff_t>(first), found.end());
     }
     return found;
 }

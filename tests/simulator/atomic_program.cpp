@@ -61,12 +61,25 @@ std::vector<data_word> zero_content() {
 }  // namespace
 
 std::string to_string(const step& one) {
-    static constexpr const char* names[] = {"allocate",     "allocate_zeroed", "free",
-                                            "reallocate",   "publish",         "cancel",
-                                            "keep",         "discard",         "move",
-                                            "move_durably", "checkpoint",      "allocate_both",
-                                            "free_both",    "free_cycle",      "allocate_carelessly",
-                                            "give_back",    "hold_big",        "shrink",
+    static constexpr const char* names[] = {"allocate",
+                                            "allocate_zeroed",
+                                            "free",
+                                            "reallocate",
+                                            "publish",
+                                            "cancel",
+                                            "keep",
+                                            "discard",
+                                            "move",
+                                            "move_durably",
+                                            "checkpoint",
+                                            "allocate_both",
+                                            "free_both",
+                                            "free_cycle",
+                                            "allocate_carelessly",
+                                            "give_back",
+                                            "hold_big",
+                                            "shrink",
+                                            "morph",
                                             "await"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
@@ -143,6 +156,7 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::give_back: session_.blocks().flush_this_thread(); return true;
         case verb::hold_big: return hold_big(thread);
         case verb::shrink: return session_.shrink();
+        case verb::morph: return morph(one, thread);
         default: return true;
     }
 }
@@ -289,6 +303,22 @@ bool program_runner::cancel(const step& one) {
         space_.memory().cut("cancelled");
     }
     return true;
+}
+
+bool program_runner::morph(const step& one, unsigned thread) {
+    std::uint64_t block = model_.target_of(place(one.to));
+    if (block == 0 && !kept_.at(thread).empty()) {
+        block = space_.view().offset(kept_.at(thread).back()).value;
+    }
+    if (block == 0) {
+        return false;
+    }
+    session_.blocks().flush_this_thread();
+    constexpr unsigned whatever_is_covered = 100;
+    const bool morphed = session_.blocks().morph(base::granule_of(base::heap_offset{block}),
+                                                 slab::class_for(bytes_asked(one.size), 1), whatever_is_covered);
+    space_.memory().cut("morphed");
+    return morphed;
 }
 
 bool program_runner::keep(const step& one, unsigned thread) {

@@ -30,7 +30,8 @@ enum class verb : std::uint8_t {
     give_back,            ///< this thread's cached blocks go back to their slabs, and empty slabs to the extents
     hold_big,             ///< reserve a big block, make its destinations null, persist, publish(holder)
     shrink,               ///< the heap ends where it is used
-    await,                ///< until the other thread has done so many steps (`to`)
+    morph,  ///< the slab of the block at `to`, or of what was kept last, becomes one of blocks of that size
+    await,  ///< until the other thread has done so many steps (`to`)
 };
 
 /// Where destinations lie. 0 and 2 share a line, and so do 3 and 4, which lie in the block that place 1 points to.
@@ -82,6 +83,7 @@ private:
     [[nodiscard]] bool hold_big(unsigned thread);
     [[nodiscard]] bool keep(const step& one, unsigned thread);
     [[nodiscard]] bool discard(unsigned thread);
+    [[nodiscard]] bool morph(const step& one, unsigned thread);
     [[nodiscard]] bool move(const step& one, bool durably);
     [[nodiscard]] bool free_cycle(unsigned thread);
     [[nodiscard]] bool allocate_carelessly(const step& one, unsigned thread);
