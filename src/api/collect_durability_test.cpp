@@ -249,6 +249,34 @@ TEST_P(collect_durability_test, after_a_kill_what_is_reached_is_allocated_and_th
     }
 }
 
+TEST_P(collect_durability_test, recovery_knows_no_visitors_and_keeps_every_word_that_may_be_a_pointer) {
+    constexpr std::uint32_t type = 5;
+    const auto visitor = [](void* block, std::size_t, pointer_visitor& visit) {
+        visit(static_cast<link*>(block)->next);
+    };
+    create_collect().close();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        manager heap = open_collect();
+        heap.register_visitor(type, visitor);
+        auto& root = reinterpret_cast<ptr<link>&>(heap.root(0));
+        link* const shown = heap.allocate_to(root, sizeof(link), {.zeroed = true, .type = type});
+        heap.allocate_to(shown->next, sizeof(link), {.zeroed = true});
+        // The number is, as a word, a pointer that the visitor does not show.
+        heap.allocate_to(reinterpret_cast<ptr<link>&>(shown->value), sizeof(link), {.zeroed = true});
+        ::raise(SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    manager heap = open_collect();
+    EXPECT_EQ(blocks_of(heap).size(), 3U);
+    heap.register_visitor(type, visitor);
+    EXPECT_EQ(heap.collect({.mode = collect_options::marking::precise}).blocks_freed, 1U);
+    EXPECT_EQ(blocks_of(heap).size(), 2U);
+}
+
 TEST_P(collect_durability_test, a_kill_while_an_object_was_made_leaves_a_heap_that_opens) {
     create_collect().close();
     const pid_t child = ::fork();

@@ -131,21 +131,26 @@ void judge_list(const trial& one, bool /*once*/) {
     EXPECT_THAT(again.check(true), IsEmpty());
 }
 
+constexpr auto on_page_cache = open_options::domain_choice::page_cache;
+
+std::function<void(const std::string&)> prepared_list(open_options::domain_choice domain, bool dies) {
+    return [=](const std::string& path) { make_list(path, domain, dies); };
+}
+
+/// What depends on the domain.
 class collect_faults : public testing::TestWithParam<open_options::domain_choice> {
 protected:
-    static std::function<void(const std::string&)> list(bool dies) {
-        return [dies](const std::string& path) { make_list(path, GetParam(), dies); };
-    }
+    static std::function<void(const std::string&)> list(bool dies) { return prepared_list(GetParam(), dies); }
 };
 
 INSTANTIATE_TEST_SUITE_P(
     on, collect_faults, testing::Values(open_options::domain_choice::page_cache, open_options::domain_choice::emulated),
     [](const auto& each) { return each.param == open_options::domain_choice::emulated ? "emulated" : "page_cache"; });
 
-TEST_P(collect_faults, create) {
+TEST(faults_of_collect, create) {
     run_campaign({"create in collect", [](const std::string&) {},
                   [](const trial& one) {
-                      manager heap(create_only, one.heap, collecting(GetParam()));
+                      manager heap(create_only, one.heap, collecting(on_page_cache));
                       while (step_of_list(heap) < 3) {
                           if (!push(heap, one)) {
                               break;
@@ -164,7 +169,7 @@ TEST_P(collect_faults, create) {
                           return;
                       }
                       EXPECT_FALSE(once && std::filesystem::exists(one.heap)) << "remains of a creation";
-                      manager(create_only, one.heap, collecting(GetParam())).close();
+                      manager(create_only, one.heap, collecting(on_page_cache)).close();
                   }});
 }
 
@@ -202,8 +207,8 @@ TEST_P(collect_faults, open_after_a_death) {
                   judge_list});
 }
 
-TEST_P(collect_faults, read_after_a_death) {
-    run_campaign({"a reader's trace", list(true),
+TEST(faults_of_collect, read_after_a_death) {
+    run_campaign({"a reader's trace", prepared_list(on_page_cache, true),
                   [](const trial& one) {
                       one.begin(first_step);
                       one.done(first_step);
@@ -213,8 +218,8 @@ TEST_P(collect_faults, read_after_a_death) {
                   judge_list});
 }
 
-TEST_P(collect_faults, open_in_commit_after_a_death) {
-    run_campaign({"recovery by tracing, then durability commit", list(true),
+TEST(faults_of_collect, open_in_commit_after_a_death) {
+    run_campaign({"recovery by tracing, then durability commit", prepared_list(on_page_cache, true),
                   [](const trial& one) {
                       one.begin(first_step);
                       one.done(first_step);
@@ -224,12 +229,12 @@ TEST_P(collect_faults, open_in_commit_after_a_death) {
                   judge_list});
 }
 
-TEST_P(collect_faults, snapshot) {
-    run_campaign({"snapshot of a heap in collect", list(false),
+TEST(faults_of_collect, snapshot) {
+    run_campaign({"snapshot of a heap in collect", prepared_list(on_page_cache, false),
                   [](const trial& one) {
                       one.begin(first_step);
                       one.done(first_step);
-                      manager heap(open_only, one.heap, collecting(GetParam()));
+                      manager heap(open_only, one.heap, collecting(on_page_cache));
                       static_cast<void>(push(heap, one));
                       heap.snapshot(one.other);
                       heap.close();
