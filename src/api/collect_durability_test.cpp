@@ -15,6 +15,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "heap/object_format.hpp"
 #include "segment/segment_format.hpp"
 #include "segment/superblock_format.hpp"
 
@@ -246,6 +247,63 @@ TEST_P(collect_durability_test, after_a_kill_what_is_reached_is_allocated_and_th
         }
         manager::remove(path("copy"));
     }
+}
+
+TEST_P(collect_durability_test, recovery_knows_no_visitors_and_keeps_every_word_that_may_be_a_pointer) {
+    constexpr std::uint32_t type = 5;
+    const auto visitor = [](void* block, std::size_t, pointer_visitor& visit) {
+        visit(static_cast<link*>(block)->next);
+    };
+    create_collect().close();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        manager heap = open_collect();
+        heap.register_visitor(type, visitor);
+        auto& root = reinterpret_cast<ptr<link>&>(heap.root(0));
+        link* const shown = heap.allocate_to(root, sizeof(link), {.zeroed = true, .type = type});
+        heap.allocate_to(shown->next, sizeof(link), {.zeroed = true});
+        // The number is, as a word, a pointer that the visitor does not show.
+        heap.allocate_to(reinterpret_cast<ptr<link>&>(shown->value), sizeof(link), {.zeroed = true});
+        ::raise(SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    manager heap = open_collect();
+    EXPECT_EQ(blocks_of(heap).size(), 3U);
+    heap.register_visitor(type, visitor);
+    EXPECT_EQ(heap.collect({.mode = collect_options::marking::precise}).blocks_freed, 1U);
+    EXPECT_EQ(blocks_of(heap).size(), 2U);
+}
+
+TEST_P(collect_durability_test, a_kill_while_an_object_was_made_leaves_a_heap_that_opens) {
+    create_collect().close();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        manager heap = open_collect();
+        heap.construct<link>("half of it is written")();
+        leave_lists(heap, 10, 10);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    // As the directory leaves it between its first store and its last one.
+    const auto bytes = segment::content_of(path() + "/objects");
+    const std::string name = "half of it is written";
+    const auto* const text = reinterpret_cast<const char*>(bytes.data());
+    const std::size_t at = std::string_view(text, bytes.size()).find(name);
+    ASSERT_NE(at, std::string_view::npos);
+    std::vector<std::byte> magic(sizeof heap::unfinished_magic);
+    std::memcpy(magic.data(), &heap::unfinished_magic, magic.size());
+    segment::overwrite(path() + "/objects", at - sizeof(heap::object_record_on_media), magic);
+    EXPECT_FALSE(manager(open_read_only, path()).find<link>(name).first);
+    const manager heap = open_collect();
+    EXPECT_FALSE(heap.find<link>(name).first);
+    EXPECT_EQ(heap.find<link>("kept").first->next->value, 7U);
+    EXPECT_EQ(blocks_of(heap).size(), 12U) << "what the record led to is free";
+    EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
 TEST_P(collect_durability_test, opens_a_heap_that_crashed_in_durability_atomic) {

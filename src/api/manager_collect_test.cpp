@@ -136,6 +136,30 @@ TEST_P(manager_collect_test, asks_visitors) {
     EXPECT_EQ(heap.usable_size(chooser->targets[1].get()), 32U);
 }
 
+TEST_F(manager_test, what_only_a_reserved_block_leads_to_is_freed_and_the_reservation_stays) {
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.accept_process_crash_only = true;
+    manager heap(create_only, path(), options);
+    for (const std::size_t bytes : {std::size_t{64}, std::size_t{100'000}}) {
+        auto* const reserved = static_cast<ptr<void>*>(heap.reserve(bytes));
+        heap.allocate_to(heap.root(1), 40);
+        heap.allocate_to(heap.root(2), 40);
+        *reserved = heap.root(1);
+        heap.root(1) = nullptr;
+        EXPECT_EQ(heap.collect({.dry_run = true}).blocks_freed, 1U);
+        EXPECT_EQ(heap.collect().blocks_freed, 1U);
+        EXPECT_EQ(reason_of([&] { heap.deallocate(reserved->get()); }), errc::bad_address) << "it is free";
+        *reserved = heap.root(2);
+        heap.publish(heap.root(3), static_cast<void*>(reserved));
+        EXPECT_EQ(heap.collect().blocks_freed, 0U);
+        EXPECT_EQ(heap.free_from(heap.root(3)), true);
+        EXPECT_EQ(heap.free_from(heap.root(2)), true);
+        EXPECT_THAT(heap.check(false), IsEmpty());
+    }
+    EXPECT_TRUE(heap.all_memory_deallocated());
+}
+
 TEST_P(manager_collect_test, refuses_unknown_types_where_asked) {
     manager heap = create_heap();
     make(heap, root_of(heap), 9);

@@ -52,8 +52,9 @@ int defrag(const arguments& given);
 struct gc_arguments {
     bool dry_run = false;  ///< nothing is freed, and the heap is opened read-only
     bool precise = false;
-    bool strict = false;  ///< precise: types that are not registered are an error
-    bool leaks = false;   ///< unreachable blocks are the exit status 1
+    bool strict = false;          ///< precise: types that are not registered are an error
+    bool null_transient = false;  ///< precise: pointers that lead out of the heap become null
+    bool leaks = false;           ///< unreachable blocks are the exit status 1
     unsigned threads = 0;
 };
 /// Frees what cannot be reached from the roots and the objects, or says what that is.

@@ -42,6 +42,7 @@ json as_json(const arguments& given, const holdfast::collect_report& report, boo
     object["refused_pointers"] = report.refused_pointers;
     object["free_block_pointers"] = report.free_block_pointers;
     object["wild_pointers"] = report.wild_pointers;
+    object["nulled_pointers"] = report.nulled_pointers;
     object["unknown_type_blocks"] = report.unknown_type_blocks;
     object["slabs_quarantined"] = report.slabs_quarantined;
     object["lines"] = report.lines;
@@ -69,6 +70,7 @@ void print_text(const holdfast::collect_report& report, bool dry_run) {
         print_line("pointers to no block", fmt::format("{}", report.refused_pointers));
         print_line("pointers to free blocks", fmt::format("{}", report.free_block_pointers));
         print_line("pointers out of it", fmt::format("{}", report.wild_pointers));
+        print_line("of these now null", fmt::format("{}", report.nulled_pointers));
         print_line("damaged slabs", fmt::format("{}", report.slabs_quarantined));
         for (const std::string& line : report.lines) {
             fmt::print("  {}\n", printable(line));
@@ -92,6 +94,7 @@ int gc(const arguments& given, const gc_arguments& how) {
     wanted.unknown_types =
         how.strict ? holdfast::collect_options::unknown::fail : holdfast::collect_options::unknown::conservative;
     wanted.threads = how.threads;
+    wanted.null_transient = how.null_transient;
     wanted.dry_run = how.dry_run;
     if (watched) {
         wanted.progress = draw;

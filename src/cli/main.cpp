@@ -105,7 +105,13 @@ int run(int argc, char** argv, arguments& given) {
     gc_arguments collection;
     CLI::App* const gc =
         add_tracing(program, "gc", "Free what the roots and the objects do not lead to", given, collection);
-    gc->add_flag("--dry-run", collection.dry_run, "Say what would be freed, by type and size; change nothing");
+    CLI::Option* const dry_run =
+        gc->add_flag("--dry-run", collection.dry_run, "Say what would be freed, by type and size; change nothing");
+    gc->add_flag("--null-transient", collection.null_transient,
+                 "Pointers of registered types that lead out of the heap become null: they led to memory of a process "
+                 "that is gone")
+        ->needs(gc->get_option("--precise"))
+        ->excludes(dry_run);
     const CLI::App* const leaks = add_tracing(
         program, "leaks", "Say what is allocated, and the roots and the objects do not lead to", given, collection);
     try {

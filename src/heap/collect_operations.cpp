@@ -1,120 +1,28 @@
 #include "heap/collect_operations.hpp"
 
-#include "lane/effects.hpp"
+#include "heap/collect_operations_of.hpp"
 
 namespace holdfast::heap {
 
 namespace {
 
 template <persist::persistence_domain Domain>
-class collect_operations_of final : public collect_operations, private slab::slab_log {
-public:
-    collect_operations_of(segment::space_view space, slab::block_allocator& blocks) noexcept
-        : space_(space), blocks_(blocks) {
-        blocks_.use_log(this, nullptr);
-    }
-    ~collect_operations_of() override { blocks_.forget_log(); }
-    collect_operations_of(const collect_operations_of&) = delete;
-    collect_operations_of& operator=(const collect_operations_of&) = delete;
-
-    void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept override {
-        if (slab::class_for(bytes, alignment) != slab::no_class) {
-            return type == 0 ? blocks_.allocate(bytes, alignment) : blocks_.allocate_typed(bytes, alignment, type);
-        }
-        slab::held_block held;
-        if (!(type == 0 ? blocks_.hold(blocks_.this_cache(), bytes, alignment, held)
-                        : blocks_.hold_typed(bytes, alignment, type, held))) {
-            return nullptr;
-        }
-        domain_.store(*held.place.word, held.place.set, "collect.pages.entry");
-        persist_word(*held.place.word, "collect.pages.fence");
-        return space_.address({held.offset});
-    }
-
-    bool deallocate(void* block) noexcept override {
-        slab::held_block found;
-        if (!blocks_.find_allocated(block, found)) {
-            return false;
-        }
-        if (found.block.kind != lane::block_kind::pages) {
-            return blocks_.try_free(block);
-        }
-        const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
-        if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
-                                "collect.pages.withdrawn")) {
-            blocks_.leave_refusal(block);  // another thread has freed it since
-            return false;
-        }
-        persist_word(*found.place.word, "collect.pages.withdrawn_fence");
-        blocks_.release(blocks_.this_cache(), found);
-        return true;
-    }
-
-    void flush(const void* begin, std::uint64_t bytes) noexcept override {
-        domain_.flush(begin, bytes, "collect.user.flush");
-    }
-    void drain() noexcept override { domain_.fence("collect.user.fence"); }
-
-private:
-    void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
-        const std::uint64_t offset = base::offset_of(slab).value;
-        const lane::block_word block{lane::block_kind::slab, kind.block_size, type};
-        lane::store_slab_header(space_, offset, block, {}, [this](std::uint64_t& word, std::uint64_t value) {
-            domain_.store(word, value, "collect.slab.header");
-        });
-        const segment::slab_header_on_media& header = space_.slab_header(slab);
-        domain_.flush(&header, sizeof header, "collect.slab.header_flush");
-        domain_.fence("collect.slab.header_fence");
-        const lane::block_place place = lane::place_of(space_, offset, block);
-        domain_.store(*place.word, place.set, "collect.slab.entry");
-        persist_word(*place.word, "collect.slab.fence");
-    }
-
-    void slab_released(base::granule slab, const slab::size_class& /*kind*/, std::uint32_t /*type*/) noexcept override {
-        std::uint64_t& entry = space_.page_entry_word(base::first_page(slab));
-        domain_.store(entry, segment::encode({segment::extent_kind::reserved, {base::pages_per_granule}, 0}),
-                      "collect.slab.withdrawn");
-        persist_word(entry, "collect.slab.withdrawn_fence");
-    }
-
-    void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept override {
-        lane::switch_slab_header(
-            space_, base::offset_of(slab).value, slab::slab_word(to), slab::slab_word(from),
-            [this](std::uint64_t& word, std::uint64_t value) { domain_.store(word, value, "collect.slab.morphed"); });
-        const segment::slab_header_on_media& header = space_.slab_header(slab);
-        domain_.flush(&header, sizeof header, "collect.slab.morphed_flush");
-        domain_.fence("collect.slab.morphed_fence");
-    }
-
-    void old_blocks_written(base::granule slab) noexcept override {
-        domain_.flush(space_.live_bitmap(slab), segment::bitmap_size, "collect.slab.old_flush");
-        domain_.fence("collect.slab.old_fence");
-    }
-
-    void persist_word(const std::uint64_t& word, persist::site where) noexcept {
-        domain_.flush(&word, sizeof word, where);
-        domain_.fence(where);
-    }
-
-    Domain domain_;
-    segment::space_view space_;
-    slab::block_allocator& blocks_;
-};
-
-template <persist::persistence_domain Domain>
-base::result<std::unique_ptr<collect_operations>> make(segment::space_view space, slab::block_allocator& blocks) {
-    return std::unique_ptr<collect_operations>(std::make_unique<collect_operations_of<Domain>>(space, blocks));
+base::result<std::unique_ptr<collect_operations>> make(segment::space_view space, extent::extent_allocator& extents,
+                                                       slab::block_allocator& blocks) {
+    return std::unique_ptr<collect_operations>(
+        std::make_unique<collect_operations_of<Domain>>(Domain(), space, extents, blocks));
 }
 
 }  // namespace
 
 base::result<std::unique_ptr<collect_operations>> make_collect_operations(persist::domain_kind domain,
                                                                           segment::space_view space,
+                                                                          extent::extent_allocator& extents,
                                                                           slab::block_allocator& blocks) {
     switch (domain) {
         case persist::domain_kind::page_cache: return std::unique_ptr<collect_operations>();
-        case persist::domain_kind::eadr: return make<persist::eadr_domain>(space, blocks);
-        default: return make<persist::dax_domain>(space, blocks);
+        case persist::domain_kind::eadr: return make<persist::eadr_domain>(space, extents, blocks);
+        default: return make<persist::dax_domain>(space, extents, blocks);
     }
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/result.hpp"
+#include "extent/extent.hpp"
 #include "persist/domain.hpp"
 #include "segment/space.hpp"
 #include "slab/slab.hpp"
@@ -32,12 +33,16 @@ public:
     /// The user's data: starts a write-back; waits for all that this thread started.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;
+    /// Bitmaps and page entries say what the program holds, durably: what a clean close needs. Other threads stand
+    /// still.
+    virtual void write_back() noexcept = 0;
 };
 
-/// For the domain of an open heap: null where stores need no help, on the page cache. `blocks` lives longer than what
-/// is returned.
+/// For the domain of an open heap: null where stores need no help, on the page cache. `extents` and `blocks` live
+/// longer than what is returned.
 base::result<std::unique_ptr<collect_operations>> make_collect_operations(persist::domain_kind domain,
                                                                           segment::space_view space,
+                                                                          extent::extent_allocator& extents,
                                                                           slab::block_allocator& blocks);
 
 }  // namespace holdfast::heap

@@ -108,7 +108,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     }
     HF_TRY(opened->rebuild(path));
     if (opened->files_->has_pending_lanes() || opened->files_->has_pending_tracing()) {
-        HF_TRY(opened->repair_objects());
+        HF_TRY(opened->repair_objects(true));
     }
     if (mapping.shared) {
         HF_TRY(options.durability == durability_kind::atomic ? opened->start_atomic(options) : opened->start_collect());
@@ -188,7 +188,7 @@ base::result<segment::commit_statistics> engine::commit() {
         if (atomic_ != nullptr) {
             atomic_->checkpoint();
         }
-        blocks_.write_bitmaps();
+        write_back();
         HF_TRY(files_->sync_shared());
         segment::commit_statistics statistics;
         statistics.total_ns = statistics.sync_ns = static_cast<std::uint64_t>(

@@ -216,12 +216,15 @@ private:
     base::result<void> keep_extents(const std::string& path);
     base::result<void> rebuild(const std::string& path);
     base::result<void> replay_lanes();
-    base::result<void> repair_objects();
+    base::result<void> repair_objects(bool blocks_are_known);
     base::result<void> start_atomic(const engine_options& options);
     base::result<void> close_atomic();
     base::result<void> start_collect();
     base::result<void> trace_after_crash();
     base::result<void> close_collect();
+    [[nodiscard]] bool flushes_recovery() const noexcept;
+    void persist_recovery(const void* begin, std::uint64_t bytes) const;
+    void write_back() noexcept;
     [[nodiscard]] base::result<void> refuse_scratch() const;
     static base::result<std::unique_ptr<engine>> open_recovered(const std::string& path, const engine_options& options,
                                                                 durability_kind crashed_in);

@@ -117,9 +117,15 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     return files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order));
 }
 
-/// The directory after a crash: an object is there iff its block is.
-base::result<void> engine::repair_objects() {
-    return objects_.repair([this](std::uint64_t offset) -> std::uint64_t {
+/// The directory after a crash: an object is there iff its block is. Before blocks are known: iff its record is whole.
+base::result<void> engine::repair_objects(bool blocks_are_known) {
+    if (flushes_recovery()) {  // cells that become free do so in the order that clear_cells() wants, on media too
+        objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist_recovery(begin, bytes); });
+    }
+    return objects_.repair([this, blocks_are_known](std::uint64_t offset) -> std::uint64_t {
+        if (!blocks_are_known) {
+            return 1;
+        }
         if (offset >= base::to_bytes(files_->frontier())) {
             return 0;
         }

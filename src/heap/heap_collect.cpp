@@ -8,7 +8,7 @@ using base::failure_code;
 
 /// The heap is recovered, and mapped shared: from here on nothing is durable but the headers of extents and slabs.
 base::result<void> engine::start_collect() {
-    HF_TRY_ASSIGN(header_operations_, make_collect_operations(files_->domain(), files_->view(), blocks_));
+    HF_TRY_ASSIGN(header_operations_, make_collect_operations(files_->domain(), files_->view(), extents_, blocks_));
     headers_ = header_operations_.get();
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     collects_ = true;
@@ -27,18 +27,31 @@ void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
 
 }  // namespace
 
+/// Whether what recovery stores must be written back to be durable.
+bool engine::flushes_recovery() const noexcept {
+    return files_->shared() && files_->domain() != persist::domain_kind::page_cache;
+}
+
+void engine::persist_recovery(const void* begin, std::uint64_t bytes) const {
+    files_->domain() == persist::domain_kind::eadr ? persist_in(persist::eadr_domain(), begin, bytes)
+                                                   : persist_in(persist::dax_domain(), begin, bytes);
+}
+
 /// Which blocks live is unknown: what the roots and the objects reach does. Durably where the heap is mapped shared,
 /// else in this process alone.
 base::result<void> engine::trace_after_crash() {
     try {
+        const auto flush = [this](const void* begin, std::uint64_t bytes) { persist_recovery(begin, bytes); };
+        const bool flushes = flushes_recovery();
+        if (flushes) {
+            // The program may have died, and the power may go now: what it had stored and not written back leads to
+            // blocks, too, and nothing may be freed on the word of a store that can still be lost (TRACE-8).
+            HF_TRY(files_->sync_shared());
+        }
+        HF_TRY(repair_objects(false));  // a record that was being written or erased is no root
         HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, object_roots(objects_));
         trace_options options;
         options.raw_pointers = (files_->superblock().flags & segment::flag_same_address) != 0;
-        const auto flush = [eadr = files_->domain() == persist::domain_kind::eadr](const void* begin,
-                                                                                   std::uint64_t bytes) {
-            eadr ? persist_in(persist::eadr_domain(), begin, bytes) : persist_in(persist::dax_domain(), begin, bytes);
-        };
-        const bool flushes = files_->shared() && files_->domain() != persist::domain_kind::page_cache;
         auto traced = recover_by_tracing(files_->view(), extents_, files_->frontier(), roots, types_, options,
                                          flushes ? std::optional<trace_flush>(flush) : std::nullopt);
         if (!traced) {
@@ -59,7 +72,7 @@ base::result<void> engine::trace_after_crash() {
 base::result<void> engine::close_collect() {
     HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
     // All bitmaps say what the program holds: the next open has nothing to trace.
-    blocks_.write_bitmaps();
+    write_back();
     HF_TRY(files_->close_shared(files_->superblock().checkpoint_clock));
     blocks_.close();
     objects_.persist_with({});
@@ -68,6 +81,15 @@ base::result<void> engine::close_collect() {
     collects_ = false;
     blocks_.set_traced(false);
     return {};
+}
+
+/// What a heap that is closed, or copied, says of its blocks.
+void engine::write_back() noexcept {
+    if (headers_ != nullptr) {
+        headers_->write_back();
+    } else {
+        blocks_.write_bitmaps();
+    }
 }
 
 void engine::flush(const void* begin, std::uint64_t bytes) noexcept {

@@ -21,6 +21,7 @@ public:
     }
     void flush(const void* /*begin*/, std::uint64_t /*bytes*/) noexcept override {}
     void drain() noexcept override {}
+    void write_back() noexcept override {}
 
 private:
     static void refuse() noexcept {

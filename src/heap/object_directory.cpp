@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <span>
 
 #include <fmt/format.h>
@@ -248,7 +249,6 @@ void object_directory::clear_cells(cell position, std::uint64_t cells) {
 
 void object_directory::write(cell position, const object_entry& entry, std::uint64_t cells) {
     std::byte* const record = address(position);
-    mark(position, unfinished_magic, cells);
     object_record_on_media header{};
     header.magic = object_magic;
     header.cells = static_cast<std::uint32_t>(cells);
@@ -259,7 +259,7 @@ void object_directory::write(cell position, const object_entry& entry, std::uint
     header.offset = entry.offset;
     header.count = entry.count;
     header.type_size = entry.type_size;
-    std::vector<std::byte> whole(cells * cell_size);
+    std::vector<std::byte> whole(cells * cell_size);  // before the first store: it may throw
     std::memcpy(whole.data(), &header, sizeof header);
     std::byte* text = whole.data() + sizeof header;
     for (const std::string* part : {&entry.name, &entry.type, &entry.description}) {
@@ -270,6 +270,7 @@ void object_directory::write(cell position, const object_entry& entry, std::uint
     }
     header.checksum = checksum_of(whole.data(), cells);
     std::memcpy(whole.data(), &header, sizeof header);
+    mark(position, unfinished_magic, cells);
     constexpr std::size_t word = sizeof(std::uint64_t);
     std::memcpy(record + word, whole.data() + word, whole.size() - word);
     if (persist_) {
@@ -354,7 +355,14 @@ base::result<void> object_directory::insert(const object_entry& entry) {
     const std::uint64_t cells = cells_for(string_bytes(entry));
     HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
     write(position, entry, cells);
-    return index_record(position, entry);
+    try {
+        return index_record(position, entry);
+    } catch (const std::bad_alloc&) {  // nobody would find it: the record goes; its cells are free after a load
+        by_offset_.erase(entry.offset);
+        mark(position, unfinished_magic, cells);
+        clear_cells(position, cells);
+        throw;
+    }
 }
 
 base::result<std::optional<object_entry>> object_directory::find(object_kind kind, std::string_view name) {

@@ -17,12 +17,14 @@ using base::granule;
 using base::pages;
 using std::chrono::steady_clock;
 
-base::result<void> trace_run::read(const extent::extent_allocator& extents, pages frontier) {
+base::result<void> trace_run::read(const extent::extent_allocator& extents, pages frontier,
+                                   const block_map::quarantine& quarantined) {
     const auto start = steady_clock::now();
-    HF_TRY(blocks.read(extents, frontier, [this](const base::failure& fault) {
+    const auto note = [this](const base::failure& fault) {
         ++report.slabs_quarantined;
         lines.add([&] { return fault.message(); });
-    }));
+    };
+    HF_TRY(blocks.read(extents, frontier, note, quarantined));
     report.prepare_ns += nanoseconds_since(start);
     return {};
 }

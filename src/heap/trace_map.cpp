@@ -13,7 +13,8 @@ using base::pages;
 using segment::extent_kind;
 
 base::result<void> block_map::read(const extent::extent_allocator& extents, pages frontier,
-                                   const std::function<void(const base::failure&)>& fault) {
+                                   const std::function<void(const base::failure&)>& fault,
+                                   const quarantine& quarantined) {
     end_ = base::to_bytes(frontier);
     HF_TRY_ASSIGN(granules_, base::sparse_table<std::uint64_t>::create(
                                  (end_ + base::granule_size - 1) / base::granule_size, "granules of a trace"));
@@ -25,6 +26,15 @@ base::result<void> block_map::read(const extent::extent_allocator& extents, page
             const segment::slab_header_on_media& header = space_.slab_header(at);
             if (const auto wrong = slab::header_fault(header, at)) {
                 fault(*wrong);
+                add_big({found.start, found.length, 0, true});
+            } else if (quarantined && quarantined(at)) {
+                // Which of its blocks live nobody knows: what any of them leads to is kept.
+                base::failure what;
+                what.code = base::failure_code::corrupt;
+                what.field = fmt::format("slab in granule {}", at.value);
+                what.found = "a live bitmap that is damaged, or has no space on disk";
+                what.expected = "one that says which blocks are allocated";
+                fault(what);
                 add_big({found.start, found.length, 0, true});
             } else {
                 add_slab(at, header);

@@ -36,13 +36,15 @@ struct found_block {
 
 class block_map {
 public:
-    /// One used extent, or a slab whose header breaks an invariant.
+    /// One used extent, or a slab that is quarantined.
     struct big_block {
         base::pages start{};
         base::pages length{};
         std::uint32_t type = 0;
         bool opaque = false;
     };
+    /// Whether an open heap has put the slab, whose header is sound, under quarantine.
+    using quarantine = std::function<bool(base::granule)>;
     /// The blocks of one class in a sound slab.
     struct slab_blocks {
         base::granule at{};
@@ -61,9 +63,11 @@ public:
 
     explicit block_map(const segment::space_view& space) noexcept : space_(space) {}
 
-    /// Reads page entries and slab headers. `faults` gets a line for each quarantined slab. May throw std::bad_alloc.
+    /// Reads page entries and slab headers. `faults` gets a line for each quarantined slab: one whose header
+    /// breaks an invariant, or that is `quarantined`. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
-                                          const std::function<void(const base::failure&)>& fault);
+                                          const std::function<void(const base::failure&)>& fault,
+                                          const quarantine& quarantined = {});
 
     /// Bytes below the frontier; offsets from there on are in no block.
     [[nodiscard]] std::uint64_t end() const noexcept { return end_; }

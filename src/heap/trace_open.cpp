@@ -85,7 +85,8 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
     HF_TRY_ASSIGN(const std::vector<std::uint64_t> objects, object_roots(heap.objects()));
     HF_TRY(heap.files().admit_all());
     heap.blocks().flush_extents();
-    HF_TRY(run.read(heap.extents(), heap.files().frontier()));
+    HF_TRY(run.read(heap.extents(), heap.files().frontier(),
+                    [&heap](granule slab) { return heap.blocks().occupancy(slab).block_size == 0; }));
     const auto start = steady_clock::now();
     HF_TRY(run.blocks.only_live());
     heap.blocks().for_each_block([&run](base::heap_offset offset, std::uint64_t size, std::uint32_t /*type*/) {

@@ -22,7 +22,8 @@ struct trace_run {
         : space(of), options(wanted), lines(wanted.most_lines), blocks(of) {}
 
     /// Reads page entries and slab headers.
-    [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier);
+    [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
+                                          const block_map::quarantine& quarantined = {});
     /// Marks, and fills in what the report says of it.
     [[nodiscard]] base::result<void> mark(std::span<const std::uint64_t> objects, const type_registry& types);
     void count_reached(std::uint64_t count, std::uint64_t bytes) noexcept {

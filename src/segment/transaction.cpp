@@ -148,9 +148,12 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     seal(next);
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
     const auto bytes = std::as_bytes(std::span{&next, 1});
-    HF_TRY(file->write_at(0, bytes, "state.write.first"));
+    // A write that failed has left a copy that is torn. It comes first, then: the other is all there is.
+    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
+    const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;
+    HF_TRY(file->write_at(first, bytes, "state.write.first"));
     HF_TRY(file->sync("state.sync.first"));
-    HF_TRY(file->write_at(superblock_size, bytes, "state.write.second"));
+    HF_TRY(file->write_at(superblock_size - first, bytes, "state.write.second"));
     HF_TRY(file->sync("state.sync.second"));
     superblock = next;
     return {};

@@ -97,8 +97,8 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Makes `state` durable in both copies of the superblock, one after the other, so that never both are torn. No other
-/// change.
+/// Makes `state` durable in both copies of the superblock, one after the other, so that never both are torn, whatever
+/// failed before. No other change.
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                heap_state state);
 

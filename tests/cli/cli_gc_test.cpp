@@ -4,6 +4,7 @@
 #include <holdfast/manager.hpp>
 
 #include "program.hpp"
+#include "segment/pointer_format.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 
@@ -57,6 +58,32 @@ TEST_P(cli_gc, gc_frees_them_and_then_there_are_none) {
     EXPECT_EQ(blocks(), 2U);
     EXPECT_EQ(run_holdfast({"leaks", heap_}).status, 0);
     EXPECT_EQ(run_holdfast({"check", heap_}).status, 0);
+}
+
+TEST_P(cli_gc, null_transient_makes_pointers_to_memory_that_is_gone_null) {
+    {
+        open_options wanted = small_segments();
+        wanted.durability = GetParam();
+        wanted.accept_process_crash_only = true;
+        manager heap(open_only, heap_, wanted);
+        auto* const leads_out =
+            static_cast<ptr<char>*>(heap.allocate_to(heap.root(2), 48, {.zeroed = true, .type = 7}));
+        static char of_this_process = 0;
+        *leads_out = &of_this_process;
+        heap.commit();
+    }
+    EXPECT_EQ(run_holdfast({"gc", heap_, "--null-transient"}).status, 2) << "without --precise";
+    EXPECT_EQ(run_holdfast({"gc", heap_, "--precise", "--null-transient", "--dry-run"}).status, 2);
+    const auto leads_out_now = [this] {
+        const manager heap(open_read_only, heap_);
+        return !segment::is_null_pointer(*static_cast<const std::uint64_t*>(heap.root(2).get()));
+    };
+    EXPECT_EQ(run_holdfast({"gc", heap_, "--precise", "--json"}).json().at("nulled_pointers"), 0);
+    EXPECT_TRUE(leads_out_now());
+    const auto done = run_holdfast({"gc", heap_, "--precise", "--null-transient", "--json"}).json();
+    EXPECT_EQ(done.at("wild_pointers"), 1);
+    EXPECT_EQ(done.at("nulled_pointers"), 1);
+    EXPECT_FALSE(leads_out_now());
 }
 
 TEST_P(cli_gc, strict_refuses_types_that_nobody_registered) {

@@ -83,6 +83,23 @@ TEST_F(malloc_programs_test, every_function_works_in_threads_and_across_forks) {
     EXPECT_THAT(heap.check(true), IsEmpty());
 }
 
+TEST_F(malloc_programs_test, threads_hand_blocks_over_and_end_at_random) {
+    for (const std::string& settings : {preloaded(), on_heap()}) {
+        const answer got = run("exec " HOLDFAST_MALLOC_STRESS " 4 3 20000", settings);
+        EXPECT_EQ(got.status, 0) << settings << got.error;
+        EXPECT_EQ(got.out, "sound\n");
+    }
+    EXPECT_THAT(manager(open_read_only, directory_.path("heap")).check(true), IsEmpty());
+}
+
+TEST_F(malloc_programs_test, soak_threads_hand_blocks_over) {
+    for (const std::string& settings : {preloaded(), on_heap()}) {
+        const answer got = run("exec " HOLDFAST_MALLOC_STRESS " 16 20 200000", settings);
+        EXPECT_EQ(got.status, 0) << settings << got.error;
+        EXPECT_EQ(got.out, "sound\n");
+    }
+}
+
 TEST_F(malloc_programs_test, invalid_frees_are_named_once_and_ignored) {
     const answer got = run("exec " HOLDFAST_MALLOC_EXERCISE " wild", preloaded());
     EXPECT_EQ(got.status, 0) << got.error;

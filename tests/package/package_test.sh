@@ -35,4 +35,20 @@ found=$(pkg-config --modversion holdfast)
 "$compiler" -std=c++20 -O2 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags holdfast) \
     "$here/consumer/consumer.cpp" $(pkg-config --libs holdfast) -o "$work/by-pkg-config"
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/by-pkg-config" "$work/two.hf"
+
+# The malloc: found by its name where the loader looks, and from the installed place; nothing of the build is asked.
+preload=$(find "$prefix" -name 'libholdfast-malloc.so*' -type f)
+[[ -n $preload ]] || fail "no libholdfast-malloc.so is installed"
+if readelf -d "$preload" | grep -E 'R(UN)?PATH' | grep -F -e "$build" -e "$source"; then
+    fail "libholdfast-malloc.so looks for libraries in the build"
+fi
+said=$(HOLDFAST_MALLOC_HEAP=$work/sh.hf LD_PRELOAD=$preload sh -c 'echo here; exit 7') && fail "sh: status 0"
+[[ $? == 7 && $said == here ]] || fail "sh with libholdfast-malloc.so says '$said'"
+[[ -d $work/sh.hf ]] || fail "sh did not use libholdfast-malloc.so"
+LD_LIBRARY_PATH=$(dirname "$preload") HOLDFAST_MALLOC_STATS=1 LD_PRELOAD=libholdfast-malloc.so \
+    "$work/by-cmake/consumer" "$work/three.hf" 2>"$work/malloc.log"
+grep -q 'bytes of user space' "$work/malloc.log" || fail "the consumer did not use libholdfast-malloc.so"
+HOLDFAST_MALLOC_HEAP=$work/malloc.hf LD_PRELOAD=$preload "$work/by-cmake/consumer" "$work/four.hf"
+"$prefix/bin/holdfast" check "$work/malloc.hf" || fail "the heap of the malloc is not sound"
+echo "package_test: libholdfast-malloc.so works"
 echo "package_test: find_package and pkg-config work"

@@ -1,0 +1,87 @@
+// Durability `collect` without power: the images of named sequences and of random programs are recovered by tracing,
+// judged, used and closed; and cut off again while they are recovered, and while what is left then is.
+// By hand: collect_crash_test --programs N.
+//
+// Oracle: collect_program.hpp.
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "simulator/collect_laboratory.hpp"
+#include "simulator/parallel.hpp"
+
+namespace holdfast::simulator {
+namespace {
+
+std::uint64_t random_programs = 50;  ///< --programs
+
+void print(const std::string& name, const collect_report& report) {
+    fmt::print("{:<60} {:>9} images ({} in recoveries), {} programs, {} cuts, {} heaps used, {} bad\n", name,
+               report.images, report.recovery_images, report.programs, report.cuts, report.used,
+               report.violations.size());
+    std::fflush(stdout);
+}
+
+struct named_setting {
+    std::string name;
+    atomic_setting setting;
+};
+
+const std::vector<named_setting>& settings() {
+    static const std::vector<named_setting> all{
+        {"power loss", {}},
+        {"power loss, space goes back", {.gives_back = true}},
+        {"caches survive", {.crash = crash_kind::process_crash}},
+    };
+    return all;
+}
+
+TEST(collect_crash_test, NamedSequences) {
+    for (const named_setting& one : settings()) {
+        collect_laboratory laboratory(one.setting, {{1024, 64, 64, 64}, 4, {64, 16, 16, 16}, 2});
+        for (const named_collect_program& each : named_collect_programs()) {
+            laboratory.run(each.name, each.steps, each.cut_from);
+            ASSERT_FALSE(laboratory.failed()) << laboratory.report().violations.front();
+        }
+        print(one.name + ", named", laboratory.report());
+        EXPECT_GT(laboratory.report().used, 50U);
+    }
+}
+
+TEST(collect_crash_test, RandomPrograms) {
+    for (const named_setting& one : settings()) {
+        constexpr std::uint64_t at_once = 25;
+        std::mutex mutex;
+        collect_report all;
+        for_each_in_parallel(random_programs / at_once, [&](std::size_t job) {
+            collect_laboratory laboratory(one.setting);
+            for (std::uint64_t i = 0; i < at_once && !laboratory.failed(); ++i) {
+                laboratory.run_random(job * at_once + i, 30);
+            }
+            const std::lock_guard lock{mutex};
+            all += laboratory.report();
+        });
+        print(one.name + ", random", all);
+        ASSERT_TRUE(all.violations.empty()) << all.violations.front();
+        EXPECT_GT(all.recovery_images, 100U);
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::simulator
+
+int main(int count, char** arguments) {
+    ::testing::InitGoogleTest(&count, arguments);
+    if (count == 3 && std::string{arguments[1]} == "--programs") {
+        holdfast::simulator::random_programs = std::stoull(arguments[2]);
+    } else if (count != 1) {
+        std::fprintf(stderr, "unknown option %s\n", arguments[1]);
+        return 2;
+    }
+    return RUN_ALL_TESTS();
+}

@@ -1,0 +1,83 @@
+// A small heap in durability `collect` in tracked memory, with the real code on top: slabs, extents, the operations
+// that make headers durable, the directory of objects, tracing.
+//
+// Space and facts are those of the heap of durability `atomic` (atomic_heap.hpp); a heap that is not `clean` is traced
+// when it is opened. All metadata are watched, for the extent and slab layers store bitmaps and hints past the domain.
+// The directory stores past the domain as well: its file is a copy of what tracked memory says of it, and what it has
+// stored there goes to tracked memory whenever it makes something durable, which is after each of its stores.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "heap/collect_operations_of.hpp"
+#include "heap/object_directory.hpp"
+#include "segment/heap_files.hpp"
+#include "simulator/atomic_heap.hpp"
+
+namespace holdfast::simulator {
+
+using collect_space = atomic_space;
+
+inline constexpr std::uint64_t heap_objects_at = heap_lanes_at;
+inline constexpr std::uint64_t heap_objects_bytes = 2 * base::page_size;
+
+[[nodiscard]] tracked_memory::layout collect_layout();
+
+/// The file of objects as mapped: memory of its own.
+class object_file {
+public:
+    object_file();
+    [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
+    /// As a new process maps it.
+    void load(tracked_memory& memory);
+    /// What was stored in it since is stored in tracked memory, too, in any order.
+    void store_to(tracked_memory& memory);
+    /// Where a range of it lies in tracked memory.
+    [[nodiscard]] const void* tracked(tracked_memory& memory, const void* begin) const noexcept;
+
+private:
+    std::unique_ptr<segment::heap_files> files_;
+};
+
+/// One opening of the heap in durability `collect`: recovers it where it is not clean. In the order of heap::engine.
+class collect_session {
+public:
+    using operations = heap::collect_operations_of<tracked_domain>;
+
+    /// `format`: of a new heap, which is clean afterwards, and has no operations.
+    collect_session(collect_space& space, object_file& file, bool format = false);
+    collect_session(const collect_session&) = delete;
+    collect_session& operator=(const collect_session&) = delete;
+    ~collect_session();
+
+    [[nodiscard]] operations& heap() noexcept { return *operations_; }
+    [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    [[nodiscard]] heap::object_directory& objects() noexcept { return objects_; }
+    [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+    /// As engine::close(). The heap is clean, and nothing else may be done.
+    void close();
+    /// As engine::shorten(), to where blocks end.
+    [[nodiscard]] bool shrink();
+    /// A line for what is wrong with blocks, slabs, extents or objects; or nothing.
+    [[nodiscard]] std::string check();
+
+private:
+    [[nodiscard]] base::result<void> open();
+    [[nodiscard]] base::result<void> trace();
+    [[nodiscard]] base::result<void> repair_objects(bool blocks_are_known);
+    [[nodiscard]] std::uint64_t bytes_at(std::uint64_t offset) const;
+    void persist_objects(const void* begin, std::uint64_t bytes, bool recovery);
+
+    collect_space& space_;
+    object_file& file_;
+    tracked_domain domain_;
+    extent::extent_allocator extents_;
+    slab::block_allocator blocks_;
+    heap::object_directory objects_;
+    std::unique_ptr<operations> operations_;
+    std::string fault_;
+};
+
+}  // namespace holdfast::simulator
