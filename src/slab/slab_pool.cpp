@@ -37,6 +37,7 @@ base::result<void> slab_pool::reset() {
     arenas_ = std::min(wanted, maximum_arenas - maximum_arenas % nodes);
     bins_ = std::make_unique<bin[]>(std::size_t{arenas_} * class_count);
     unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{nodes} * class_count);
+    remote_.start(*this, table_, nodes, space_.shape().granules());
     recorded_end_ = 0;
     first_typed_.store(nullptr, std::memory_order_relaxed);
     {
@@ -131,7 +132,10 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
             return *got;
         }
     }
-    look_at_some();
+    if (remote_.active()) {  // before a new slab, what other nodes have freed of this one's
+        remote_.merge(arena % extents_.nodes());
+    }
+    look_at_some(arena);
     const base::scoped_lock lock(own.mutex);
     std::optional<slab_part> got = check_out_listed(own);
     if (!got) {
@@ -217,11 +221,21 @@ bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) cons
 
 base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
     bin& own = type == 0 ? bin_of(arena, class_index) : typed_bin_of(class_index, type);
-    const base::scoped_lock lock(own.mutex);
-    std::uint64_t taken = take_listed(own);
-    for (int loads = 0; taken == 0 && loads < loads_a_take && load_next(own); ++loads) {
-        taken = take_listed(own);
+    const auto take_known = [&]() -> std::uint64_t {
+        const base::scoped_lock lock(own.mutex);
+        std::uint64_t known = take_listed(own);
+        for (int loads = 0; known == 0 && loads < loads_a_take && load_next(own); ++loads) {
+            known = take_listed(own);
+        }
+        return known;
+    };
+    std::uint64_t taken = take_known();
+    if (taken != 0) {
+        return taken;
     }
+    remote_.merge_all();  // slabs with a type are of any node
+    const base::scoped_lock lock(own.mutex);
+    taken = take_listed(own);
     if (taken == 0) {
         HF_TRY(create(own));
         taken = take_listed(own);
@@ -359,12 +373,16 @@ void slab_pool::look_again(granule slab, std::uint32_t worth) noexcept {
 
 /// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is
 /// not looked at for that. So all slabs are, a few at a time.
-void slab_pool::look_at_some() noexcept {
+/// Of several nodes, each looks at its own.
+void slab_pool::look_at_some(unsigned arena) noexcept {
     constexpr std::uint64_t few = 8;
     const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
     const std::uint64_t from = next_look_.fetch_add(few, std::memory_order_relaxed);
     for (std::uint64_t i = 0; i < few && end != 0; ++i) {
-        look_again({(from + i) % end}, 0);
+        const granule slab{(from + i) % end};
+        if (!remote_.active() || remote_.home_of(slab) == arena % extents_.nodes()) {
+            look_again(slab, 0);
+        }
     }
 }
 

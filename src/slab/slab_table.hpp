@@ -17,6 +17,7 @@
 #include "base/units.hpp"
 #include "segment/space.hpp"
 #include "slab/live_marks.hpp"
+#include "slab/remote_frees.hpp"
 #include "slab/size_classes.hpp"
 
 namespace holdfast::slab {
@@ -104,7 +105,8 @@ static_assert(sizeof(slab_twin) == base::cache_line_size);
 class slab_table {
 public:
     [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
-        granules_ = space.reservation() / base::granule_size;
+        plain_granules_ = granules_ = space.reservation() / base::granule_size;
+        shadows_ = nullptr;
         HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
         HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
         HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
@@ -200,12 +202,22 @@ public:
             return now == slab_state::none ? 0 : live_word(of, word).load(std::memory_order_acquire);
         }
         const unsigned class_index = slab_state::class_of(now);
-        return word >= words_of(size_classes[class_index]) ? 0
-                                                           : live_bits_of(marks(of, class_index) + word * marks_a_word);
+        if (word >= words_of(size_classes[class_index])) {
+            return 0;
+        }
+        const std::uint64_t gone = shadows_ == nullptr ? 0 : shadows_->freed_bits(of, class_index, word);
+        return live_bits_of(marks(of, class_index) + word * marks_a_word) & ~gone;
     }
 
     /// Granules of the reservation.
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
+    /// Those whose blocks are free once their marks say so: all, or none where there are shadows.
+    [[nodiscard]] std::uint64_t plain_granules() const noexcept { return plain_granules_; }
+    /// From now on a block may be free though its mark says that it is live.
+    void set_shadows(const remote_frees* shadows) noexcept {
+        shadows_ = shadows;
+        plain_granules_ = 0;
+    }
 
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
@@ -231,6 +243,18 @@ public:
     }
     [[nodiscard]] std::atomic_ref<std::uint64_t> live_word(base::granule of, std::size_t word) const noexcept {
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
+    }
+
+    /// The memory that speaks of these slabs, for instruments: calls `each` with a name, the first and the end address.
+    template <class Each>
+    void for_each_range(base::granule first, base::granule end, Each each) const {
+        each("states", &states_[first.value], &states_[end.value - 1] + 1);
+        each("types", &types_[first.value], &types_[end.value - 1] + 1);
+        each("twins", &twins_[first.value], &twins_[end.value - 1] + 1);
+        for (unsigned i = 0; i < marks_.size(); ++i) {
+            each("marks", &marks_[i][first.value << (i + least_mark_shift)],
+                 &marks_[i][(end.value << (i + least_mark_shift)) - 1] + 1);
+        }
     }
 
 private:
@@ -262,6 +286,8 @@ private:
     std::uint64_t live_stride_ = 0;
     std::uint64_t granule_mask_ = 0;
     std::uint64_t granules_ = 0;
+    std::uint64_t plain_granules_ = 0;
+    const remote_frees* shadows_ = nullptr;  ///< null where the heap has one node
     unsigned segment_shift_ = 0;
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<std::uint32_t> types_;
