@@ -90,4 +90,23 @@ bool block_allocator::follow_this_thread() noexcept {
     return true;
 }
 
+// --- the pool -------------------------------------------------------------------------------------------------------
+
+/// Before a new slab is made: what other nodes have freed of this one's.
+void slab_pool::fetch_remote_frees(unsigned arena) noexcept {
+    if (remote_.active()) {
+        remote_.merge(arena % extents_.nodes());
+    }
+}
+
+/// The offset of a block of a slab that is known, or one of so many that are loaded for it; 0 where there is none.
+std::uint64_t slab_pool::take_known(bin& from, int most_loads) noexcept {
+    const base::scoped_lock lock(from.mutex);
+    std::uint64_t taken = take_listed(from);
+    for (int loads = 0; taken == 0 && loads < most_loads && load_next(from); ++loads) {
+        taken = take_listed(from);
+    }
+    return taken;
+}
+
 }  // namespace holdfast::slab

@@ -16,6 +16,10 @@ namespace {
 
 constinit thread_local bool merging = false;
 
+/// A mark: live still; a thread at home looks whether another node frees the block. Nobody waits for more than that:
+/// two who wait for each other's blocks to be freed would wait for ever.
+constexpr std::uint8_t claiming_at_home = live_mark::live | live_mark::freeing;
+
 std::uint8_t load(const std::uint8_t* byte) noexcept {
     return std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(*byte)).load(std::memory_order_seq_cst);
 }
@@ -129,7 +133,7 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
         }
     }
     std::uint8_t mark = load(block.mark);
-    while (mark == live_mark::freeing) {  // it was first, or gives way
+    while (mark == claiming_at_home) {  // it gives way, or was first
         wait_for_another();
         mark = load(block.mark);
     }
@@ -186,14 +190,12 @@ bool remote_frees::claim(const block_at& block) noexcept {
         return true;
     }
     std::uint8_t live = live_mark::live;
-    if (!replace(block.mark, live, live_mark::freeing)) {
+    if (!replace(block.mark, live, claiming_at_home)) {
         return false;
     }
-    if (has_shadow(block, home)) {
-        store(block.mark, live_mark::live);
-        return false;
-    }
-    return true;
+    const bool alone = !has_shadow(block, home);
+    store(block.mark, alone ? live_mark::freeing : live_mark::live);
+    return alone;
 }
 
 void remote_frees::clear(const block_at& block) noexcept {
@@ -215,7 +217,11 @@ void remote_frees::release(const block_at& block) noexcept {
 
 void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
-        std::atomic_ref(*block.mark).store(live_mark::held, std::memory_order_seq_cst);
+        std::uint8_t mark = live_mark::live;
+        while (!replace(block.mark, mark, live_mark::held) && mark == claiming_at_home) {
+            wait_for_another();  // who sees the shadow, and gives way
+            mark = live_mark::live;
+        }
         store(shadow_of(block.node, block.class_index, block.mark), shadow::none);
     }
 }
@@ -305,6 +311,9 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     const unsigned class_index = slab_state::class_of(state);
     std::uint8_t* const marks = table_->marks(slab, class_index);
     std::uint8_t* const shadows = shadow_of(node, class_index, marks);
+#if !defined(HF_MARKS_ONE_BY_ONE)                         // a sanitizer that knows no fences
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // eight bytes at once are not in the order of all
+#endif
     std::uint32_t freed = 0;
     bool unfinished = false;
     bool watched = !slab_state::is_unwatched(state);
@@ -321,7 +330,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
             }
             // The mark says that the block is not live before the shadow does not say so any more.
             const bool was_live = replace(marks + at, mark, live_mark::held);
-            if (mark == live_mark::freeing) {  // a thread at home looks at it, and will see the shadow
+            if (mark == claiming_at_home) {  // and will see the shadow
                 unfinished = true;
                 continue;
             }

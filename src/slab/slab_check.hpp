@@ -1,7 +1,7 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4 and SLAB-11 speak of media alone; SLAB-5 to SLAB-10 of media and its volatile twins, while all
-// threads stand still.
+// SLAB-1 to SLAB-4 and SLAB-11 speak of media alone; SLAB-5 to SLAB-10, and SLAB-12 (remote_frees.hpp), of media and
+// its volatile twins, while all threads stand still.
 #pragma once
 
 #include <algorithm>

@@ -132,9 +132,7 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
             return *got;
         }
     }
-    if (remote_.active()) {  // before a new slab, what other nodes have freed of this one's
-        remote_.merge(arena % extents_.nodes());
-    }
+    fetch_remote_frees(arena);
     look_at_some(arena);
     const base::scoped_lock lock(own.mutex);
     std::optional<slab_part> got = check_out_listed(own);
@@ -221,15 +219,7 @@ bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) cons
 
 base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
     bin& own = type == 0 ? bin_of(arena, class_index) : typed_bin_of(class_index, type);
-    const auto take_known = [&]() -> std::uint64_t {
-        const base::scoped_lock lock(own.mutex);
-        std::uint64_t known = take_listed(own);
-        for (int loads = 0; known == 0 && loads < loads_a_take && load_next(own); ++loads) {
-            known = take_listed(own);
-        }
-        return known;
-    };
-    std::uint64_t taken = take_known();
+    std::uint64_t taken = take_known(own, loads_a_take);
     if (taken != 0) {
         return taken;
     }

@@ -184,6 +184,8 @@ private:
     [[nodiscard]] std::uint64_t take_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_from(bin& from, base::granule slab) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_all_of(bin& from) noexcept;
+    [[nodiscard]] std::uint64_t take_known(bin& from, int most_loads) noexcept;
+    void fetch_remote_frees(unsigned arena) noexcept;
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     void settle(bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
