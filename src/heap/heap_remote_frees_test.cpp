@@ -1,4 +1,5 @@
 // Small blocks of whole heaps that are freed on other nodes than their own: after a crash, and what is written where.
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -149,7 +150,7 @@ TEST_P(heap_remote_frees, ManyThreadsOfTwoNodes) {
     }
     std::uint64_t left = 0;
     for (auto& place : passed) {
-        left += place.load() != nullptr ? 1 : 0;
+        left += place.load() != nullptr ? 1U : 0U;
     }
     EXPECT_EQ(must(heap->statistics()).allocated_blocks, left);
     expect_sound(*heap);
@@ -208,7 +209,7 @@ TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
 }
 
 TEST_P(heap_remote_frees, AThreadFollowsItsProcessor) {
-    const auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
+    auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
     const auto node_of = [&](const void* block) {
         return heap->files().view().offset(block).value / (segment::minimum_segment_size * 8) % 2;
     };
@@ -221,6 +222,7 @@ TEST_P(heap_remote_frees, AThreadFollowsItsProcessor) {
     });
     expect_sound(*heap);
     must(heap->close(true));
+    heap.reset();
     const auto reader = must(engine::open(path(), access_mode::read_only, options(segment::minimum_segment_size * 8)));
     EXPECT_FALSE(reader->follow_this_thread());
 }
