@@ -16,18 +16,18 @@ constexpr unsigned refills_a_place = 64;
 block_at block_allocator::by_node(std::uint64_t offset, unsigned class_index) noexcept {
     const thread_cache* const cache = find_cache();
     return {base::granule_of(base::heap_offset{offset}), class_index, pool_.table().mark_at(offset, class_index),
-            cache == nullptr ? remote_frees::no_node : cache->arena % pool_.remote().nodes()};
+            cache == nullptr ? remote_frees::no_node : pool_.remote().node_of_arena(cache->arena)};
 }
 
 /// As free_cached(), of a loaded slab.
 bool block_allocator::free_by_node(void* block, base::granule slab, unsigned class_index) noexcept {
-    remote_frees& remote = pool_.remote();
     const block_at what = by_node(space_.offset(block).value, class_index);
-    if (what.mark == nullptr || !remote.free(what)) [[unlikely]] {
+    const auto done = what.mark == nullptr ? remote_frees::outcome::refused : pool_.remote().free(what);
+    if (done == remote_frees::outcome::refused) [[unlikely]] {
         leave_refusal(block);
         return false;
     }
-    if (!remote.is_remote(what)) {
+    if (done == remote_frees::outcome::at_home) {
         thread_cache* const cache = find_cache();
         if (cache == nullptr || !cache->classes[class_index].push(what.mark)) {
             pool_.note_free(slab);

@@ -62,6 +62,7 @@ void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std
     distances_.assign(sides_.size() * class_count, 0);
     if (nodes > 1 && map(nodes)) {
         nodes_ = nodes;
+        reciprocal_ = ~std::uint64_t{0} / nodes + 1;
         table.set_shadows(this);
     }
 }
@@ -160,24 +161,24 @@ bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
     return true;
 }
 
-bool remote_frees::free(const block_at& block) noexcept {
+remote_frees::outcome remote_frees::free(const block_at& block) noexcept {
     const unsigned home = home_of(block.slab);
     if (block.node == no_node || block.node == home) {
         if (has_shadow(block, home) || load(block.mark) != live_mark::live) {
-            return false;
+            return outcome::refused;
         }
         if (!slab_state::is_unwatched(table_->state(block.slab))) {
             pool_->note_change(block.slab);
         }
         store(block.mark, live_mark::free);
-        return true;
+        return outcome::at_home;
     }
     if (!claim_shadow(block, home)) {
-        return false;
+        return outcome::refused;
     }
     store(shadow_of(block.node, block.class_index, block.mark), shadow::freed);
     merge_when_late(block.node, home);
-    return true;
+    return outcome::elsewhere;
 }
 
 bool remote_frees::claim(const block_at& block) noexcept {

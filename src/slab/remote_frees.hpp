@@ -72,16 +72,19 @@ public:
     [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
     /// The home of a slab. While active.
     [[nodiscard]] unsigned home_of(base::granule slab) const noexcept {
-        return static_cast<std::uint32_t>(slab.value >> segment_shift_) % nodes_;
+        return by_turns(static_cast<std::uint32_t>(slab.value >> segment_shift_));
     }
+    /// The node of an arena. While active.
+    [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
 
     // --- one block; all of these while active -----------------------------------------------------------------------
 
     /// Whether the user holds it.
     [[nodiscard]] bool is_live(const block_at& block) const noexcept;
-    /// Makes it free. False, and nothing changed, where it is not live. Of threads at home, and one of these and one of
-    /// another node, that free a block at once, more than one may be told that it was he.
-    [[nodiscard]] bool free(const block_at& block) noexcept;
+    /// Makes it free. Not done, and nothing changed, where it is not live. Of threads at home, and one of these and one
+    /// of another node, that free a block at once, more than one may be told that it was he.
+    enum class outcome : std::uint8_t { refused, at_home, elsewhere };
+    [[nodiscard]] outcome free(const block_at& block) noexcept;
     /// The same in steps, for the caller to make durable in between: exact, whoever else frees it. No lock is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
     /// A claimed block is not live any more, and nobody is given it.
@@ -156,6 +159,11 @@ private:
     static constexpr std::uint32_t last = ~std::uint32_t{0};
     static constexpr std::uint32_t entering = last - 1;
 
+    /// index mod nodes_, without a division (D. Lemire, O. Kaser, N. Kurz: Faster remainder by direct computation).
+    [[nodiscard]] unsigned by_turns(std::uint32_t index) const noexcept {
+        __extension__ using product = unsigned __int128;
+        return static_cast<unsigned>(product{reciprocal_ * index} * nodes_ >> 64U);
+    }
     [[nodiscard]] bool map(unsigned nodes);
     [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned class_index,
                                           const std::uint8_t* mark) const noexcept {
@@ -174,6 +182,7 @@ private:
     slab_table* table_ = nullptr;
     unsigned nodes_ = 1;
     unsigned segment_shift_ = 0;
+    std::uint64_t reciprocal_ = 0;  ///< 2^64 / nodes, rounded up
     std::vector<node_side> sides_;
     std::unique_ptr<home_side[]> homes_;
     std::vector<std::uintptr_t> distances_;  ///< by node and class: from a mark to its shadow

@@ -116,8 +116,8 @@ public:
     /// corrupt where the slab is quarantined). Where several threads free one block at once, without an order between
     /// them, the block is free once; more than one of them may be told that it was he.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses, and
-    /// in heaps with several nodes: try_free() does the rest.
+    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses,
+    /// and in heaps with several nodes: try_free() does the rest.
     [[nodiscard]] bool free_cached(void* block) noexcept;
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
