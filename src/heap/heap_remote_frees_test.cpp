@@ -10,6 +10,7 @@
 
 #include "heap/heap.hpp"
 #include "segment/test_support.hpp"
+#include "slab/node_heap.hpp"
 #include "slab/remote_touches.hpp"
 
 namespace holdfast::heap {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 using persist::access_mode;
 using persist::made_up_topology;
 using segment::must;
+using slab::on_node;
 using slab::touch_cause;
 using testing::IsEmpty;
 
@@ -44,13 +46,6 @@ protected:
             fs::create_directories(wanted.files.node_places.back());
         }
         return wanted;
-    }
-    template <class Function>
-    static void on_node(unsigned node, Function f) {
-        std::thread([&] {
-            made_up_topology::move_this_thread_to(node);
-            f();
-        }).join();
     }
     [[nodiscard]] static bool is_atomic() { return GetParam().durability == durability_kind::atomic; }
     [[nodiscard]] std::string path() const { return directory_.path("heap"); }
