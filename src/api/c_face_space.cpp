@@ -4,6 +4,15 @@
 using holdfast::c_face::guarded;
 using holdfast::c_face::manager_of;
 
+hf_code hf_follow_this_thread(hf_heap* heap, int* followed) {
+    return guarded([&] {
+        const bool moved = manager_of(heap).follow_this_thread();
+        if (followed != nullptr) {
+            *followed = moved ? 1 : 0;
+        }
+    });
+}
+
 hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report) {
     return guarded([&] {
         holdfast::shrink_options wanted;

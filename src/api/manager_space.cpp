@@ -1,4 +1,4 @@
-// Space that goes back.
+// Space that goes back, and the node that a thread takes it from.
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
@@ -13,6 +13,8 @@ shrink_report public_report(const heap::shrink_report& report) {
 }
 
 }  // namespace
+
+bool manager::follow_this_thread() { return core().engine().follow_this_thread(); }
 
 shrink_report manager::shrink(const shrink_options& options) {
     detail::refuse_read_only(core().engine(), "shrink");

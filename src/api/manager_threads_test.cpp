@@ -184,5 +184,20 @@ TEST_F(manager_test, is_opened_and_closed_while_threads_live_on) {
     }
 }
 
+TEST_F(manager_test, a_thread_follows_the_node_that_it_runs_on) {
+    {
+        open_options options = small_options();
+        options.node_directories = {"", ""};
+        manager heap(create_only, path("nodes"), options);
+        static_cast<void>(heap.follow_this_thread());  // whatever the machine has
+        static_cast<void>(heap.allocate(100));
+        EXPECT_THAT(heap.check(true), IsEmpty());
+    }
+    manager heap = create();
+    EXPECT_FALSE(heap.follow_this_thread()) << "it has one directory";
+    heap.close();
+    EXPECT_THROW(heap.follow_this_thread(), error);
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -163,6 +163,9 @@ public:
             blocks_.leave_refusal(block);
             return false;
         }
+        if (found.is_by_node()) {
+            blocks_.hold_by_node(found);
+        }
         // Without memory to remember it, it is nobody's until the heap is opened again.
         static_cast<void>(reservations_.add(found));
         return true;
@@ -318,8 +321,11 @@ private:
     /// Of two who free a block at once, one gets it. After the call has its time: a locked instruction waits for the
     /// fence of the record before, and so would the reading of the clock.
     [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
+        if (!found.is_small()) [[unlikely]] {
+            return !found.is_by_node() || blocks_.claim_by_node(found);
+        }
         std::uint8_t live = slab::live_mark::live;
-        return !bitmaps_follow_ || !found.is_small() ||
+        return !bitmaps_follow_ ||
                std::atomic_ref(*found.mark)
                    .compare_exchange_strong(live, slab::live_mark::freeing, std::memory_order_acq_rel);
     }
@@ -336,6 +342,13 @@ private:
     /// Whether it was allocated until now: of two frees at once, one is told so. Until release() it is `held`, for
     /// nobody may have it before complete() (HEAP-3).
     [[nodiscard]] bool clear(const slab::held_block& held) noexcept {
+        if (held.is_by_node()) [[unlikely]] {
+            if (!bitmaps_follow_) {
+                lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear");
+            }
+            blocks_.clear_by_node(held);
+            return true;
+        }
         if (!held.is_small()) {
             return lanes_.domain().replace_if(*held.place.word, held.place.set,
                                               segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
@@ -351,7 +364,8 @@ private:
     }
     /// The word whose line a checkpoint must write back for this block.
     [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
-        return bitmaps_follow_ && held.is_small() ? lane::follows_marks(held.place.word) : held.place.word;
+        return bitmaps_follow_ && (held.is_small() || held.is_by_node()) ? lane::follows_marks(held.place.word)
+                                                                         : held.place.word;
     }
 
     // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when

@@ -155,6 +155,8 @@ public:
     /// The same where calls for small blocks need nothing but it: open for writing, durability `commit` or `collect`,
     /// and nobody sees the frees; else null.
     [[nodiscard]] slab::block_allocator* plain() const noexcept { return plain_; }
+    /// block_allocator::follow_this_thread().
+    bool follow_this_thread() noexcept { return !read_only() && blocks_.follow_this_thread(); }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     [[nodiscard]] type_registry& types() noexcept { return types_; }
     [[nodiscard]] durability_kind durability() const noexcept {

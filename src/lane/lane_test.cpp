@@ -488,9 +488,7 @@ TEST(lane_layout, is_what_the_format_says) {
     EXPECT_EQ(std::memcmp(&record, words.data(), sizeof record), 0);
     EXPECT_EQ(decode_block(words[5]), (block_word{block_kind::small, 64, 5}));
     EXPECT_EQ(encode({block_kind::slab, 64, 0}), 0x0000030000000040U);
-    EXPECT_EQ(encode({block_kind::small, 64, 0, true}), 0x0000018000000040U);
     EXPECT_EQ(decode_block(0x0000038000000040U), (block_word{block_kind::slab, 64, 0, true}));
-    EXPECT_EQ(decode_block(0x0000028000000003U).length, 0x8000000003U) << "pages have no half";
     EXPECT_EQ(lanes_at, 4096U);
     EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
     EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));

@@ -24,7 +24,7 @@ HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
 HF_HOT bool block_allocator::free_cached(void* block) noexcept {
     const base::heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
-    if (slab.value >= pool_.table().granules()) [[unlikely]] {
+    if (slab.value >= pool_.table().plain_granules()) [[unlikely]] {
         return false;
     }
     const std::uint8_t state = pool_.table().state(slab);
@@ -113,7 +113,7 @@ HF_HOT bool block_allocator::find_in_slab(std::uint64_t offset, unsigned kind, h
 HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found) noexcept {
     const base::heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
-    if (slab.value < pool_.table().granules()) [[likely]] {
+    if (slab.value < pool_.table().plain_granules()) [[likely]] {
         const std::uint8_t state = pool_.table().state(slab);
         if (slab_state::is_loaded(state)) [[likely]] {
             if (find_in_slab(offset.value, slab_state::kind_of(state), found)) [[likely]] {

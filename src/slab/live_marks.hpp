@@ -5,7 +5,7 @@
 // him. The live bitmaps on media are written from the marks when a commit or a checkpoint asks.
 //
 // This is the shadow bitmap of PMAlloc (6.2), which merges what other threads have freed; here nothing is left to
-// merge.
+// merge, but for what threads on other nodes of the machine free (remote_frees.hpp).
 #pragma once
 
 #include <atomic>

@@ -221,7 +221,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
     const std::uint8_t state = table_.state(slab);
     const unsigned class_index = slab_state::class_of(state);
     if (!slab_state::is_loaded(state) || class_index == wanted.class_index || !can_morph(class_index) ||
-        table_.type(slab) != 0 || node_of(slab) != wanted.arena % extents_.nodes()) {
+        table_.type(slab) != 0 || extents_.nodes() != 1) {  // remote frees know a slab by its class (remote_frees.hpp)
         return false;
     }
     slab_twin& twin = table_.twin(slab);

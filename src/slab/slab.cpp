@@ -198,6 +198,9 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
 /// The current word is used up: another of the window; the next window; the next pass over the part, where that is
 /// worth it; a part of another slab.
 bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+    if (pool_.remote().active()) {
+        before_refill(cache);
+    }
     cached_blocks& blocks = cache.classes[class_index];
     if (blocks.slab != 0) {
         if (blocks.turn() || find_free(blocks, class_index, blocks.word + std::size_t{cached_blocks::words})) {
@@ -269,6 +272,7 @@ extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignm
 /// Space has run out: what this thread's cache, empty slabs and the caches of extents keep goes back to the extents.
 void block_allocator::reclaim() noexcept {
     flush_this_thread();
+    pool_.remote().merge_all();
     pool_.release_empty();
     cached_extents_.flush();
 }
@@ -292,6 +296,9 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 const thread_cache* const cache = find_cache();
                 pool_.load(slab, cache == nullptr ? 0 : cache->arena);
                 return try_free(block);  // loaded now, or quarantined
+            }
+            if (slab_state::is_loaded(state) && pool_.remote().active()) {
+                return free_by_node(block, slab, slab_state::class_of(state));
             }
             held_block found;
             if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::kind_of(state), found)) {

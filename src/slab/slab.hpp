@@ -44,6 +44,8 @@ struct held_block {
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
     [[nodiscard]] bool is_small() const noexcept { return mark != nullptr; }
+    /// Found in a heap with several nodes: claim_by_node() and what follows it change the mark, or its shadow.
+    [[nodiscard]] bool is_by_node() const noexcept { return mark == nullptr && class_index != no_class; }
 };
 
 /// A live small block: where it begins, and its class and bank.
@@ -102,7 +104,10 @@ public:
     /// From now on free extents are kept in caches (extent_cache.hpp). Before any thread allocates; out_of_memory.
     [[nodiscard]] base::result<void> keep_extents() { return cached_extents_.start(pool_.arenas()); }
     /// Frees the extents in caches: for what needs the extent allocator to know all free space.
-    void flush_extents() noexcept { cached_extents_.flush(); }
+    void flush_extents() noexcept {
+        pool_.remote().merge_all();
+        cached_extents_.flush();
+    }
     /// Forgets all caches; the memory itself is not touched. Idempotent.
     void close() noexcept;
 
@@ -120,8 +125,8 @@ public:
     /// corrupt where the slab is quarantined). Where several threads free one block at once, without an order between
     /// them, the block is free once; more than one of them may be told that it was he.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses:
-    /// try_free() does the rest.
+    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses,
+    /// and in heaps with several nodes: try_free() does the rest.
     [[nodiscard]] bool free_cached(void* block) noexcept;
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
@@ -166,6 +171,13 @@ public:
     void release(thread_cache* cache, const held_block& held) noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
+    /// Of a found block that is_by_node(), in this order; the thread's own cache is the same all the time. Makes it the
+    /// caller's to free: of all who try, one gets it. No lock is taken.
+    [[nodiscard]] bool claim_by_node(const held_block& found) noexcept;
+    /// It is not live any more, and `held`.
+    void clear_by_node(const held_block& found) noexcept;
+    /// In place of release(): the block stays `held`, as one that hold() returned.
+    void hold_by_node(held_block& found) noexcept;
     /// The failure for an address that is not the start of an allocated block, left for last_failure().
     void leave_refusal(const void* block) noexcept;
     /// A failure for last_failure().
@@ -196,20 +208,29 @@ public:
     /// Puts the blocks in this thread's cache back. Never needed for correctness; makes their memory usable by other
     /// threads.
     void flush_this_thread() noexcept;
+    /// Looks where this thread runs now. Where that is another node than the one that its cache allocates from, as
+    /// threads do by themselves now and then, its blocks go back, and it allocates from the node that it is on: true.
+    bool follow_this_thread() noexcept;
+    /// What threads have freed of other nodes' blocks.
+    [[nodiscard]] const remote_frees& remote() const noexcept { return pool_.remote(); }
     /// The same, and slabs without a live block become free extents. Costs a look at every slab that nobody has used
     /// since the open.
     void release_unused() noexcept { reclaim(); }
 
     /// The live bitmaps on media say what the user holds, as a commit needs them. Other threads stand still. Without
     /// effect where they are the caller's to write (use_log()).
-    void write_bitmaps() noexcept { pool_.write_bitmaps(); }
+    void write_bitmaps() noexcept {
+        pool_.remote().merge_all();
+        pool_.write_bitmaps();
+    }
 
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
     /// `held`: offsets of the blocks that are held by nobody's cache.
-    void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {}) const;
+    void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {});
 
 private:
     friend class slab_checker;
+    friend struct allocator_memory;  // of the tests that count what is written where
 
     [[nodiscard]] base::result<void> start();
     [[nodiscard]] thread_cache* find_cache() noexcept {
@@ -238,6 +259,12 @@ private:
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     void release_pages(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
+    [[nodiscard]] block_at by_node(std::uint64_t offset, unsigned class_index) noexcept;
+    [[nodiscard]] bool free_by_node(void* block, base::granule slab, unsigned class_index) noexcept;
+    [[nodiscard]] bool find_by_node(const void* block, base::granule slab, unsigned class_index,
+                                    held_block& found) noexcept;
+    void release_by_node(thread_cache* cache, const held_block& held) noexcept;
+    void before_refill(thread_cache& cache) noexcept;
     [[nodiscard]] static bool is_type(std::uint32_t type) noexcept;
     [[nodiscard]] bool hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
     [[nodiscard]] base::result<lane::block_word> look_up(const void* block) const;

@@ -262,7 +262,9 @@ private:
     std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
 };
 
-void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {
+void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) {
+    pool_.remote().check(problems, base::granule_of(base::offset_of(extents_.frontier())));
+    pool_.remote().merge_all();  // the truth, for the others
     extents_.check(problems);
     cached_extents_.check(problems);
     slab_checker(*this, problems, held).run();

@@ -1,7 +1,7 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10 and SLAB-13 of media and its volatile
-// twins, while all threads stand still.
+// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14
+// (remote_frees.hpp) of media and its volatile twins, while all threads stand still.
 #pragma once
 
 #include <algorithm>

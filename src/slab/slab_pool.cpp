@@ -29,6 +29,7 @@ base::result<void> slab_pool::reset() {
     arenas_ = std::min(wanted, maximum_arenas - maximum_arenas % nodes);
     bins_ = std::make_unique<bin[]>(std::size_t{arenas_} * class_count);
     unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{nodes} * class_count);
+    remote_.start(*this, table_, nodes, space_.shape().granules());
     recorded_end_ = 0;
     first_typed_.store(nullptr, std::memory_order_relaxed);
     {
@@ -45,7 +46,7 @@ base::result<void> slab_pool::reset() {
 void slab_pool::record(granule found) {
     const segment::slab_header_on_media& header = space_.slab_header(found);
     recorded_end_ = found.value + 1;
-    if (!is_sound(header)) {
+    if (!is_sound(header) || (header.flags != 0 && extents_.nodes() != 1)) {  // none is morphed there
         table_.set_state(found, slab_state::quarantined);
         return;
     }
@@ -129,7 +130,8 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
             return *got;
         }
     }
-    look_at_some();
+    fetch_remote_frees(arena);
+    look_at_some(arena);
     morph_some(own);
     const base::scoped_lock lock(own.mutex);
     std::optional<slab_part> got = check_out_listed(own);
@@ -217,11 +219,13 @@ bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) cons
 
 base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
     bin& own = type == 0 ? bin_of(arena, class_index) : typed_bin_of(class_index, type);
-    const base::scoped_lock lock(own.mutex);
-    std::uint64_t taken = take_listed(own);
-    for (int loads = 0; taken == 0 && loads < loads_a_take && load_next(own); ++loads) {
-        taken = take_listed(own);
+    std::uint64_t taken = take_known(own, loads_a_take);
+    if (taken != 0) {
+        return taken;
     }
+    remote_.merge_all();  // slabs with a type are of any node
+    const base::scoped_lock lock(own.mutex);
+    taken = take_listed(own);
     if (taken == 0) {
         HF_TRY(create(own));
         taken = take_listed(own);

@@ -34,6 +34,7 @@
 #include "extent/extent.hpp"
 #include "lane/lane_format.hpp"
 #include "segment/space.hpp"
+#include "slab/remote_frees.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_table.hpp"
 
@@ -123,6 +124,9 @@ public:
     [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
     [[nodiscard]] const slab_table& table() const noexcept { return table_; }
     [[nodiscard]] slab_table& table() noexcept { return table_; }
+    /// What threads free of other nodes' blocks, where the heap has several.
+    [[nodiscard]] const remote_frees& remote() const noexcept { return remote_; }
+    [[nodiscard]] remote_frees& remote() noexcept { return remote_; }
 
     /// A part of a slab without a type, with at least one free block, for the caller alone: of the arena's own slabs,
     /// of unloaded ones, of a new one. Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
@@ -149,9 +153,11 @@ public:
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned covered_at_most) noexcept;
 
     /// A block of a loaded slab has become free: its mark says so.
-    void note_free(base::granule slab) noexcept {
+    void note_free(base::granule slab) noexcept { note_frees(slab, 1); }
+    /// So many have.
+    void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_twin& twin = table_.twin(slab);
-        const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - 1;
+        const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
         twin.countdown.store(left, std::memory_order_relaxed);
         if (left <= 0) [[unlikely]] {
             look_at(slab, 0);
@@ -214,12 +220,14 @@ private:
     [[nodiscard]] std::uint64_t take_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_from(bin& from, base::granule slab) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_all_of(bin& from) noexcept;
+    [[nodiscard]] std::uint64_t take_known(bin& from, int most_loads) noexcept;
+    void fetch_remote_frees(unsigned arena) noexcept;
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     void settle(bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
-    void look_at_some() noexcept;
+    void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
     void unwatch(base::granule slab, unsigned class_index) const noexcept;
     /// Of a loaded slab.
@@ -256,6 +264,7 @@ private:
     bool tracks_changes_ = true;                ///< slabs are watched after write_bitmaps()
     bool traced_ = false;
     slab_table table_;
+    remote_frees remote_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
     std::unique_ptr<bin[]> bins_;

@@ -17,6 +17,7 @@
 #include "base/units.hpp"
 #include "segment/space.hpp"
 #include "slab/live_marks.hpp"
+#include "slab/remote_frees.hpp"
 #include "slab/size_classes.hpp"
 
 namespace holdfast::slab {
@@ -148,7 +149,8 @@ static_assert(sizeof(slab_twin) == base::cache_line_size);
 class slab_table {
 public:
     [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
-        granules_ = space.reservation() / base::granule_size;
+        plain_granules_ = granules_ = space.reservation() / base::granule_size;
+        shadows_ = nullptr;
         HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
         HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
         HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
@@ -288,6 +290,13 @@ public:
 
     /// Granules of the reservation.
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
+    /// Those whose blocks are free once their marks say so: all, or none where there are shadows.
+    [[nodiscard]] std::uint64_t plain_granules() const noexcept { return plain_granules_; }
+    /// From now on a block may be free though its mark says that it is live.
+    void set_shadows(const remote_frees* shadows) noexcept {
+        shadows_ = shadows;
+        plain_granules_ = 0;
+    }
 
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
@@ -329,12 +338,28 @@ public:
     [[nodiscard]] static constexpr std::size_t words_of_kind(unsigned kind) noexcept {
         return words_of(size_classes[slab_state::class_of_kind(kind)]);
     }
+    /// The memory that speaks of these slabs, for instruments: calls `each` with a name, the first and the end
+    /// address.
+    template <class Each>
+    void for_each_range(base::granule first, base::granule end, Each each) const {
+        each("states", &states_[first.value], &states_[end.value - 1] + 1);
+        each("types", &types_[first.value], &types_[end.value - 1] + 1);
+        each("twins", &twins_[first.value], &twins_[end.value - 1] + 1);
+        for (unsigned i = 0; i < marks_[0].size(); ++i) {  // slabs are not morphed where this is of interest
+            each("marks", &marks_[0][i][first.value << (i + least_mark_shift)],
+                 &marks_[0][i][(end.value << (i + least_mark_shift)) - 1] + 1);
+        }
+    }
 
 private:
     /// A word of the bitmap on media, from the marks of blocks of a kind; 0 where it is none of the kind's.
     [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, unsigned kind, std::size_t word) const noexcept {
         const std::size_t index = word - slab_state::first_word_of(kind);
-        return index >= words_of_kind(kind) ? 0 : live_bits_of(marks(of, kind) + index * marks_a_word);
+        if (index >= words_of_kind(kind)) {
+            return 0;
+        }
+        const std::uint64_t gone = shadows_ == nullptr ? 0 : shadows_->freed_bits(of, kind, index);
+        return live_bits_of(marks(of, kind) + index * marks_a_word) & ~gone;
     }
 
     static constexpr unsigned banks = 2;
@@ -366,6 +391,8 @@ private:
     std::uint64_t live_stride_ = 0;
     std::uint64_t granule_mask_ = 0;
     std::uint64_t granules_ = 0;
+    std::uint64_t plain_granules_ = 0;
+    const remote_frees* shadows_ = nullptr;  ///< null where the heap has one node
     unsigned segment_shift_ = 0;
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<std::uint32_t> types_;

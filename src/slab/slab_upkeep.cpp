@@ -64,12 +64,16 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
 
 /// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is
 /// not looked at for that. So all slabs are, a few at a time.
-void slab_pool::look_at_some() noexcept {
+/// Of several nodes, each looks at its own.
+void slab_pool::look_at_some(unsigned arena) noexcept {
     constexpr std::uint64_t few = 8;
     const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
     const std::uint64_t from = next_look_.fetch_add(few, std::memory_order_relaxed);
     for (std::uint64_t i = 0; i < few && end != 0; ++i) {
-        look_at({(from + i) % end}, 0);
+        const granule slab{(from + i) % end};
+        if (!remote_.active() || remote_.home_of(slab) == arena % extents_.nodes()) {
+            look_at(slab, 0);
+        }
     }
 }
 

@@ -15,9 +15,14 @@ namespace {
 constinit base::mutex registry_mutex;
 constinit std::atomic<std::uint64_t> last_instance{0};
 
+void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept HF_REQUIRES(registry_mutex) {
+    cache.machine_node = machine_node;
+    cache.arena = heap.pool->arena_of_thread(machine_node, heap.machine->nodes(), heap.next_arena++);
+}
+
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     cache.classes = {};
-    cache.arena = heap.pool->arena_of_thread(heap.machine->current_node(), heap.machine->nodes(), heap.next_arena++);
+    settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
     cache.next_of_heap = heap.first;
@@ -111,6 +116,11 @@ thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
     }
     this_thread_slots.slots[heap.instance % cache_slot_count] = {heap.instance, cache};
     return cache;
+}
+
+void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    settle(cache, heap, machine_node);
 }
 
 void thread_cache_registry::detach_all(cache_group& heap) noexcept {

@@ -92,6 +92,8 @@ struct cache_group;
 struct thread_cache {
     std::array<cached_blocks, class_count> classes{};
     unsigned arena = 0;
+    unsigned machine_node = 0;       ///< where the thread was when it got the arena
+    unsigned refills = 0;            ///< in heaps with several nodes: of all classes
     lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
@@ -120,6 +122,8 @@ public:
     /// This thread's cache for the heap, made where there is none yet; null while the thread ends, and where DRAM is
     /// short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
+    /// This thread's cache, which holds no block, has an arena of the node that the thread is on from now on.
+    static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap closes: no thread finds its cache for it any more. What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork, for a heap that it shares with its parent: as detach_all(), and nothing of the heap is

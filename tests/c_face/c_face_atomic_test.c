@@ -277,6 +277,11 @@ static void test_shrink(hf_heap* heap) {
     report.size = 0;
     EXPECT(hf_shrink(heap, 0, &report) == HF_INVALID_ARGUMENT);
     EXPECT(hf_shrink(NULL, 0, NULL) == HF_INVALID_ARGUMENT);
+    int followed = 7;
+    EXPECT(hf_follow_this_thread(heap, &followed) == HF_OK);
+    EXPECT(followed == 0); /* the heap has one directory */
+    EXPECT(hf_follow_this_thread(heap, NULL) == HF_OK);
+    EXPECT(hf_follow_this_thread(NULL, NULL) == HF_INVALID_ARGUMENT);
 }
 
 /* 100 blocks, each its number, and one that was reserved; then the process is gone. */

@@ -21,8 +21,10 @@ atomic_program program(std::vector<step> setup, std::vector<step> steps, std::ui
 
 }  // namespace
 
-const std::vector<named_program>& named_programs() {
-    static const std::vector<named_program> programs{
+namespace {
+
+std::vector<named_program> programs_of_pointers() {
+    return {
         {"a pointer moves on within its line", program({holder}, {allocate, {verb::move, 2, 0}, {verb::free, 2}})},
         {"a pointer moves on to another line", program({holder}, {allocate, {verb::move, 3, 0}, {verb::free, 3}})},
         {"a holder is freed and its memory holds words that look like old stamps",
@@ -43,6 +45,11 @@ const std::vector<named_program>& named_programs() {
                  {{verb::allocate_carelessly, 0}, {verb::allocate, 3}, point, {verb::free, 3}})},
         {"the block that holds the destination is the one that is freed",
          program({holder, {verb::allocate, 3}, {verb::free, 3}}, {{verb::free_cycle}, {verb::publish, 0}})},
+    };
+}
+
+std::vector<named_program> programs_of_slabs() {
+    return {
         {"a slab of large blocks becomes one of small ones",
          program({holder, slot, slot, discard}, {into_small, allocate, {verb::allocate, 3}, free, discard})},
         {"blocks from before are freed, and others take their place",
@@ -91,6 +98,17 @@ const std::vector<named_program>& named_programs() {
                   {verb::keep, 0, 0, request::big}},
                  {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::big}, free})},
     };
+}
+
+}  // namespace
+
+const std::vector<named_program>& named_programs() {
+    static const std::vector<named_program> programs = [] {
+        std::vector<named_program> all = programs_of_pointers();
+        const std::vector<named_program> more = programs_of_slabs();
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }();
     return programs;
 }
 

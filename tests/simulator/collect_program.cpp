@@ -83,7 +83,7 @@ std::string collect_world::difference(collect_session& session, collect_space& s
 }
 
 std::string to_string(const collect_step& step) {
-    constexpr std::array names{"push", "pop", "lose", "free lost", "write back", "shrink", "reopen", "die"};
+    constexpr std::array names{"push", "pop", "lose", "free lost", "write back", "shrink", "morph", "reopen", "die"};
     return fmt::format("{} {} {}", names.at(static_cast<std::size_t>(step.verb)), step.list, step.bytes);
 }
 
@@ -113,6 +113,16 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
             break;
         case collect_verb::write_back: session_.heap().write_back(); break;
         case collect_verb::shrink: return session_.shrink();
+        case collect_verb::morph: {
+            const auto& list = model_.now.lists[step.list];
+            session_.blocks().flush_this_thread();
+            constexpr unsigned whatever_is_covered = 100;
+            if (list.empty() || !session_.blocks().morph(base::granule_of(base::heap_offset{list.front().offset}),
+                                                         slab::class_for(step.bytes, 16), whatever_is_covered)) {
+                return false;
+            }
+            break;
+        }
         default: return false;
     }
     space_.memory().cut("done");

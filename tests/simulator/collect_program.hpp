@@ -54,6 +54,7 @@ enum class collect_verb : std::uint8_t {
     free_lost,   ///< frees the newest of these
     write_back,  ///< as engine::commit()
     shrink,
+    morph,   ///< the slab of the first block of a list becomes one of blocks of `bytes`
     reopen,  ///< closes, and opens
     die,     ///< the process is gone between two of its stores of the next push or pop, and another opens the heap
 };

@@ -58,6 +58,51 @@ std::vector<named_collect_program> programs_of_extents() {
     };
 }
 
+std::vector<named_collect_program> programs_of_morphing() {
+    using enum collect_verb;
+    return {
+        {"a slab that is morphed, and blocks of both sizes that go",
+         {{push, 1, large_block},
+          {push, 1, large_block},
+          {pop, 1},
+          {morph, 1, 64},
+          {push, 0, 64},
+          {lose, 0, 64},
+          {pop, 1},
+          {push, 2, 64},
+          {pop, 0},
+          {reopen}}},
+        {"blocks from before go, and others lie where they were",
+         {{push, 0, 64},
+          {push, 1, large_block},
+          {push, 1, large_block},
+          {push, 1, large_block},
+          {pop, 1},
+          {morph, 1, 2048},
+          {push, 0, 2048},
+          {pop, 1},
+          {write_back},
+          {shrink},
+          {push, 2, 2048},
+          {push, 2, 2048},
+          {die, 0, 3},
+          {push, 0, 2048}}},
+        {"a slab that is morphed, and back",
+         {{push, 1, 2048},
+          {push, 1, 2048},
+          {morph, 1, large_block},
+          {push, 2, large_block},
+          {pop, 1},
+          {pop, 1},
+          {reopen},
+          {push, 1, large_block},
+          {morph, 2, 2048},
+          {push, 0, 2048},
+          {pop, 2},
+          {reopen}}},
+    };
+}
+
 std::vector<named_collect_program> programs_of_lists() {
     using enum collect_verb;
     return {
@@ -150,11 +195,13 @@ const std::vector<collect_step>& collect_alphabet() {
 
 const std::vector<named_collect_program>& named_collect_programs() {
     static const std::vector<named_collect_program> all = [] {
-        std::vector<named_collect_program> both = programs_of_extents();
-        for (named_collect_program& one : programs_of_lists()) {
-            both.push_back(std::move(one));
+        std::vector<named_collect_program> every = programs_of_extents();
+        for (auto* const more : {programs_of_lists, programs_of_morphing}) {
+            for (named_collect_program& one : more()) {
+                every.push_back(std::move(one));
+            }
         }
-        return both;
+        return every;
     }();
     return all;
 }

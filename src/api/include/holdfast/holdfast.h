@@ -149,6 +149,11 @@ hf_code hf_discard(hf_heap* heap);
 
 /* Makes the present state durable, atomically. HF_NO_SPACE: nothing changed, the heap goes on. */
 hf_code hf_commit(hf_heap* heap);
+/* Of a heap with a directory a node (hf_open_options): looks which node the calling thread runs on now; where that is
+ * another than the one that it allocates from, it goes on with the new one, and what it kept for itself goes back.
+ * `followed`, which may be NULL: 1 where it did, else 0. Threads look by themselves after some thousand allocations.
+ * Any thread, at any time; nothing durable changes. HF_INVALID_ARGUMENT for NULL. */
+hf_code hf_follow_this_thread(hf_heap* heap, int* followed);
 /* What hf_shrink did; bytes. As hf_counters (below): the first field is set by the caller, HF_SHRINK_REPORT_INIT. */
 typedef struct hf_shrink_report {
     size_t size;             /* sizeof(hf_shrink_report) */

@@ -433,6 +433,12 @@ public:
     [[nodiscard]] std::string domain() const;
     [[nodiscard]] holdfast::durability durability() const noexcept;
 
+    /// Of a heap with a directory a node (open_options): looks which node the calling thread runs on now. Where that is
+    /// another than the one that it allocates from, it goes on with the new one, and what it kept for itself goes back:
+    /// true. Threads look by themselves after some thousand allocations; a program that binds a thread to processors
+    /// calls this after that. Any thread, at any time; nothing durable changes. Throws error after close().
+    bool follow_this_thread();
+
     /// Gives space that is not used back to the file system: slabs without a block and free extents become holes,
     /// segments at the end are removed. Nothing moves. Durability `atomic`: other threads may go on; `commit`: it
     /// commits, as commit() does. A crash at any moment leaves the heap as it is, with more or less of its space given

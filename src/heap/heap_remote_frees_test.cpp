@@ -1,0 +1,238 @@
+// Small blocks of whole heaps that are freed on other nodes than their own: after a crash, and what is written where.
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "heap/heap.hpp"
+#include "segment/test_support.hpp"
+#include "slab/node_heap.hpp"
+#include "slab/remote_touches.hpp"
+
+namespace holdfast::heap {
+namespace {
+
+namespace fs = std::filesystem;
+using persist::access_mode;
+using persist::made_up_topology;
+using segment::must;
+using slab::on_node;
+using slab::touch_cause;
+using testing::IsEmpty;
+
+struct way {
+    durability_kind durability;
+    bool emulated;  ///< media that flush
+};
+
+class heap_remote_frees : public testing::TestWithParam<way> {
+protected:
+    engine_options options(std::uint64_t segment_size) {
+        engine_options wanted;
+        wanted.durability = GetParam().durability;
+        wanted.accept_process_crash_only = true;
+        if (GetParam().emulated) {
+            wanted.domain = persist::domain_kind::emulated;
+        }
+        wanted.lane_slots = std::uint64_t{1} << 16;  // no checkpoint but those that are asked for
+        wanted.files.segment_size = segment_size;
+        wanted.files.mapping.topology = &machine_;
+        for (const char* const place : {"place0", "place1"}) {
+            wanted.files.node_places.push_back(directory_.path(place));
+            fs::create_directories(wanted.files.node_places.back());
+        }
+        return wanted;
+    }
+    [[nodiscard]] static bool is_atomic() { return GetParam().durability == durability_kind::atomic; }
+    [[nodiscard]] std::string path() const { return directory_.path("heap"); }
+    static void expect_sound(engine& heap) {
+        EXPECT_THAT(heap.check(GetParam().durability == durability_kind::commit), IsEmpty());
+    }
+
+    made_up_topology machine_{2, 2};
+    segment::test_directory directory_;
+};
+
+TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
+    const engine_options wanted = options(segment::minimum_segment_size * 8);
+    std::vector<std::uint64_t> offsets;
+    constexpr std::size_t count = 2000;
+    {
+        const auto heap = must(engine::create(path(), wanted));
+        on_node(1, [&] {
+            for (std::size_t i = 0; i < count; ++i) {
+                void* const block = heap->allocate(100, 8);
+                ASSERT_NE(block, nullptr);
+                offsets.push_back(heap->files().view().offset(block).value);
+            }
+        });
+        must(heap->close(true));
+    }
+    const auto address = [&](engine& heap, std::size_t i) { return heap.files().view().address({offsets[i]}); };
+    const auto expect_free = [&](engine& heap, std::size_t freed) {
+        EXPECT_EQ(must(heap.statistics()).allocated_blocks, count - freed);
+        for (std::size_t i = 0; i < count; i += 50) {
+            EXPECT_EQ(heap.usable_size(address(heap, i)).ok(), i >= freed) << i;
+        }
+        expect_sound(heap);
+    };
+    const auto free_on_0 = [&](engine& heap, std::size_t from, std::size_t to) {
+        on_node(0, [&] {
+            for (std::size_t i = from; i < to; ++i) {
+                ASSERT_TRUE(heap.try_deallocate(address(heap, i)));
+                ASSERT_FALSE(heap.try_deallocate(address(heap, i)));
+            }
+        });
+        on_node(1, [&] { EXPECT_FALSE(heap.try_deallocate(address(heap, from))); });
+        EXPECT_GT(heap.blocks().remote().merged().blocks + (to - from), 0U);
+    };
+    {
+        const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+        free_on_0(*heap, 0, 500);
+        must(heap->commit());
+        free_on_0(*heap, 500, 800);
+        if (heap->atomic() != nullptr) {
+            heap->atomic()->checkpoint();  // knows shadows
+        }
+        free_on_0(*heap, 800, 900);
+        expect_free(*heap, 900);
+        must(heap->close(true));
+    }
+    {
+        const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+        expect_free(*heap, 900);
+        free_on_0(*heap, 900, 1200);
+        must(heap->commit());
+        free_on_0(*heap, 1200, 1500);
+        if (heap->atomic() != nullptr) {
+            heap->atomic()->checkpoint();
+            free_on_0(*heap, 1500, 1700);
+        }
+    }                                                         // not closed
+    if (GetParam().durability != durability_kind::collect) {  // there, nothing was reachable
+        const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+        expect_free(*heap, is_atomic() ? 1700 : 1200);
+        must(heap->close(true));
+    }
+}
+
+TEST_P(heap_remote_frees, ManyThreadsOfTwoNodes) {
+    const auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
+    constexpr unsigned threads = 4;
+    constexpr std::size_t places = 256;
+    std::vector<std::atomic<void*>> passed(places);
+    std::vector<std::thread> running;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+        running.emplace_back([&, thread] {
+            made_up_topology::move_this_thread_to(thread % 2);
+            std::uint64_t random = thread + 1;
+            for (int step = 0; step < 20'000; ++step) {
+                random = random * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+                void* const made = heap->allocate(8 + (random >> 33U) % 500, 8);
+                ASSERT_NE(made, nullptr);
+                if (void* const old = passed[(random >> 20U) % places].exchange(made)) {
+                    ASSERT_TRUE(heap->try_deallocate(old));
+                }
+            }
+        });
+    }
+    for (std::thread& one : running) {
+        one.join();
+    }
+    std::uint64_t left = 0;
+    for (auto& place : passed) {
+        left += place.load() != nullptr ? 1U : 0U;
+    }
+    EXPECT_EQ(must(heap->statistics()).allocated_blocks, left);
+    expect_sound(*heap);
+    for (auto& place : passed) {
+        EXPECT_TRUE(place.load() == nullptr || heap->try_deallocate(place.load()));
+    }
+    EXPECT_TRUE(heap->all_free());
+    EXPECT_GT(heap->blocks().remote().merged().blocks, 0U);
+    must(heap->close(true));
+}
+
+/// A producer on each node, whose blocks the consumer on the other one frees.
+TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
+    const auto heap = must(engine::create(path(), options(slab::touches_segment)));
+    slab::remote_touches touches(heap->blocks(), heap->files().view(), 2);
+    std::vector<std::unique_ptr<slab::node_thread>> threads;
+    std::vector<std::vector<void*>> passed(2);
+    std::vector<void*> at_borders;
+    const auto turn = [&](unsigned node, const std::function<void()>& f) {
+        touches.turn(
+            node, [&](const auto& task) { threads[node]->run(task); }, f);
+    };
+    for (unsigned node = 0; node < 2; ++node) {
+        threads.push_back(std::make_unique<slab::node_thread>(node));
+        turn(node, [&] { at_borders.push_back(heap->allocate(64, 8)); });  // the heap grows there
+    }
+    touches.forget();
+    for (int round = 0; round < 8; ++round) {
+        for (unsigned node = 0; node < 2; ++node) {
+            turn(node, [&] {
+                slab::remote_touches::because(touch_cause::free);
+                for (void* const block : passed[1 - node]) {
+                    ASSERT_TRUE(heap->try_deallocate(block));
+                }
+                passed[1 - node].clear();
+                slab::remote_touches::because(touch_cause::allocation);
+                for (int i = 0; i < 1500; ++i) {
+                    passed[node].push_back(heap->allocate(64, 8));
+                }
+                slab::remote_touches::because(touch_cause::other);
+            });
+        }
+    }
+    EXPECT_GT(heap->blocks().remote().merged().blocks, 5000U);
+    EXPECT_THAT(touches.touched(touch_cause::allocation), IsEmpty());
+    auto by_frees = touches.touched(touch_cause::free);
+    if (is_atomic() && !GetParam().emulated) {
+        // Where records are kept for the call in flight alone, the bitmap on media is what is durable of a free.
+        EXPECT_GT(by_frees["bitmaps"], 0U);
+        by_frees.erase("bitmaps");
+    }
+    EXPECT_THAT(by_frees, IsEmpty());
+    threads.clear();
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
+TEST_P(heap_remote_frees, AThreadFollowsItsProcessor) {
+    auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
+    const auto node_of = [&](const void* block) {
+        return heap->files().view().offset(block).value / (segment::minimum_segment_size * 8) % 2;
+    };
+    on_node(1, [&] {
+        EXPECT_EQ(node_of(heap->allocate(300, 8)), 1U);
+        EXPECT_FALSE(heap->follow_this_thread());
+        made_up_topology::move_this_thread_to(0);
+        EXPECT_TRUE(heap->follow_this_thread());
+        EXPECT_EQ(node_of(heap->allocate(300, 8)), 0U);
+    });
+    expect_sound(*heap);
+    must(heap->close(true));
+    heap.reset();
+    const auto reader = must(engine::open(path(), access_mode::read_only, options(segment::minimum_segment_size * 8)));
+    EXPECT_FALSE(reader->follow_this_thread());
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, heap_remote_frees,
+                         testing::Values(way{durability_kind::commit, false}, way{durability_kind::collect, false},
+                                         way{durability_kind::collect, true}, way{durability_kind::atomic, false},
+                                         way{durability_kind::atomic, true}),
+                         [](const auto& instance) {
+                             const std::string name = instance.param.durability == durability_kind::commit ? "commit"
+                                                      : instance.param.durability == durability_kind::collect
+                                                          ? "collect"
+                                                          : "atomic";
+                             return name + (instance.param.emulated ? "_emulated" : "");
+                         });
+
+}  // namespace
+}  // namespace holdfast::heap

@@ -1,0 +1,72 @@
+// For tests of slab: a heap on anonymous memory whose segments belong to nodes that are made up.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "extent/extent.hpp"
+#include "extent/fake_space.hpp"
+#include "segment/test_support.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::slab {
+
+/// Runs f on a thread of this node, from its first allocation to its last.
+template <class Function>
+void on_node(unsigned node, Function f) {
+    std::thread([&] {
+        persist::made_up_topology::move_this_thread_to(node);
+        f();
+    }).join();
+}
+
+class node_heap {
+public:
+    static constexpr std::uint64_t reservation = 8 * base::gibibyte;
+
+    explicit node_heap(unsigned nodes, std::uint64_t segment_bytes = 16 * base::mebibyte,
+                       std::uint64_t capacity = reservation)
+        : machine_(nodes, 2), space_(reservation, capacity, segment::region_size, segment_bytes), nodes_(nodes) {
+        segment::must(space_.grow({1}));
+        make();
+        segment::must(blocks_->format());
+    }
+    /// New allocators on the same memory, as after a commit.
+    void reopen() {
+        blocks_->write_bitmaps();
+        make();
+        segment::must(blocks_->open(space_.frontier()));
+    }
+
+    [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
+    [[nodiscard]] extent::extent_allocator& extents() noexcept { return *extents_; }
+    [[nodiscard]] extent::fake_space& space() noexcept { return space_; }
+    [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
+    [[nodiscard]] unsigned node_of(const void* block) const noexcept {
+        return extents_->node_of(base::page_of(space_.view().offset(block)));
+    }
+    [[nodiscard]] std::vector<std::string> problems() {
+        std::vector<std::string> found;
+        blocks_->check(found);
+        return found;
+    }
+
+private:
+    void make() {
+        blocks_.reset();
+        extents_ = std::make_unique<extent::extent_allocator>(space_.view(), space_);
+        extents_->set_nodes(nodes_);
+        blocks_ = std::make_unique<block_allocator>(space_.view(), *extents_, nullptr, machine_);
+    }
+
+    persist::made_up_topology machine_;
+    extent::fake_space space_;
+    unsigned nodes_;
+    std::unique_ptr<extent::extent_allocator> extents_;
+    std::unique_ptr<block_allocator> blocks_;
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,401 @@
+#include "slab/remote_frees.hpp"
+
+#include <bit>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "slab/slab_pool.hpp"
+#include "slab/slab_table.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+
+namespace {
+
+constinit thread_local bool merging = false;
+
+/// A mark: live still; a thread at home looks whether another node frees the block. Nobody waits for more than that:
+/// two who wait for each other's blocks to be freed would wait for ever.
+constexpr std::uint8_t claiming_at_home = live_mark::live | live_mark::freeing;
+
+std::uint8_t load(const std::uint8_t* byte) noexcept {
+    return std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(*byte)).load(std::memory_order_seq_cst);
+}
+void store(std::uint8_t* byte, std::uint8_t value) noexcept {
+    std::atomic_ref<std::uint8_t>(*byte).store(value, std::memory_order_release);
+}
+bool replace(std::uint8_t* byte, std::uint8_t& expected, std::uint8_t value) noexcept {
+    return std::atomic_ref<std::uint8_t>(*byte).compare_exchange_strong(expected, value, std::memory_order_seq_cst);
+}
+
+/// Another thread frees the same block at this moment, which no correct program does.
+void wait_for_another() noexcept {
+    base::relax_processor();
+    if (!base::give_others_a_turn()) {
+        std::this_thread::yield();
+    }
+}
+
+/// Set where a shadow says that the block is not live.
+std::uint64_t gone_bits_of(const std::uint8_t* shadows) noexcept {
+    return detail::gather_marks(shadows, [](std::uint64_t eight) { return eight >> 2U | eight >> 3U; });
+}
+/// Set where there is a shadow.
+std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
+    return detail::gather_marks(shadows,
+                                [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
+}
+
+}  // namespace
+
+bool remote_frees::is_merging() noexcept { return merging; }
+
+void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment) {
+    pool_ = &pool;
+    table_ = &table;
+    nodes_ = 1;
+    segment_shift_ = static_cast<unsigned>(std::countr_zero(granules_a_segment));
+    sides_ = std::vector<node_side>(nodes > 1 ? nodes : 0);
+    homes_ = std::make_unique<home_side[]>(sides_.size());
+    distances_.assign(sides_.size() * class_count, 0);
+    if (nodes > 1 && map(nodes)) {
+        nodes_ = nodes;
+        reciprocal_ = ~std::uint64_t{0} / nodes + 1;
+        table.set_shadows(this);
+    }
+}
+
+/// The tables of all nodes; false where the system refuses the addresses.
+bool remote_frees::map(unsigned nodes) {
+    for (unsigned node = 0; node < nodes; ++node) {
+        node_side& side = sides_[node];
+        std::array<const std::uint8_t*, class_count> marks_of_tables{};
+        for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+            const std::uint8_t* const marks = table_->marks({0}, class_index);
+            std::size_t at = 0;
+            while (at < side.tables.size() && marks_of_tables[at] != marks) {
+                ++at;
+            }
+            if (at == side.tables.size()) {
+                const auto stride = static_cast<std::uint64_t>(table_->marks({1}, class_index) - marks);
+                auto made = base::sparse_table<std::uint8_t>::create(table_->granules() * stride, "shadows of marks");
+                if (!made) {
+                    return false;
+                }
+                side.tables.push_back({std::move(*made), stride});
+                marks_of_tables[at] = marks;
+            }
+            distances_[node * std::size_t{class_count} + class_index] =
+                reinterpret_cast<std::uintptr_t>(&side.tables[at].shadows[0]) - reinterpret_cast<std::uintptr_t>(marks);
+        }
+        auto next = base::sparse_table<std::uint32_t>::create(table_->granules(), "slabs with shadows");
+        auto lists = base::sparse_table<slab_list>::create(nodes, "lists of slabs with shadows");
+        if (!next || !lists) {
+            return false;
+        }
+        side.next = std::move(*next);
+        side.lists = std::move(*lists);
+    }
+    return true;
+}
+
+// --- one block ------------------------------------------------------------------------------------------------------
+
+/// Whether any node but the home has one. What is read here comes before the mark in the order of all: a merge takes
+/// the mark away before it takes the shadow.
+bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
+    for (unsigned node = 0; node < nodes_; ++node) {
+        if (node != home && load(shadow_of(node, block.class_index, block.mark)) != shadow::none) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool remote_frees::is_live(const block_at& block) const noexcept {
+    return !has_shadow(block, home_of(block.slab)) && load(block.mark) == live_mark::live;
+}
+
+/// Of a block whose shadow this thread claims: whether it is live, and no other node frees it.
+bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept {
+    for (unsigned node = 0; node < nodes_; ++node) {
+        if (node == home || node == block.node) {
+            continue;
+        }
+        std::uint8_t found = load(shadow_of(node, block.class_index, block.mark));
+        while (found == shadow::claiming && node > block.node) {  // it gives way
+            wait_for_another();
+            found = load(shadow_of(node, block.class_index, block.mark));
+        }
+        if (found != shadow::none) {
+            return false;
+        }
+    }
+    std::uint8_t mark = load(block.mark);
+    while (mark == claiming_at_home) {  // it gives way, or was first
+        wait_for_another();
+        mark = load(block.mark);
+    }
+    return mark == live_mark::live;
+}
+
+/// The shadow is `claiming`, and the slab in the node's list; or nothing has changed.
+bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
+    std::uint8_t* const own = shadow_of(block.node, block.class_index, block.mark);
+    std::uint8_t found = shadow::none;
+    while (!replace(own, found, shadow::claiming)) {
+        if (found != shadow::claiming) {
+            return false;
+        }
+        wait_for_another();
+        found = shadow::none;
+    }
+    if (!is_alone(block, home)) {
+        store(own, shadow::none);
+        return false;
+    }
+    // A merge that takes the slab out of the list before the shadow is `freed` sees that it is not, and puts it back.
+    note(block.node, home, block.slab);
+    return true;
+}
+
+remote_frees::outcome remote_frees::free(const block_at& block) noexcept {
+    const unsigned home = home_of(block.slab);
+    if (block.node == no_node || block.node == home) {
+        if (has_shadow(block, home) || load(block.mark) != live_mark::live) {
+            return outcome::refused;
+        }
+        if (!slab_state::is_unwatched(table_->state(block.slab))) {
+            pool_->note_change(block.slab);
+        }
+        store(block.mark, live_mark::free);
+        return outcome::at_home;
+    }
+    if (!claim_shadow(block, home)) {
+        return outcome::refused;
+    }
+    store(shadow_of(block.node, block.class_index, block.mark), shadow::freed);
+    merge_when_late(block.node, home);
+    return outcome::elsewhere;
+}
+
+bool remote_frees::claim(const block_at& block) noexcept {
+    const unsigned home = home_of(block.slab);
+    if (is_remote(block)) {
+        if (!claim_shadow(block, home)) {
+            return false;
+        }
+        store(shadow_of(block.node, block.class_index, block.mark), shadow::freeing);
+        return true;
+    }
+    std::uint8_t live = live_mark::live;
+    if (!replace(block.mark, live, claiming_at_home)) {
+        return false;
+    }
+    const bool alone = !has_shadow(block, home);
+    store(block.mark, alone ? live_mark::freeing : live_mark::live);
+    return alone;
+}
+
+void remote_frees::clear(const block_at& block) noexcept {
+    if (is_remote(block)) {
+        store(shadow_of(block.node, block.class_index, block.mark), shadow::held);
+    } else {
+        store(block.mark, live_mark::held);
+    }
+}
+
+void remote_frees::release(const block_at& block) noexcept {
+    if (is_remote(block)) {
+        store(shadow_of(block.node, block.class_index, block.mark), shadow::freed);
+        merge_when_late(block.node, home_of(block.slab));
+    } else {
+        store(block.mark, live_mark::free);
+    }
+}
+
+void remote_frees::hold(const block_at& block) noexcept {
+    if (is_remote(block)) {
+        std::uint8_t mark = live_mark::live;
+        while (!replace(block.mark, mark, live_mark::held) && mark == claiming_at_home) {
+            wait_for_another();  // who sees the shadow, and gives way
+            mark = live_mark::live;
+        }
+        store(shadow_of(block.node, block.class_index, block.mark), shadow::none);
+    }
+}
+
+/// The slab is in the node's list of that home. Nobody takes single slabs out, so the list needs no counters.
+void remote_frees::note(unsigned node, unsigned home, granule slab) noexcept {
+    const std::atomic_ref<std::uint32_t> next(sides_[node].next[slab.value]);
+    std::uint32_t found = none;
+    // In the order of all after the claim, as this node's threads see a merge that takes the slab out, or it sees them.
+    if (next.load(std::memory_order_seq_cst) != none ||
+        !next.compare_exchange_strong(found, entering, std::memory_order_seq_cst)) {
+        return;
+    }
+    slab_list& list = sides_[node].lists[home];
+    std::uint32_t head = list.head.load(std::memory_order_relaxed);
+    do {
+        next.store(head == none ? last : head, std::memory_order_relaxed);
+    } while (!list.head.compare_exchange_weak(head, static_cast<std::uint32_t>(slab.value + 1),
+                                              std::memory_order_release, std::memory_order_relaxed));
+    list.slabs.fetch_add(1, std::memory_order_relaxed);
+}
+
+// --- merges ---------------------------------------------------------------------------------------------------------
+
+void remote_frees::merge(unsigned home) noexcept {
+    const base::scoped_lock lock(homes_[home].mutex);
+    merge_locked(home);
+}
+
+void remote_frees::merge_all() noexcept {
+    for (unsigned home = 0; active() && home < nodes_; ++home) {
+        merge(home);
+    }
+}
+
+void remote_frees::merge_if_due(unsigned home) noexcept {
+    std::uint32_t slabs = 0;
+    for (const node_side& side : sides_) {
+        slabs += side.lists[home].slabs.load(std::memory_order_relaxed);
+    }
+    if (slabs >= epoch && homes_[home].mutex.try_lock()) {
+        merge_locked(home);
+        homes_[home].mutex.unlock();
+    }
+}
+
+/// By a thread that has just freed a block of that home.
+void remote_frees::merge_when_late(unsigned node, unsigned home) noexcept {
+    if (sides_[node].lists[home].slabs.load(std::memory_order_relaxed) >= late_epoch) [[unlikely]] {
+        if (homes_[home].mutex.try_lock()) {
+            merge_locked(home);
+            homes_[home].mutex.unlock();
+        }
+    }
+}
+
+void remote_frees::merge_locked(unsigned home) noexcept {
+    merging = true;
+    bool found = false;
+    for (unsigned node = 0; node < nodes_; ++node) {
+        slab_list& list = sides_[node].lists[home];
+        if (list.head.load(std::memory_order_relaxed) == none) {
+            continue;  // a line that nobody has written stays unwritten
+        }
+        found = true;
+        std::uint32_t here = list.head.exchange(none, std::memory_order_acquire);
+        list.slabs.store(0, std::memory_order_relaxed);
+        while (here != none && here != last) {
+            const granule slab{std::uint64_t{here} - 1};
+            // From here on a claim puts the slab in again; what was claimed before is seen below.
+            here = std::atomic_ref(sides_[node].next[slab.value]).exchange(none, std::memory_order_seq_cst);
+            merge_slab(node, slab, homes_[home]);
+        }
+    }
+    if (found) {
+        homes_[home].merges.fetch_add(1, std::memory_order_relaxed);
+    }
+    merging = false;
+}
+
+/// The shadows that the node has of blocks of this slab.
+void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noexcept {
+    const std::uint8_t state = table_->state(slab);
+    if (!slab_state::is_loaded(state)) {
+        return;  // all that freed something of it were refused, and it is gone
+    }
+    const unsigned class_index = slab_state::class_of(state);
+    std::uint8_t* const marks = table_->marks(slab, class_index);
+    std::uint8_t* const shadows = shadow_of(node, class_index, marks);
+#if !defined(HF_MARKS_ONE_BY_ONE)                         // a sanitizer that knows no fences
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // eight bytes at once are not in the order of all
+#endif
+    std::uint32_t freed = 0;
+    bool unfinished = false;
+    bool watched = !slab_state::is_unwatched(state);
+    for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
+        for (std::uint64_t bits = any_bits_of(shadows + word * marks_a_word); bits != 0; bits &= bits - 1) {
+            const std::size_t at = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(bits));
+            std::uint8_t mark = live_mark::live;
+            if (load(shadows + at) != shadow::freed) {
+                unfinished = true;
+                continue;
+            }
+            if (std::exchange(watched, false)) {
+                pool_->note_change(slab);
+            }
+            // The mark says that the block is not live before the shadow does not say so any more.
+            const bool was_live = replace(marks + at, mark, live_mark::held);
+            if (mark == claiming_at_home) {  // and will see the shadow
+                unfinished = true;
+                continue;
+            }
+            store(shadows + at, shadow::none);
+            if (was_live) {
+                store(marks + at, live_mark::free);
+                ++freed;
+            }
+        }
+    }
+    if (unfinished) {
+        note(node, home_of(slab), slab);
+    }
+    home.slabs.fetch_add(1, std::memory_order_relaxed);
+    home.blocks.fetch_add(freed, std::memory_order_relaxed);
+    if (freed != 0) {
+        pool_->note_frees(slab, freed);
+    }
+}
+
+std::uint64_t remote_frees::freed_bits(granule slab, unsigned class_index, std::size_t word) const noexcept {
+    const std::uint8_t* const marks = table_->marks(slab, class_index) + word * marks_a_word;
+    const unsigned home = home_of(slab);
+    std::uint64_t bits = 0;
+    for (unsigned node = 0; node < nodes_; ++node) {
+        bits |= node == home ? 0 : gone_bits_of(shadow_of(node, class_index, marks));
+    }
+    return bits;
+}
+
+remote_frees::counters remote_frees::merged() const noexcept {
+    counters sum;
+    for (std::size_t home = 0; home < sides_.size(); ++home) {
+        sum.merges += homes_[home].merges.load(std::memory_order_relaxed);
+        sum.slabs += homes_[home].slabs.load(std::memory_order_relaxed);
+        sum.blocks += homes_[home].blocks.load(std::memory_order_relaxed);
+    }
+    return sum;
+}
+
+void remote_frees::check(std::vector<std::string>& problems, granule end) const {
+    for (granule slab{0}; active() && slab < end; ++slab.value) {
+        const std::uint8_t state = table_->state(slab);
+        if (!slab_state::is_loaded(state)) {
+            continue;
+        }
+        const unsigned class_index = slab_state::class_of(state);
+        const std::uint8_t* const marks = table_->marks(slab, class_index);
+        for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
+            std::uint64_t of_any = 0;
+            for (unsigned node = 0; node < nodes_; ++node) {
+                const std::uint64_t bits = any_bits_of(shadow_of(node, class_index, marks) + word * marks_a_word);
+                const bool listed = bits == 0 || sides_[node].next[slab.value] != none;
+                const bool live = (bits & ~live_bits_of(marks + word * marks_a_word)) == 0;
+                if (!listed || !live || (bits & of_any) != 0 || (bits != 0 && node == home_of(slab))) {
+                    problems.push_back(fmt::format(
+                        "SLAB-14: granule {}: word {}: node {} has shadows {:#x}, others "
+                        "{:#x}; live {:#x}; listed: {}",
+                        slab.value, word, node, bits, of_any, live_bits_of(marks + word * marks_a_word), listed));
+                }
+                of_any |= bits;
+            }
+        }
+    }
+}
+
+}  // namespace holdfast::slab

@@ -1,0 +1,191 @@
+// Small blocks that are freed on another node of the machine than the one they lie on (PMAlloc 6.2).
+//
+// Such a free writes memory of the node that frees, and none of the node that the block lies on (its home): a *shadow*
+// of the block's mark, a byte in a table that each node has for the blocks of all others, and, for the first free in a
+// slab, a link in a list of the node's slabs with shadows. Until the shadows are merged the mark says that the block is
+// live; who asks what the user holds reads mark and shadows. A *merge*, under the lock of the home, takes the lists of
+// all nodes, makes blocks with a shadow free by their marks, and counts them down in the twins of their slabs.
+//
+// Of several threads of other nodes that free a block at once, one gets it: a shadow is claimed by a locked instruction
+// on the own node's line, and then the shadows of all other nodes are read, and the mark. All of this is in the one
+// order of all sequentially consistent operations, so of two who claim at once, one at least sees the other; where both
+// do, the lower node stays, and waits until the other has withdrawn. In durability `atomic` a thread at home claims the
+// mark in the same way, and gives way to every shadow.
+//
+// Heaps whose segments belong to one node have none of this: active() is false, and nothing here is called.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "slab/live_marks.hpp"
+#include "slab/size_classes.hpp"
+
+namespace holdfast::slab {
+
+class slab_pool;
+class slab_table;
+
+/// What a node says of a block of another one.
+namespace shadow {
+inline constexpr std::uint8_t none = 0;
+inline constexpr std::uint8_t claiming = 1;  ///< live still: a thread looks whether it alone frees the block
+inline constexpr std::uint8_t freeing = 2;   ///< live still: the durable record of the free is on its way
+inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may free it yet: durability `atomic`
+inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
+}  // namespace shadow
+
+/// A small block of a loaded slab, and the node of the thread that speaks of it.
+struct block_at {
+    base::granule slab{};
+    unsigned class_index = 0;
+    std::uint8_t* mark = nullptr;
+    unsigned node = 0;  ///< remote_frees::no_node: of a thread without a cache, which writes marks wherever they are
+};
+
+/// Thread-safe but for start() and check().
+class remote_frees {
+public:
+    static constexpr unsigned no_node = ~0U;
+    /// Slabs with shadows of one node that a thread at home merges when it comes by: 4 MiB.
+    static constexpr std::uint32_t epoch = 64;
+    /// The same for a thread of the node that frees: nobody came by.
+    static constexpr std::uint32_t late_epoch = 16 * epoch;
+
+    remote_frees() = default;
+    remote_frees(const remote_frees&) = delete;
+    remote_frees& operator=(const remote_frees&) = delete;
+    ~remote_frees() = default;
+
+    /// Forgets everything; active from now on where there are several nodes, unless the system refuses the addresses:
+    /// then frees write where the block is. `table`: of that pool, reset. May throw std::bad_alloc.
+    void start(slab_pool& pool, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
+    [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
+    [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
+    /// The home of a slab. While active.
+    [[nodiscard]] unsigned home_of(base::granule slab) const noexcept {
+        return by_turns(static_cast<std::uint32_t>(slab.value >> segment_shift_));
+    }
+    /// The node of an arena. While active.
+    [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
+
+    // --- one block; all of these while active -----------------------------------------------------------------------
+
+    /// Whether the user holds it.
+    [[nodiscard]] bool is_live(const block_at& block) const noexcept;
+    /// Makes it free. Not done, and nothing changed, where it is not live. Of threads at home, and one of these and one
+    /// of another node, that free a block at once, more than one may be told that it was he.
+    enum class outcome : std::uint8_t { refused, at_home, elsewhere };
+    [[nodiscard]] outcome free(const block_at& block) noexcept;
+    /// The same in steps, for the caller to make durable in between: exact, whoever else frees it. No lock is taken.
+    [[nodiscard]] bool claim(const block_at& block) noexcept;
+    /// A claimed block is not live any more, and nobody is given it.
+    void clear(const block_at& block) noexcept;
+    /// A cleared block is free.
+    void release(const block_at& block) noexcept;
+    /// A cleared block is `held` by its mark from now on, wherever it lies.
+    void hold(const block_at& block) noexcept;
+    /// Whether a free of this block is for a merge to make known, and not for the caller.
+    [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
+        return block.node != no_node && home_of(block.slab) != block.node;
+    }
+
+    // --- merges -----------------------------------------------------------------------------------------------------
+
+    /// Blocks of this home, or of all, that other nodes have freed until now are free. Takes locks of bins.
+    void merge(unsigned home) noexcept;
+    void merge_all() noexcept;
+    /// merge() where an epoch is over and no other thread is at it. For a thread at home, now and then.
+    void merge_if_due(unsigned home) noexcept;
+    /// Blocks of a word of marks that other nodes than the home have freed: bits, as live_bits_of(). To be read before
+    /// the marks.
+    [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
+
+    struct counters {
+        std::uint64_t merges = 0;  ///< that found a slab
+        std::uint64_t slabs = 0;
+        std::uint64_t blocks = 0;
+    };
+    [[nodiscard]] counters merged() const noexcept;
+    /// Whether the calling thread is in a merge: for instruments.
+    [[nodiscard]] static bool is_merging() noexcept;
+    /// What a node has for the blocks of all others, for instruments: calls `each` with the first and the end address.
+    template <class Each>
+    void for_each_range(unsigned node, Each each) const {
+        const node_side& side = sides_[node];
+        for (const shadow_table& table : side.tables) {
+            each(&table.shadows[0], &table.shadows[0] + table.shadows.size());
+        }
+        each(&side.next[0], &side.next[0] + side.next.size());
+        each(&side.lists[0], &side.lists[0] + side.lists.size());
+    }
+
+    /// SLAB-14: a block with a shadow is live by its mark, one node alone has a shadow of it, the home none, and its
+    /// slab is in the list of that node. Threads stand still; slabs of [0, end).
+    void check(std::vector<std::string>& problems, base::granule end) const;
+
+private:
+    /// Of classes whose marks share a table.
+    struct shadow_table {
+        base::sparse_table<std::uint8_t> shadows;
+        std::uint64_t stride = 0;  ///< bytes a slab
+    };
+    /// Slabs of one home in which a node has shadows.
+    struct alignas(base::cache_line_size) slab_list {
+        std::atomic<std::uint32_t> head;   ///< granule + 1
+        std::atomic<std::uint32_t> slabs;  ///< in it, or a few more
+    };
+    /// What a node has for the blocks of all others. Its threads touch this memory first, so it is of that node.
+    struct node_side {
+        std::vector<shadow_table> tables;
+        base::sparse_table<std::uint32_t> next;  ///< by granule: `none`, `last`, `entering`, or granule + 1
+        base::sparse_table<slab_list> lists;     ///< by home
+    };
+    struct alignas(base::cache_line_size) home_side {
+        base::mutex mutex;  ///< of merges
+        std::atomic<std::uint64_t> merges{0};
+        std::atomic<std::uint64_t> slabs{0};
+        std::atomic<std::uint64_t> blocks{0};
+    };
+    static constexpr std::uint32_t none = 0;
+    static constexpr std::uint32_t last = ~std::uint32_t{0};
+    static constexpr std::uint32_t entering = last - 1;
+
+    /// index mod nodes_, without a division (D. Lemire, O. Kaser, N. Kurz: Faster remainder by direct computation).
+    [[nodiscard]] unsigned by_turns(std::uint32_t index) const noexcept {
+        __extension__ using product = unsigned __int128;
+        return static_cast<unsigned>(product{reciprocal_ * index} * nodes_ >> 64U);
+    }
+    [[nodiscard]] bool map(unsigned nodes);
+    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned class_index,
+                                          const std::uint8_t* mark) const noexcept {
+        return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(mark) +
+                                               distances_[node * std::size_t{class_count} + class_index]);
+    }
+    [[nodiscard]] bool has_shadow(const block_at& block, unsigned home) const noexcept;
+    [[nodiscard]] bool claim_shadow(const block_at& block, unsigned home) noexcept;
+    [[nodiscard]] bool is_alone(const block_at& block, unsigned home) const noexcept;
+    void note(unsigned node, unsigned home, base::granule slab) noexcept;
+    void merge_when_late(unsigned node, unsigned home) noexcept;
+    void merge_locked(unsigned home) noexcept;
+    void merge_slab(unsigned node, base::granule slab, home_side& home) noexcept;
+
+    slab_pool* pool_ = nullptr;
+    slab_table* table_ = nullptr;
+    unsigned nodes_ = 1;
+    unsigned segment_shift_ = 0;
+    std::uint64_t reciprocal_ = 0;  ///< 2^64 / nodes, rounded up
+    std::vector<node_side> sides_;
+    std::unique_ptr<home_side[]> homes_;
+    std::vector<std::uintptr_t> distances_;  ///< by node and class: from a mark to its shadow
+};
+
+}  // namespace holdfast::slab
