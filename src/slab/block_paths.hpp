@@ -21,19 +21,21 @@ HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
     return bytes - 1 < fine_limit ? allocate_cached(unsigned{fine_classes[(bytes + 7) / 8]}) : nullptr;
 }
 
-HF_HOT bool block_allocator::free_cached(void* block) noexcept {
+template <bool Checks>
+HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
     const base::heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
-    if (slab.value >= pool_.table().granules()) [[unlikely]] {
+    if (Checks && slab.value >= pool_.table().granules()) [[unlikely]] {
         return false;
     }
     const std::uint8_t state = pool_.table().state(slab);
-    if (!slab_state::is_unwatched(state)) [[unlikely]] {
+    if (Checks && !slab_state::is_unwatched(state)) [[unlikely]] {
         return false;
     }
     const unsigned class_index = state & slab_state::class_bits;
-    std::uint8_t* const mark = pool_.table().mark_at(offset.value, class_index);
-    if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {
+    std::uint8_t* const mark = pool_.table().mark_at<Checks>(offset.value, class_index);
+    if (Checks && (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live))
+        [[unlikely]] {
         return false;
     }
     std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);

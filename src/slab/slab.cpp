@@ -187,6 +187,7 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
         blocks.first =
             static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
         blocks.current = 0;
+        blocks.now = std::exchange(blocks.free[0], 0);
         pool_.table().twin(place.slab).count_out(found);
         return true;
     }

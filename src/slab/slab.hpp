@@ -113,7 +113,11 @@ public:
     [[nodiscard]] bool try_free(void* block) noexcept;
     /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses:
     /// try_free() does the rest.
-    [[nodiscard]] bool free_cached(void* block) noexcept;
+    [[nodiscard]] bool free_cached(void* block) noexcept { return free_cached_with<true>(block); }
+    /// The same; without checks it is undefined what happens to other addresses. For the benchmark that says what the
+    /// checks cost: nothing else may leave them out.
+    template <bool Checks>
+    [[nodiscard]] bool free_cached_with(void* block) noexcept;
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 

@@ -88,7 +88,7 @@ private:
         for (unsigned i = 0; i < cached_blocks::words; ++i) {
             const unsigned word = blocks.word + i;
             const std::uint64_t part = bits_of_part(size_classes[class_index], place.part, word);
-            const std::uint64_t cached = blocks.free[i];
+            const std::uint64_t cached = blocks.free[i] | (i == blocks.current ? blocks.now : 0);
             if (cached != 0 && (cached & ~(table_.free_bits(place.slab, class_index, word) & part)) != 0) {
                 problem("SLAB-9", place.slab,
                         fmt::format("word {}: {:#x} in a cache, free are {:#x}", word, cached,

@@ -131,12 +131,13 @@ public:
         return kind.marks + (of.value << kind.shift);
     }
     /// The mark of the block of a loaded slab of that class that begins at the offset; null where none does. What lies
-    /// beyond the last block has a mark, which is never `live`.
+    /// beyond the last block has a mark, which is never `live`. Without the check any offset is taken for a start.
+    template <bool Checks = true>
     [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned class_index) const noexcept {
         const mark_kind& kind = kinds_[class_index];
         const std::uint64_t within = offset % base::granule_size;
         const std::uint64_t index = (within * kind.reciprocal) >> 32U;
-        if (index * kind.block_size != within) [[unlikely]] {
+        if (Checks && index * kind.block_size != within) [[unlikely]] {
             return nullptr;
         }
         return kind.marks + ((offset / base::granule_size) << kind.shift) + index;

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "base/failure.hpp"
 #include "base/thread_annotations.hpp"
@@ -36,11 +37,15 @@ namespace holdfast::slab {
 static_assert(largest_cache() <= base::mebibyte);
 
 /// The free blocks of a class that a thread hands out next: of up to 256 that lie side by side (the window), those of
-/// its part of the slab. What the thread frees among them it hands out again.
+/// its part of the slab. What the thread frees among them it hands out again, as soon as it has used up the word that
+/// it is at. Not at once: in a loop of pairs each call would take its block from the word that the call before put one
+/// into, and wait for that store and for all that was computed for it. And the words take turns, so that each gathers
+/// what is freed for as long as it can.
 struct cached_blocks {
     static constexpr unsigned words = 4;
 
-    std::array<std::uint64_t, words> free{};  ///< free blocks of the window
+    std::uint64_t now = 0;                    ///< of the current word: what is handed out next
+    std::array<std::uint64_t, words> free{};  ///< free blocks of the window besides
     std::array<std::uint64_t, words> part{};  ///< those that lie in the part
     std::byte* first = nullptr;               ///< the address of the first block of the window
     std::uint8_t* window = nullptr;           ///< its mark
@@ -50,11 +55,11 @@ struct cached_blocks {
     std::uint16_t part_index = 0;
     std::uint16_t word = 0;  ///< of the slab's marks: where the window begins
 
-    [[nodiscard]] bool is_empty() const noexcept { return free[current] == 0; }
-    /// There is a free block in the current word: the index in the window of the next, which is not free any more.
+    [[nodiscard]] bool is_empty() const noexcept { return now == 0; }
+    /// There is one to be handed out: the index in the window of the next, which is not free any more.
     [[nodiscard]] std::size_t pop() noexcept {
-        const std::uint64_t bits = free[current];
-        free[current] = bits & (bits - 1);
+        const std::uint64_t bits = now;
+        now = bits & (bits - 1);
         return current * marks_a_word + static_cast<unsigned>(std::countr_zero(bits));
     }
     /// The block with this mark has become free: whether it is one of these.
@@ -70,11 +75,14 @@ struct cached_blocks {
         free[index / marks_a_word] |= bit;
         return true;
     }
-    /// The current word is used up: whether another one of the window has a free block. Then it is the current one.
+    /// The current word is used up: whether one of the window, that one last, has a free block. Then it is the current
+    /// one.
     [[nodiscard]] bool turn() noexcept {
-        for (unsigned next = 0; next < words; ++next) {
+        for (unsigned i = 1; i <= words; ++i) {
+            const unsigned next = (current + i) % words;
             if (free[next] != 0) {
                 current = next;
+                now = std::exchange(free[next], 0);
                 return true;
             }
         }
@@ -83,7 +91,7 @@ struct cached_blocks {
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
     [[nodiscard]] std::byte* block(std::size_t index) const noexcept { return first + index * block_size; }
 };
-static_assert(sizeof(cached_blocks) == 96);
+static_assert(sizeof(cached_blocks) == 104);
 
 struct cache_group;
 
