@@ -130,6 +130,10 @@ HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found
 
 HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held) noexcept {
     if (held.is_small()) [[likely]] {
+        if (hardened_) [[unlikely]] {
+            keep_back(cache, held.offset, held.class_index, held.mark);
+            return;
+        }
         std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
         if (cache == nullptr || !cache->classes[held.class_index].push(held.mark)) {
             pool_.note_free(base::granule_of(base::heap_offset{held.offset}));

@@ -194,9 +194,20 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
     return false;
 }
 
+/// What is handed out next is used up.
+bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+    if (!refill_in_order(cache, class_index)) {
+        return false;
+    }
+    if (hardened_) [[unlikely]] {
+        choose_at_random(cache, class_index);
+    }
+    return true;
+}
+
 /// The current word is used up: another of the window; the next window; the next pass over the part, where that is
 /// worth it; a part of another slab.
-bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     cached_blocks& blocks = cache.classes[class_index];
     if (blocks.slab != 0) {
         if (blocks.turn() || find_free(blocks, class_index, blocks.word + std::size_t{cached_blocks::words})) {

@@ -94,6 +94,10 @@ public:
     [[nodiscard]] base::result<void> keep_extents() { return cached_extents_.start(pool_.arenas()); }
     /// Frees the extents in caches: for what needs the extent allocator to know all free space.
     void flush_extents() noexcept { cached_extents_.flush(); }
+    /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks at hand, and
+    /// release() keeps blocks in quarantine. Frees are free_exactly()'s. Before any thread allocates.
+    void harden() noexcept { hardened_ = true; }
+    [[nodiscard]] bool is_hardened() const noexcept { return hardened_; }
     /// Forgets all caches; the memory itself is not touched. Idempotent.
     void close() noexcept;
 
@@ -118,6 +122,9 @@ public:
     /// checks cost: nothing else may leave them out.
     template <bool Checks>
     [[nodiscard]] bool free_cached_with(void* block) noexcept;
+    /// As try_free(), for a hardened heap: of several threads that free one block at once exactly one succeeds, and a
+    /// small block goes to the quarantine of this thread.
+    [[nodiscard]] bool free_exactly(void* block) noexcept;
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
@@ -209,6 +216,10 @@ private:
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
+    [[nodiscard]] bool refill_in_order(thread_cache& cache, unsigned class_index) noexcept;
+    void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
+    void keep_back(thread_cache* cache, std::uint64_t offset, unsigned class_index, std::uint8_t* mark) noexcept;
+    void list_kept_back(std::vector<std::uint64_t>& offsets) const;
     [[nodiscard]] void* allocate_cached(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_rarely(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
@@ -237,6 +248,7 @@ private:
     slab_pool pool_;
     const persist::topology& machine_;
     cache_group caches_;
+    bool hardened_ = false;
 };
 
 }  // namespace holdfast::slab

@@ -17,6 +17,14 @@ block_allocator& shared_heap() {
     return heap.blocks();
 }
 
+/// The same, hardened.
+block_allocator& hardened_heap() {
+    static test_heap heap(std::uint64_t{16} * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte,
+                          256 * base::mebibyte);
+    heap.blocks().harden();
+    return heap.blocks();
+}
+
 void pair_in_a_loop(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
     const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -67,6 +75,23 @@ void checked_frees(benchmark::State& state) {
     }
     state.SetItemsProcessed(state.iterations() * state.range(0));
 }
+/// The same in a hardened heap.
+void hardened_frees(benchmark::State& state) {
+    block_allocator& blocks = hardened_heap();
+    std::vector<void*> held(static_cast<std::size_t>(state.range(0)));
+    for ([[maybe_unused]] auto _ : state) {
+        for (void*& block : held) {
+            block = blocks.allocate(64, 8);
+        }
+        for (void* const block : held) {
+            if (!blocks.free_exactly(block)) {
+                state.SkipWithError("free failed");
+            }
+        }
+    }
+    state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(hardened_frees)->Name("frees/hardened")->Arg(1)->Arg(1000)->Arg(100'000);
 BENCHMARK(checked_frees<true>)->Name("frees/with_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 BENCHMARK(checked_frees<false>)->Name("frees/without_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 

@@ -238,7 +238,9 @@ private:
 void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {
     extents_.check(problems);
     cached_extents_.check(problems);
-    slab_checker(*this, problems, held).run();
+    std::vector<std::uint64_t> all(held.begin(), held.end());
+    list_kept_back(all);
+    slab_checker(*this, problems, all).run();
 }
 
 }  // namespace holdfast::slab

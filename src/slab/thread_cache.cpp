@@ -17,6 +17,7 @@ constinit std::atomic<std::uint64_t> last_instance{0};
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     cache.classes = {};
+    cache.hardened.reset();
     cache.arena = heap.pool->arena_of_thread(heap.machine->current_node(), heap.machine->nodes(), heap.next_arena++);
     cache.heap = &heap;
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
@@ -78,6 +79,9 @@ void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
 }
 
 void thread_cache::give_back_all(slab_pool& to) noexcept {
+    if (hardened != nullptr) {
+        hardened->give_back(to);
+    }
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
         give_back(to, class_index);
     }

@@ -15,12 +15,14 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "base/failure.hpp"
 #include "base/thread_annotations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/topology.hpp"
+#include "slab/hardened.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
 
@@ -102,9 +104,11 @@ struct thread_cache {
     lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
+    std::unique_ptr<hardened_thread> hardened;  ///< of a hardened heap, once the thread has used it
 
     /// Checks the part of a slab of the class in, where there is one.
     void give_back(slab_pool& to, unsigned class_index) noexcept;
+    /// All parts, and the blocks in quarantine.
     void give_back_all(slab_pool& to) noexcept;
 };
 
