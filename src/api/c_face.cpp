@@ -106,6 +106,7 @@ open_options options_of(const hf_options* given) {
         const char* const* const directories = &required(known.node_directories, "options->node_directories");
         options.node_directories.emplace_back(&required(directories[node], "options->node_directories[]"));
     }
+    options.hardened = known.hardened != 0;
     if (known.decay_ms != 0) {
         options.decay = std::chrono::milliseconds(known.decay_ms);
     }

@@ -25,6 +25,7 @@ heap::engine_options engine_options_of(const open_options& options) {
     wanted.files.mapping.capacity = options.capacity;
     wanted.files.mapping.verify = options.verify;
     wanted.files.same_address = options.same_address;
+    wanted.hardened = options.hardened;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
     wanted.decay_ns = options.decay.count() < 0
                           ? extent::decay_curve::never

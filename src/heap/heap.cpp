@@ -70,6 +70,9 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
     }
     HF_TRY(made->keep_extents(path));
     made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
+    if (options.hardened) {
+        made->harden();
+    }
     made->find_plain_path();
     HF_TRY(register_engine(*made));
     return made;
@@ -122,6 +125,9 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         // What was promised at creation stays reserved while its creator has the heap open.
         HF_TRY(opened->keep_extents(path));
         opened->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
+        if (options.hardened) {
+            opened->harden();
+        }
         opened->find_plain_path();
         HF_TRY(register_engine(*opened));
     }

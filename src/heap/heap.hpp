@@ -41,6 +41,7 @@ struct engine_options {
     /// understood.
     bool accept_process_crash_only = false;
     std::uint64_t lane_slots = lane::default_slots;
+    bool hardened = false;  ///< open for writing: open_options::hardened
     /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
     std::uint64_t decay_ns = 10'000'000'000;
     /// Where the files are; crash tests have one of their own. Copies and snapshots are the kernel's alone.
@@ -153,7 +154,7 @@ public:
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     /// The same where calls for small blocks need nothing but it: open for writing, durability `commit` or `collect`,
-    /// and nobody sees the frees; else null.
+    /// not hardened, and nobody sees the frees; else null.
     [[nodiscard]] slab::block_allocator* plain() const noexcept { return plain_; }
     /// block_allocator::follow_this_thread().
     bool follow_this_thread() noexcept { return !read_only() && blocks_.follow_this_thread(); }
@@ -222,6 +223,7 @@ private:
     base::result<void> start_atomic(const engine_options& options);
     base::result<void> close_atomic();
     base::result<void> start_collect();
+    void harden();
     base::result<void> trace_after_crash();
     base::result<void> close_collect();
     [[nodiscard]] bool flushes_recovery() const noexcept;
@@ -237,7 +239,9 @@ private:
     slab::block_allocator blocks_;
     object_directory objects_;
     type_registry types_;
-    void find_plain_path() noexcept { plain_ = read_only() || atomic_ != nullptr || keep_back_ ? nullptr : &blocks_; }
+    void find_plain_path() noexcept {
+        plain_ = read_only() || atomic_ != nullptr || keep_back_ || blocks_.is_hardened() ? nullptr : &blocks_;
+    }
 
     slab::block_allocator* plain_ = nullptr;
     free_filter keep_back_;

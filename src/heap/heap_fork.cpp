@@ -40,6 +40,9 @@ base::result<std::unique_ptr<engine>> engine::create_scratch(const engine_option
     HF_TRY(made->blocks_.format());
     HF_TRY(made->keep_extents({}));
     made->start_decay(options.decay_ns);
+    if (options.hardened) {
+        made->harden();
+    }
     made->find_plain_path();
     return made;
 }
@@ -82,6 +85,9 @@ base::result<void> engine::continue_in_child() {
     header_operations_.reset();
     headers_ = nullptr;
     collects_ = false;
+    if (blocks_.is_hardened()) {
+        harden();
+    }
     return {};
 }
 

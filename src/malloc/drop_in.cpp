@@ -292,6 +292,7 @@ heap::engine_options options_of(const settings& wanted) {
     options.files.mapping.capacity = wanted.capacity;
     options.durability = heap::durability_kind::collect;
     options.accept_process_crash_only = true;
+    options.hardened = wanted.hardened;
     return options;
 }
 
@@ -358,6 +359,8 @@ settings settings_from_environment() {
     };
     found.path = text_of("HOLDFAST_MALLOC_HEAP");
     const std::string_view statistics = text_of("HOLDFAST_MALLOC_STATS");
+    const std::string_view hardened = text_of("HOLDFAST_MALLOC_HARDENED");
+    found.hardened = !hardened.empty() && hardened != "0";
     found.statistics = !statistics.empty() && statistics != "0";
     if (const std::string_view size = text_of("HOLDFAST_MALLOC_SIZE"); !size.empty()) {
         char* end = nullptr;

@@ -25,9 +25,10 @@ struct settings {
     std::string path;            ///< of the heap; "": one without files. "%p" stands for the id of the process
     std::uint64_t capacity = 0;  ///< most bytes of user space; 0: no limit
     bool statistics = false;     ///< close() says what there was, on the standard error
+    bool hardened = false;       ///< heap::engine_options::hardened
 };
 /// From the environment: HOLDFAST_MALLOC_HEAP, HOLDFAST_MALLOC_SIZE (bytes; K, M, G, T behind the number),
-/// HOLDFAST_MALLOC_STATS (anything but 0).
+/// HOLDFAST_MALLOC_HARDENED and HOLDFAST_MALLOC_STATS (anything but 0).
 [[nodiscard]] settings settings_from_environment();
 
 /// Once, before there are other threads. Where the heap at the path cannot be had, a line on the standard error says

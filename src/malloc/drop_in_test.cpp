@@ -350,7 +350,11 @@ TEST(drop_in_settings_test, come_from_the_environment) {
     ::setenv("HOLDFAST_MALLOC_HEAP", "/somewhere/heap.%p", 1);
     ::setenv("HOLDFAST_MALLOC_SIZE", "3G", 1);
     ::setenv("HOLDFAST_MALLOC_STATS", "1", 1);
+    ::setenv("HOLDFAST_MALLOC_HARDENED", "0", 1);
+    EXPECT_FALSE(settings_from_environment().hardened);
+    ::setenv("HOLDFAST_MALLOC_HARDENED", "1", 1);
     const settings found = settings_from_environment();
+    EXPECT_TRUE(found.hardened);
     EXPECT_EQ(found.path, "/somewhere/heap.%p");
     EXPECT_EQ(found.capacity, std::uint64_t{3} << 30U);
     EXPECT_TRUE(found.statistics);
@@ -361,6 +365,7 @@ TEST(drop_in_settings_test, come_from_the_environment) {
     ::unsetenv("HOLDFAST_MALLOC_HEAP");
     ::unsetenv("HOLDFAST_MALLOC_SIZE");
     ::unsetenv("HOLDFAST_MALLOC_STATS");
+    ::unsetenv("HOLDFAST_MALLOC_HARDENED");
 }
 
 TEST(drop_in_settings_test, a_heap_that_cannot_be_had_is_replaced_and_named) {

@@ -21,19 +21,21 @@ HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
     return bytes - 1 < fine_limit ? allocate_cached(unsigned{fine_classes[(bytes + 7) / 8]}) : nullptr;
 }
 
-HF_HOT bool block_allocator::free_cached(void* block) noexcept {
+template <bool Checks>
+HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
     const base::heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
-    if (slab.value >= pool_.table().plain_granules()) [[unlikely]] {
+    if (Checks && slab.value >= pool_.table().plain_granules()) [[unlikely]] {
         return false;
     }
     const std::uint8_t state = pool_.table().state(slab);
-    if (!slab_state::is_unwatched(state)) [[unlikely]] {
+    if (Checks && !slab_state::is_unwatched(state)) [[unlikely]] {
         return false;
     }
     const unsigned kind = state & slab_state::kind_bits;
-    std::uint8_t* const mark = pool_.table().mark_at(offset.value, kind);
-    if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {
+    std::uint8_t* const mark = pool_.table().mark_at<Checks>(offset.value, kind);
+    if (Checks && (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live))
+        [[unlikely]] {
         return false;
     }
     std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
@@ -127,6 +129,10 @@ HF_HOT bool block_allocator::find_allocated(const void* block, held_block& found
 
 HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held) noexcept {
     if (held.is_small()) [[likely]] {
+        if (hardened_) [[unlikely]] {
+            keep_back(cache, held);
+            return;
+        }
         std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
         if (cache == nullptr || !cache->classes[held.class_index].push(held.mark)) {
             pool_.note_free(base::granule_of(base::heap_offset{held.offset}));

@@ -189,15 +189,27 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
         blocks.first =
             static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
         blocks.current = 0;
+        blocks.now = std::exchange(blocks.free[0], 0);
         pool_.table().twin(place.slab).count_out(found);
         return true;
     }
     return false;
 }
 
+/// What is handed out next is used up.
+bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+    if (!refill_in_order(cache, class_index)) {
+        return false;
+    }
+    if (hardened_) [[unlikely]] {
+        choose_at_random(cache, class_index);
+    }
+    return true;
+}
+
 /// The current word is used up: another of the window; the next window; the next pass over the part, where that is
 /// worth it; a part of another slab.
-bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
+bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (pool_.remote().active()) {
         before_refill(cache);
     }

@@ -108,6 +108,10 @@ public:
         pool_.remote().merge_all();
         cached_extents_.flush();
     }
+    /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks at hand, and
+    /// release() keeps blocks in quarantine. Frees are free_exactly()'s. Before any thread allocates.
+    void harden() noexcept { hardened_ = true; }
+    [[nodiscard]] bool is_hardened() const noexcept { return hardened_; }
     /// Forgets all caches; the memory itself is not touched. Idempotent.
     void close() noexcept;
 
@@ -127,7 +131,14 @@ public:
     [[nodiscard]] bool try_free(void* block) noexcept;
     /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses,
     /// and in heaps with several nodes: try_free() does the rest.
-    [[nodiscard]] bool free_cached(void* block) noexcept;
+    [[nodiscard]] bool free_cached(void* block) noexcept { return free_cached_with<true>(block); }
+    /// The same; without checks it is undefined what happens to other addresses. For the benchmark that says what the
+    /// checks cost: nothing else may leave them out.
+    template <bool Checks>
+    [[nodiscard]] bool free_cached_with(void* block) noexcept;
+    /// As try_free(), for a hardened heap: of several threads that free one block at once exactly one succeeds, and a
+    /// small block goes to the quarantine of this thread.
+    [[nodiscard]] bool free_exactly(void* block) noexcept;
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
@@ -241,6 +252,10 @@ private:
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
+    [[nodiscard]] bool refill_in_order(thread_cache& cache, unsigned class_index) noexcept;
+    void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
+    void keep_back(thread_cache* cache, const held_block& held) noexcept;
+    void list_kept_back(std::vector<std::uint64_t>& offsets) const;
     [[nodiscard]] void* allocate_cached(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_rarely(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
@@ -277,6 +292,7 @@ private:
     slab_pool pool_;
     const persist::topology& machine_;
     cache_group caches_;
+    bool hardened_ = false;
 };
 
 }  // namespace holdfast::slab

@@ -17,6 +17,14 @@ block_allocator& shared_heap() {
     return heap.blocks();
 }
 
+/// The same, hardened.
+block_allocator& hardened_heap() {
+    static test_heap heap(std::uint64_t{16} * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte,
+                          256 * base::mebibyte);
+    heap.blocks().harden();
+    return heap.blocks();
+}
+
 void pair_in_a_loop(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
     const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -48,6 +56,44 @@ void burst(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * state.range(1));
 }
 BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->ThreadRange(1, 2)->UseRealTime();
+
+/// What the checks of a free cost: the same with them and, as nothing else is, without. Blocks are freed in the order
+/// of `burst`; with one, in that of a loop of pairs.
+template <bool Checks>
+void checked_frees(benchmark::State& state) {
+    block_allocator& blocks = shared_heap();
+    std::vector<void*> held(static_cast<std::size_t>(state.range(0)));
+    for ([[maybe_unused]] auto _ : state) {
+        for (void*& block : held) {
+            block = blocks.allocate(64, 8);
+        }
+        for (void* const block : held) {
+            if (!blocks.free_cached_with<Checks>(block)) {
+                state.SkipWithError("free failed");
+            }
+        }
+    }
+    state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+/// The same in a hardened heap.
+void hardened_frees(benchmark::State& state) {
+    block_allocator& blocks = hardened_heap();
+    std::vector<void*> held(static_cast<std::size_t>(state.range(0)));
+    for ([[maybe_unused]] auto _ : state) {
+        for (void*& block : held) {
+            block = blocks.allocate(64, 8);
+        }
+        for (void* const block : held) {
+            if (!blocks.free_exactly(block)) {
+                state.SkipWithError("free failed");
+            }
+        }
+    }
+    state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(hardened_frees)->Name("frees/hardened")->Arg(1)->Arg(1000)->Arg(100'000);
+BENCHMARK(checked_frees<true>)->Name("frees/with_checks")->Arg(1)->Arg(1000)->Arg(100'000);
+BENCHMARK(checked_frees<false>)->Name("frees/without_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 
 /// Blocks of mixed sizes, replaced at random: the state of a heap that has lived.
 void replace_at_random(benchmark::State& state) {

@@ -90,7 +90,7 @@ private:
         for (unsigned i = 0; i < cached_blocks::words; ++i) {
             const unsigned word = blocks.word + i;
             const std::uint64_t part = bits_of_part(size_classes[class_index], place.part, word);
-            const std::uint64_t cached = blocks.free[i];
+            const std::uint64_t cached = blocks.free[i] | (i == blocks.current ? blocks.now : 0);
             if (cached != 0 &&
                 (cached & ~(table_.free_bits(place.slab, slab_state::kind_of(state), word) & part)) != 0) {
                 problem("SLAB-9", place.slab,
@@ -267,7 +267,9 @@ void block_allocator::check(std::vector<std::string>& problems, std::span<const 
     pool_.remote().merge_all();  // the truth, for the others
     extents_.check(problems);
     cached_extents_.check(problems);
-    slab_checker(*this, problems, held).run();
+    std::vector<std::uint64_t> all(held.begin(), held.end());
+    list_kept_back(all);
+    slab_checker(*this, problems, all).run();
 }
 
 }  // namespace holdfast::slab

@@ -181,12 +181,13 @@ public:
         return found.marks + (of.value << found.shift);
     }
     /// The mark of the block of that kind in a loaded slab that begins at the offset; null where none does. What lies
-    /// beyond the last block has a mark, which is never `live`.
+    /// beyond the last block has a mark, which is never `live`. Without the check any offset is taken for a start.
+    template <bool Checks = true>
     [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned kind) const noexcept {
         const mark_kind& found = kinds_[kind];
         const std::uint64_t within = offset % base::granule_size;
         const std::uint64_t index = (within * found.reciprocal) >> 32U;
-        if (index * found.block_size != within) [[unlikely]] {
+        if (Checks && index * found.block_size != within) [[unlikely]] {
             return nullptr;
         }
         return found.marks + ((offset / base::granule_size) << found.shift) + index;

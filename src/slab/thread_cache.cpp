@@ -22,6 +22,7 @@ void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexc
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     cache.classes = {};
+    cache.hardened.reset();
     settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
@@ -83,6 +84,9 @@ void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
 }
 
 void thread_cache::give_back_all(slab_pool& to) noexcept {
+    if (hardened != nullptr) {
+        hardened->give_back(to);
+    }
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
         give_back(to, class_index);
     }

@@ -15,11 +15,14 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "base/failure.hpp"
 #include "base/thread_annotations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/topology.hpp"
+#include "slab/hardened.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
 
@@ -36,11 +39,15 @@ namespace holdfast::slab {
 static_assert(largest_cache() <= base::mebibyte);
 
 /// The free blocks of a class that a thread hands out next: of up to 256 that lie side by side (the window), those of
-/// its part of the slab. What the thread frees among them it hands out again.
+/// its part of the slab. What the thread frees among them it hands out again, as soon as it has used up the word that
+/// it is at. Not at once: in a loop of pairs each call would take its block from the word that the call before put one
+/// into, and wait for that store and for all that was computed for it. And the words take turns, so that each gathers
+/// what is freed for as long as it can.
 struct cached_blocks {
     static constexpr unsigned words = 4;
 
-    std::array<std::uint64_t, words> free{};  ///< free blocks of the window
+    std::uint64_t now = 0;                    ///< of the current word: what is handed out next
+    std::array<std::uint64_t, words> free{};  ///< free blocks of the window besides
     std::array<std::uint64_t, words> part{};  ///< those that lie in the part
     std::byte* first = nullptr;               ///< the address of the first block of the window
     std::uint8_t* window = nullptr;           ///< its mark
@@ -51,11 +58,11 @@ struct cached_blocks {
     bool upper = false;      ///< the blocks' bits lie in the upper half of the slab's live bitmap
     std::uint16_t word = 0;  ///< of the slab's marks: where the window begins
 
-    [[nodiscard]] bool is_empty() const noexcept { return free[current] == 0; }
-    /// There is a free block in the current word: the index in the window of the next, which is not free any more.
+    [[nodiscard]] bool is_empty() const noexcept { return now == 0; }
+    /// There is one to be handed out: the index in the window of the next, which is not free any more.
     [[nodiscard]] std::size_t pop() noexcept {
-        const std::uint64_t bits = free[current];
-        free[current] = bits & (bits - 1);
+        const std::uint64_t bits = now;
+        now = bits & (bits - 1);
         return current * marks_a_word + static_cast<unsigned>(std::countr_zero(bits));
     }
     /// The block with this mark has become free: whether it is one of these.
@@ -71,11 +78,14 @@ struct cached_blocks {
         free[index / marks_a_word] |= bit;
         return true;
     }
-    /// The current word is used up: whether another one of the window has a free block. Then it is the current one.
+    /// The current word is used up: whether one of the window, that one last, has a free block. Then it is the current
+    /// one.
     [[nodiscard]] bool turn() noexcept {
-        for (unsigned next = 0; next < words; ++next) {
+        for (unsigned i = 1; i <= words; ++i) {
+            const unsigned next = (current + i) % words;
             if (free[next] != 0) {
                 current = next;
+                now = std::exchange(free[next], 0);
                 return true;
             }
         }
@@ -84,7 +94,7 @@ struct cached_blocks {
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
     [[nodiscard]] std::byte* block(std::size_t index) const noexcept { return first + index * block_size; }
 };
-static_assert(sizeof(cached_blocks) == 96);
+static_assert(sizeof(cached_blocks) == 104);
 
 struct cache_group;
 
@@ -97,9 +107,11 @@ struct thread_cache {
     lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
+    std::unique_ptr<hardened_thread> hardened;  ///< of a hardened heap, once the thread has used it
 
     /// Checks the part of a slab of the class in, where there is one.
     void give_back(slab_pool& to, unsigned class_index) noexcept;
+    /// All parts, and the blocks in quarantine.
     void give_back_all(slab_pool& to) noexcept;
 };
 

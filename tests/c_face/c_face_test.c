@@ -98,6 +98,28 @@ static void test_options_are_versioned(void) {
     EXPECT(hf_close(heap) == HF_OK);
 }
 
+static void test_hardened(void) {
+    hf_options options = HF_OPTIONS_INIT;
+    hf_heap* heap = NULL;
+    void* first = NULL;
+    void* second = NULL;
+    options.segment_size = 2u << 20u;
+    options.hardened = 1;
+    EXPECT(hf_create(copy_path, &options, &heap) == HF_OK);
+    REQUIRE(heap != NULL);
+    first = hf_allocate(heap, 100);
+    EXPECT(first != NULL);
+    EXPECT(hf_free(heap, first) == HF_OK);
+    for (int i = 0; i < 100; ++i) { /* it is in quarantine */
+        second = hf_allocate(heap, 100);
+        EXPECT(second != NULL && second != first);
+        EXPECT(hf_free(heap, second) == HF_OK);
+        EXPECT(hf_free(heap, first) == HF_BAD_ADDRESS);
+    }
+    EXPECT(hf_close(heap) == HF_OK);
+    remove_if_there(copy_path);
+}
+
 static void test_memory(hf_heap* heap) {
     int outside = 0;
     char* const small = hf_allocate(heap, 100);
@@ -297,6 +319,7 @@ int main(int count, char** arguments) {
     test_errors_are_told();
     test_segments_in_two_places();
     test_options_are_versioned();
+    test_hardened();
     test_heap_lives_on();
     remove_if_there(heap_path);
     remove_if_there(copy_path);

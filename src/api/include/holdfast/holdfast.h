@@ -128,9 +128,11 @@ typedef struct hf_options {
     const char* const* node_directories;
     uint32_t nodes;
     uint32_t huge_pages; /* HF_HUGE_PAGES_... */
+    uint32_t hardened;   /* not 0: exact frees, quarantine, random order: holdfast::open_options::hardened */
+    uint32_t reserved;   /* 0 */
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0 }
 
 /* Create a heap: HF_ALREADY_EXISTS where anything is at the path. When it returns, the empty heap is durable. `options`
  * may be NULL; `*heap` is the handle, to be given to hf_close or hf_discard. On failure nothing on media has changed,

@@ -74,6 +74,11 @@ struct open_options {
                   ///< where the file system (tmpfs without huge=) has small pages
     };
     page_choice huge_pages = page_choice::advise;
+    /// Against what a faulty or attacked program does with freed blocks, while the heap is open for writing; the heap
+    /// on media is as any other. Of two threads that free one block at once exactly one succeeds. A block of up to 16
+    /// KiB that was freed is not handed out again before its thread has freed 1,024 others, or 256 KiB, or ends. Which
+    /// free block comes next is random. Costs time in every call (docs/decisions/0018-hardened-heaps.md).
+    bool hardened = false;
 };
 
 /// What to allocate, besides its size.

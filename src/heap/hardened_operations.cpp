@@ -1,0 +1,69 @@
+#include "heap/hardened_operations.hpp"
+
+#include <utility>
+
+#include "heap/heap.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+class hardened_operations final : public collect_operations {
+public:
+    hardened_operations(std::unique_ptr<collect_operations> inner, slab::block_allocator& blocks) noexcept
+        : inner_(std::move(inner)), blocks_(blocks) {}
+
+    void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept override {
+        if (inner_ != nullptr) {
+            return inner_->allocate(bytes, alignment, type);
+        }
+        return type == 0 ? blocks_.allocate(bytes, alignment) : blocks_.allocate_typed(bytes, alignment, type);
+    }
+    bool deallocate(void* block) noexcept override {
+        slab::held_block found;
+        if (inner_ != nullptr && blocks_.find_allocated(block, found) && !found.is_small()) {
+            return inner_->deallocate(block);  // whole pages: exact by their entry
+        }
+        return blocks_.free_exactly(block);
+    }
+    void flush(const void* begin, std::uint64_t bytes) noexcept override {
+        if (inner_ != nullptr) {
+            inner_->flush(begin, bytes);
+        }
+    }
+    void drain() noexcept override {
+        if (inner_ != nullptr) {
+            inner_->drain();
+        }
+    }
+
+    void write_back() noexcept override {
+        if (inner_ != nullptr) {
+            inner_->write_back();
+        } else {
+            blocks_.write_bitmaps();
+        }
+    }
+
+private:
+    std::unique_ptr<collect_operations> inner_;
+    slab::block_allocator& blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<collect_operations> make_hardened_operations(std::unique_ptr<collect_operations> inner,
+                                                             slab::block_allocator& blocks) {
+    return std::make_unique<hardened_operations>(std::move(inner), blocks);
+}
+
+/// Before any thread allocates; in a child of fork, again.
+void engine::harden() {
+    blocks_.harden();
+    if (atomic_ == nullptr) {  // whose frees are exact, and end with block_allocator::release()
+        header_operations_ = make_hardened_operations(std::move(header_operations_), blocks_);
+        headers_ = header_operations_.get();
+    }
+}
+
+}  // namespace holdfast::heap

@@ -1,0 +1,154 @@
+#include "slab/hardened.hpp"
+
+#include <sys/random.h>
+
+#include <atomic>
+#include <memory>
+#include <new>
+
+#include "slab/slab.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+using base::heap_offset;
+
+// --- a thread's part ------------------------------------------------------------------------------------------------
+
+hardened_thread::hardened_thread() noexcept {
+    if (::getrandom(&state_, sizeof state_, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof state_)) {
+        // Early in the life of a machine, or forbidden: where this lies in memory is at least no constant.
+        state_ = reinterpret_cast<std::uintptr_t>(this) * 0x9e3779b97f4a7c15;
+    }
+}
+
+/// SplitMix64.
+std::uint32_t hardened_thread::random_below(std::uint32_t limit) noexcept {
+    std::uint64_t mixed = state_ += 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ mixed >> 30U) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ mixed >> 27U) * 0x94d049bb133111eb;
+    mixed ^= mixed >> 31U;
+    return static_cast<std::uint32_t>((mixed >> 32U) * limit >> 32U);
+}
+
+void hardened_thread::keep(slab_pool& pool, std::uint64_t offset, unsigned kind) noexcept {
+    const std::uint64_t bytes = size_classes[slab_state::class_of_kind(kind)].block_size;
+    while (count_ == most_blocks || (count_ != 0 && bytes_ + bytes > most_bytes)) {
+        free_oldest(pool);
+    }
+    ring_[(first_ + count_) % most_blocks] = {offset, kind};
+    ++count_;
+    bytes_ += bytes;
+}
+
+void hardened_thread::free_oldest(slab_pool& pool) noexcept {
+    const kept_block oldest = ring_[first_];
+    first_ = (first_ + 1) % most_blocks;
+    --count_;
+    const auto kind = static_cast<unsigned>(oldest.kind);
+    bytes_ -= size_classes[slab_state::class_of_kind(kind)].block_size;
+    std::atomic_ref(*pool.table().mark_at(oldest.offset, kind)).store(live_mark::free, std::memory_order_release);
+    pool.note_free(base::granule_of(heap_offset{oldest.offset}));
+}
+
+void hardened_thread::give_back(slab_pool& pool) noexcept {
+    while (count_ != 0) {
+        free_oldest(pool);
+    }
+}
+
+void hardened_thread::list(std::vector<std::uint64_t>& offsets) const {
+    for (std::size_t i = 0; i < count_; ++i) {
+        offsets.push_back(ring_[(first_ + i) % most_blocks].offset);
+    }
+}
+
+// --- the allocator's ------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Null where DRAM is short: then blocks come in order, and are not kept back.
+hardened_thread* part_of(thread_cache* cache) noexcept {
+    if (cache == nullptr) {
+        return nullptr;
+    }
+    if (cache->hardened == nullptr) {
+        try {
+            cache->hardened = std::make_unique<hardened_thread>();
+        } catch (const std::bad_alloc&) {
+            return nullptr;
+        }
+    }
+    return cache->hardened.get();
+}
+
+}  // namespace
+
+/// The cache has a free block of the class: a random one of its window is the next, and the only one in `now`, so that
+/// the allocation after that comes here again.
+void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index) noexcept {
+    hardened_thread* const mine = part_of(&cache);
+    if (mine == nullptr) {
+        return;
+    }
+    cached_blocks& blocks = cache.classes[class_index];
+    blocks.free[blocks.current] |= blocks.now;
+    std::uint32_t found = 0;
+    for (const std::uint64_t bits : blocks.free) {
+        found += count_bits(bits);
+    }
+    std::uint32_t nth = mine->random_below(found);
+    unsigned word = 0;
+    while (nth >= count_bits(blocks.free[word])) {
+        nth -= count_bits(blocks.free[word++]);
+    }
+    std::uint64_t bits = blocks.free[word];
+    for (; nth != 0; --nth) {
+        bits &= bits - 1;
+    }
+    blocks.now = bits & (~bits + 1);
+    blocks.free[word] &= ~blocks.now;
+    blocks.current = word;
+}
+
+/// A small block whose mark is `held` is nobody's any more.
+void block_allocator::keep_back(thread_cache* cache, const held_block& held) noexcept {
+    if (hardened_thread* const mine = part_of(cache)) {
+        mine->keep(pool_, held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
+        return;
+    }
+    std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
+    pool_.note_free(base::granule_of(heap_offset{held.offset}));
+}
+
+bool block_allocator::free_exactly(void* block) noexcept {
+    held_block found;
+    if (!find_allocated(block, found)) {
+        return false;
+    }
+    if (!found.is_small()) {
+        return try_free(block);
+    }
+    const granule slab = base::granule_of(heap_offset{found.offset});
+    if (!slab_state::is_unwatched(pool_.table().state(slab))) {
+        pool_.note_change(slab);
+    }
+    std::uint8_t live = live_mark::live;
+    if (!std::atomic_ref(*found.mark)
+             .compare_exchange_strong(live, live_mark::held, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+        leave_refusal(block);  // another thread has freed it since
+        return false;
+    }
+    keep_back(find_cache(), found);
+    return true;
+}
+
+void block_allocator::list_kept_back(std::vector<std::uint64_t>& offsets) const {
+    for (const thread_cache* cache = caches_.first; cache != nullptr; cache = cache->next_of_heap) {
+        if (cache->hardened != nullptr) {
+            cache->hardened->list(offsets);
+        }
+    }
+}
+
+}  // namespace holdfast::slab
