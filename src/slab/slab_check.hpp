@@ -52,20 +52,20 @@ namespace holdfast::slab {
         flags.old_block_size == 0 || half_way ? no_class : class_of_block_size(flags.old_block_size));
 }
 
-// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all are. (While a morphed
-// slab is in use, what is left of blocks from before is removed with the next commit or checkpoint.)
+// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all are. While a morphed
+// slab is in use, its bitmap may have bits of any class that it had since the last commit or checkpoint; the next one
+// writes both halves.
 [[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of) noexcept {
     const std::uint8_t state = table.state(of);
     const std::uint8_t second = table.second(of);
+    if (second != 0 && slab_state::is_loaded(state)) {
+        return true;
+    }
     std::array<std::uint64_t, bitmap_words> valid{};
     for (const unsigned kind : table.kinds_in(of, state)) {
         for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
             valid[slab_state::first_word_of(kind) + word] =
                 valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
-        }
-        if (second != 0 && !second_life::has_old(second) && slab_state::is_loaded(state)) {
-            std::fill_n(valid.begin() + (bitmap_words / 2 - slab_state::first_word_of(kind)), bitmap_words / 2,
-                        ~std::uint64_t{0});
         }
     }
     for (std::size_t word = 0; word < bitmap_words; ++word) {
