@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <holdfast/manager.hpp>
 
-#include "api/manager_test_support.hpp"
+#include "api/manager_ways.hpp"
 
 namespace holdfast {
 namespace {
@@ -16,16 +16,10 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t line = 64;
 
-/// Durability and the domain to emulate, where it has one.
-using way = std::pair<durability, open_options::domain_choice>;
-
 class cache_lines_test : public manager_test, public testing::WithParamInterface<way> {
 protected:
     static open_options options(bool separate = true) {
-        open_options wanted = small_options();
-        wanted.durability = GetParam().first;
-        wanted.domain = GetParam().second;
-        wanted.accept_process_crash_only = true;
+        open_options wanted = options_of(GetParam());
         wanted.separate_cache_lines = separate;
         return wanted;
     }
@@ -82,7 +76,7 @@ TEST_P(cache_lines_test, no_two_blocks_share_one_before_and_after_an_open) {
 
 TEST_P(cache_lines_test, every_size_takes_the_next_whole_lines) {
     manager heap(create_only, path(), options());
-    for (const auto [bytes, size] :
+    for (const auto& [bytes, size] :
          {std::pair{1, 64}, {8, 64}, {48, 64}, {64, 64}, {65, 128}, {128, 128}, {129, 192}}) {
         const auto wanted = static_cast<std::size_t>(bytes);
         void* const first = heap.allocate(wanted);
@@ -150,7 +144,7 @@ TEST_P(cache_lines_test, copies_and_snapshots_separate_them_too) {
         heap.root(0) = heap.allocate(8);
         heap.snapshot(path("snapshot"));
     }
-    ASSERT_TRUE(manager::copy(path(), path("copy")));
+    manager::copy(path(), path("copy"));
     for (const char* const name : {"snapshot", "copy"}) {
         manager heap(open_only, path(name), options(false));
         EXPECT_TRUE(heap.separates_cache_lines());
@@ -159,19 +153,7 @@ TEST_P(cache_lines_test, copies_and_snapshots_separate_them_too) {
     }
 }
 
-std::string name_of(const testing::TestParamInfo<way>& tested) {
-    constexpr std::array durability_names{"", "commit", "collect", "atomic"};
-    constexpr std::array domain_names{"", "_emulated", "_page_cache"};
-    return std::string(durability_names.at(static_cast<std::size_t>(tested.param.first))) +
-           domain_names.at(static_cast<std::size_t>(tested.param.second));
-}
-INSTANTIATE_TEST_SUITE_P(durabilities, cache_lines_test,
-                         testing::Values(way{durability::commit, open_options::domain_choice::detect},
-                                         way{durability::collect, open_options::domain_choice::page_cache},
-                                         way{durability::collect, open_options::domain_choice::emulated},
-                                         way{durability::atomic, open_options::domain_choice::page_cache},
-                                         way{durability::atomic, open_options::domain_choice::emulated}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(durabilities, cache_lines_test, all_ways(), name_of_way);
 
 }  // namespace
 }  // namespace holdfast
