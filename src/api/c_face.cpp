@@ -107,6 +107,7 @@ open_options options_of(const hf_options* given) {
         options.node_directories.emplace_back(&required(directories[node], "options->node_directories[]"));
     }
     options.hardened = known.hardened != 0;
+    options.separate_cache_lines = known.separate_cache_lines != 0;
     if (known.decay_ms != 0) {
         options.decay = std::chrono::milliseconds(known.decay_ms);
     }

@@ -25,6 +25,7 @@ heap::engine_options engine_options_of(const open_options& options) {
     wanted.files.mapping.capacity = options.capacity;
     wanted.files.mapping.verify = options.verify;
     wanted.files.same_address = options.same_address;
+    wanted.files.separate_cache_lines = options.separate_cache_lines;
     wanted.hardened = options.hardened;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
     wanted.decay_ns = options.decay.count() < 0
@@ -350,6 +351,8 @@ manager::size_type manager::usable_size(const void* address) const {
 }
 
 std::uint32_t manager::type_of(const void* address) const { return value_or_throw(core().engine().type_of(address)); }
+
+bool manager::separates_cache_lines() const { return core().engine().separates_cache_lines(); }
 
 bool manager::all_memory_deallocated() const { return core().engine().all_free(); }
 const manager::segment_manager* manager::get_segment_manager() const noexcept {

@@ -13,23 +13,17 @@
 #include <gmock/gmock.h>
 #include <holdfast/manager.hpp>
 
-#include "api/manager_test_support.hpp"
+#include "api/manager_ways.hpp"
 
 namespace holdfast {
 namespace {
 
 using testing::IsEmpty;
 
-/// Durability and the domain to emulate, where it has one.
-using way = std::pair<durability, open_options::domain_choice>;
-
 class hardened_test : public manager_test, public testing::WithParamInterface<way> {
 protected:
     static open_options options(bool hardened = true) {
-        open_options wanted = small_options();
-        wanted.durability = GetParam().first;
-        wanted.domain = GetParam().second;
-        wanted.accept_process_crash_only = true;
+        open_options wanted = options_of(GetParam());
         wanted.hardened = hardened;
         return wanted;
     }
@@ -204,19 +198,7 @@ TEST_P(hardened_test, many_threads_free_what_others_allocate) {
     EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
-std::string name_of(const testing::TestParamInfo<way>& tested) {
-    constexpr std::array durability_names{"", "commit", "collect", "atomic"};
-    constexpr std::array domain_names{"", "_emulated", "_page_cache"};
-    return std::string(durability_names.at(static_cast<std::size_t>(tested.param.first))) +
-           domain_names.at(static_cast<std::size_t>(tested.param.second));
-}
-INSTANTIATE_TEST_SUITE_P(durabilities, hardened_test,
-                         testing::Values(way{durability::commit, open_options::domain_choice::detect},
-                                         way{durability::collect, open_options::domain_choice::page_cache},
-                                         way{durability::collect, open_options::domain_choice::emulated},
-                                         way{durability::atomic, open_options::domain_choice::page_cache},
-                                         way{durability::atomic, open_options::domain_choice::emulated}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(durabilities, hardened_test, all_ways(), name_of_way);
 
 }  // namespace
 }  // namespace holdfast

@@ -56,6 +56,7 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["extents"] = numbers.extents;
     object["segment_size"] = numbers.segment_size;
     object["node_directories"] = heap.node_directories();
+    object["separate_cache_lines"] = heap.separates_cache_lines();
     object["space"] = as_json_object(space_of(heap));
     object["objects"] = {
         {"named", numbers.named_objects}, {"unique", numbers.unique_objects}, {"anonymous", numbers.anonymous_objects}};
@@ -85,6 +86,9 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     const std::vector<std::string> nodes = heap.node_directories();
     for (std::size_t node = 0; node < nodes.size(); ++node) {
         print_line(fmt::format("segments, node {}", node), printable(nodes[node]));
+    }
+    if (heap.separates_cache_lines()) {
+        print_line("cache lines", "separate: no two blocks share one");
     }
     print_line("allocated", fmt::format("{} in {} block{} ({} slabs, {} extents)", size_text(numbers.allocated_bytes),
                                         numbers.allocated_blocks, numbers.allocated_blocks == 1 ? "" : "s",

@@ -43,6 +43,9 @@ engine::engine(std::unique_ptr<segment::heap_files> files)
       blocks_(files_->view(), extents_, files_.get(), files_->topology()),
       objects_(*files_) {
     extents_.set_nodes(files_->nodes_of_threads());
+    if (separates_cache_lines()) {
+        blocks_.separate_cache_lines();
+    }
 }
 
 engine::~engine() { unregister_engine(*this); }

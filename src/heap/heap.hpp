@@ -197,6 +197,10 @@ public:
     /// The first of root_count ptr words.
     [[nodiscard]] std::byte* roots() const noexcept { return files_->view().base(); }
     [[nodiscard]] std::uint64_t key() const noexcept { return files_->superblock().heap_key; }
+    /// It was created so: no two blocks share a cache line.
+    [[nodiscard]] bool separates_cache_lines() const noexcept {
+        return (files_->superblock().flags & segment::flag_separate_lines) != 0;
+    }
     [[nodiscard]] bool read_only() const noexcept { return files_->mode() == persist::access_mode::read_only; }
     /// `wrong_process` in a child of fork.
     base::result<void> check_process() const;

@@ -257,7 +257,8 @@ base::result<void> heap_files::initialise_superblock(const creation_options& opt
     superblock_.reservation = options.mapping.reservation;
     superblock_.capacity = options.mapping.capacity;
     superblock_.state = heap_state::running;
-    superblock_.flags = options.same_address ? flag_same_address : 0;
+    superblock_.flags =
+        (options.same_address ? flag_same_address : 0) | (options.separate_cache_lines ? flag_separate_lines : 0);
     superblock_.created_ns = now_ns();
     superblock_.nodes = static_cast<std::uint32_t>(options.node_places.size());
     return {};

@@ -54,6 +54,7 @@ struct creation_options {
     mapping_options mapping;
     std::uint64_t segment_size = default_segment_size;
     bool same_address = false;
+    bool separate_cache_lines = false;  ///< flag_separate_lines
     /// Segments lie in these directories by turns, one a node; "": in one in the heap's. None: in the heap's itself.
     std::vector<std::string> node_places;
 };

@@ -172,6 +172,12 @@ TEST(layout, superblock_has_the_fields_of_durabilities_atomic_and_collect_where_
               "0090: 54 53 52 51 64 63 62 61 00 00 00 00 00 00 00 00\n");
 }
 
+TEST(layout, superblock_says_of_cache_lines_where_the_format_says) {
+    superblock_on_media block{};
+    block.flags = flag_separate_lines;
+    EXPECT_EQ(dump_object(block), "0060: 00 00 00 00 10 00 00 00 00 00 00 00 00 00 00 00\n");
+}
+
 TEST(layout, superblock_has_the_number_of_nodes_where_the_format_says) {
     superblock_on_media block{};
     block.nodes = 0x71727374;

@@ -26,7 +26,10 @@ inline constexpr std::uint32_t flag_lanes = 1U << 1U;
 inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
 /// Durability `collect` has it open: after a crash live bitmaps mean nothing, and what the roots reach is allocated.
 inline constexpr std::uint32_t flag_tracing = 1U << 3U;
-inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums | flag_tracing;
+/// No two blocks share a cache line of 64 bytes: all block sizes are multiples of it. From creation on, for ever.
+inline constexpr std::uint32_t flag_separate_lines = 1U << 4U;
+inline constexpr std::uint32_t known_flags =
+    flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines;
 
 /// The heap's clock goes on above what media say, for as long again: no reading comes near in a lifetime.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;

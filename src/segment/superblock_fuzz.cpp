@@ -25,7 +25,7 @@ bool is_valid(const superblock_on_media& block) {
            block.frontier != 0 && block.frontier % region == 0 && block.frontier <= most &&                      //
            block.objects_size % 4096 == 0 && block.objects_size <= 4 * base::gibibyte &&                         //
            static_cast<std::uint32_t>(block.state) >= 1 && static_cast<std::uint32_t>(block.state) <= 3 &&       //
-           block.flags <= 15 && block.checkpoint_clock <= (std::uint64_t{1} << 63U) && block.nodes <= 64 &&
+           block.flags <= 31 && block.checkpoint_clock <= (std::uint64_t{1} << 63U) && block.nodes <= 64 &&
            ((block.lane_slots == 0 && block.record_order == 0 && (block.flags & 2U) == 0) ||
             (std::has_single_bit(block.lane_slots) && block.lane_slots >= 64 && block.lane_slots <= 65536 &&
              (block.record_order == 1 || block.record_order == 2)));

@@ -47,7 +47,7 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
 }
 
 HF_HOT void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
-    const unsigned class_index = class_for(bytes, alignment);
+    const unsigned class_index = class_of(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
         return allocate_pages(bytes, alignment, 0);
     }
@@ -79,7 +79,7 @@ HF_HOT held_block block_allocator::small_block(std::uint64_t offset, unsigned ki
 
 HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::size_t alignment,
                                   held_block& held) noexcept {
-    const unsigned class_index = class_for(bytes, alignment);
+    const unsigned class_index = class_of(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
         return hold_pages(bytes, alignment, 0, held);
     }

@@ -83,6 +83,18 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
     return found;
 }
 
+/// Bytes of a cache line, of x86-64 and of nearly all of arm64.
+inline constexpr std::uint64_t cache_line_size = 64;
+static_assert(size_classes.back().block_size % cache_line_size == 0, "what has a class has one of whole lines");
+
+/// That class or the next one whose blocks are whole cache lines, none of which two blocks share; no_class of itself.
+[[nodiscard]] constexpr unsigned in_whole_lines(unsigned class_index) noexcept {
+    while (class_index != no_class && size_classes[class_index].block_size % cache_line_size != 0) {
+        ++class_index;
+    }
+    return class_index;
+}
+
 /// The class with exactly that block size, or no_class.
 [[nodiscard]] constexpr unsigned class_of_block_size(std::uint64_t block_size) noexcept {
     const unsigned found = class_for(block_size, 1);

@@ -57,6 +57,20 @@ TEST(size_classes_test, absurd_requests_have_no_class) {
     EXPECT_EQ(class_of_block_size(16384), class_count - 1);
 }
 
+TEST(size_classes_test, whole_cache_lines_are_the_smallest_class_of_them_that_holds_the_request) {
+    for (std::uint64_t alignment = 1; alignment <= 2 * maximum_small_alignment; alignment *= 2) {
+        for (std::uint64_t bytes = 1; bytes <= maximum_small_size; ++bytes) {
+            ASSERT_EQ(in_whole_lines(class_for(bytes, alignment)),
+                      class_for(bytes, std::max<std::uint64_t>(alignment, 64)))
+                << bytes << " at " << alignment;
+        }
+    }
+    EXPECT_EQ(size_classes[in_whole_lines(class_for(8, 8))].block_size, 64U);
+    EXPECT_EQ(size_classes[in_whole_lines(class_for(65, 8))].block_size, 128U);
+    EXPECT_EQ(size_classes[in_whole_lines(class_for(129, 8))].block_size, 192U);
+    EXPECT_EQ(in_whole_lines(no_class), no_class) << "a wrong request stays wrong";
+}
+
 TEST(size_classes_test, the_reciprocal_divides_every_offset_of_a_slab) {
     for (const size_class& kind : size_classes) {
         for (std::uint64_t within = 0; within < base::granule_size; ++within) {

@@ -112,6 +112,10 @@ public:
     /// release() keeps blocks in quarantine. Frees are free_exactly()'s. Before any thread allocates.
     void harden() noexcept { hardened_ = true; }
     [[nodiscard]] bool is_hardened() const noexcept { return hardened_; }
+    /// From now on no two blocks share a cache line: small blocks are of classes of whole lines alone. Comes before the
+    /// first allocation, at each open of a heap that was created so. The paths that ask for no class find nothing in
+    /// the caches of the other classes, which stay empty, and so need not know.
+    void separate_cache_lines() noexcept { separates_lines_ = true; }
     /// Forgets all caches; the memory itself is not touched. Idempotent.
     void close() noexcept;
 
@@ -248,6 +252,11 @@ private:
         const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
         return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
     }
+    /// class_for(), of the classes that blocks of this heap may have.
+    [[nodiscard]] unsigned class_of(std::uint64_t bytes, std::uint64_t alignment) const noexcept {
+        const unsigned found = class_for(bytes, alignment);
+        return separates_lines_ ? in_whole_lines(found) : found;
+    }
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept;
@@ -293,6 +302,7 @@ private:
     const persist::topology& machine_;
     cache_group caches_;
     bool hardened_ = false;
+    bool separates_lines_ = false;
 };
 
 }  // namespace holdfast::slab

@@ -169,6 +169,10 @@ private:
             problem("SLAB-4", slab, fmt::format("live bits beyond {} blocks", kind.block_count));
             return;
         }
+        if (of_.separates_lines_ && !has_whole_lines(of_.space_.slab_header(slab))) {
+            problem("SLAB-15", slab,
+                    fmt::format("blocks of {} bytes in a heap that separates cache lines", kind.block_size));
+        }
         if (!has_disjoint_blocks(table_, slab)) {
             problem("SLAB-12", slab, fmt::format("blocks of {} bytes overlap those from before", kind.block_size));
         }

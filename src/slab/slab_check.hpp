@@ -1,7 +1,8 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
 // SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14
-// (remote_frees.hpp) of media and its volatile twins, while all threads stand still.
+// (remote_frees.hpp) of media and its volatile twins, while all threads stand still; SLAB-15 of media and of how the
+// heap was created.
 #pragma once
 
 #include <algorithm>
@@ -91,6 +92,13 @@ namespace holdfast::slab {
 
 // SLAB-13: blocks of a loaded morphed slab that overlap one from before that is not free are not free.
 [[nodiscard]] bool covers_older(const slab_table& table, base::granule of) noexcept;
+
+// SLAB-15: in a heap that separates cache lines, blocks of slabs are whole lines, those from before a slab was morphed
+// too.
+[[nodiscard]] constexpr bool has_whole_lines(const segment::slab_header_on_media& header) noexcept {
+    return header.block_size % cache_line_size == 0 &&
+           segment::decode_slab_flags(header.flags).old_block_size % cache_line_size == 0;
+}
 
 /// The failure that names what is wrong with the header of the slab in this granule; nothing where it is sound.
 [[nodiscard]] std::optional<base::failure> header_fault(const segment::slab_header_on_media& header, base::granule of);

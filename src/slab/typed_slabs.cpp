@@ -92,7 +92,7 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
     if (!is_type(type)) {
         return nullptr;
     }
-    const unsigned class_index = class_for(bytes, alignment);
+    const unsigned class_index = class_of(bytes, alignment);
     if (class_index == no_class) {
         return allocate_pages(bytes, alignment, type);
     }
@@ -109,7 +109,7 @@ bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::
     if (!is_type(type)) {
         return false;
     }
-    const unsigned class_index = class_for(bytes, alignment);
+    const unsigned class_index = class_of(bytes, alignment);
     return class_index == no_class ? hold_pages(bytes, alignment, type, held) : hold_one(class_index, type, held);
 }
 

@@ -120,6 +120,19 @@ static void test_hardened(void) {
     remove_if_there(copy_path);
 }
 
+static void test_cache_lines(void) {
+    hf_options options = HF_OPTIONS_INIT;
+    hf_heap* heap = NULL;
+    options.segment_size = 2u << 20u;
+    options.separate_cache_lines = 1;
+    EXPECT(hf_create(copy_path, &options, &heap) == HF_OK);
+    REQUIRE(heap != NULL);
+    EXPECT(hf_usable_size(heap, hf_allocate(heap, 8)) == 64);
+    EXPECT(hf_usable_size(heap, hf_allocate(heap, 130)) == 192);
+    EXPECT(hf_close(heap) == HF_OK);
+    remove_if_there(copy_path);
+}
+
 static void test_memory(hf_heap* heap) {
     int outside = 0;
     char* const small = hf_allocate(heap, 100);
@@ -320,6 +333,7 @@ int main(int count, char** arguments) {
     test_segments_in_two_places();
     test_options_are_versioned();
     test_hardened();
+    test_cache_lines();
     test_heap_lives_on();
     remove_if_there(heap_path);
     remove_if_there(copy_path);

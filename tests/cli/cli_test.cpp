@@ -91,6 +91,18 @@ TEST_F(cli, info_says_what_the_heap_is_and_holds) {
     }
 }
 
+TEST_F(cli, info_says_whether_cache_lines_are_separate) {
+    make_described_heap(heap());
+    EXPECT_THAT(run({"info"}).out, Not(HasSubstr("cache lines")));
+    EXPECT_EQ(run({"info", "--json"}).json()["separate_cache_lines"], false);
+    ASSERT_TRUE(manager::remove(heap()));
+    open_options separate = small_segments();
+    separate.separate_cache_lines = true;
+    manager(create_only, heap(), separate).close(true);
+    EXPECT_THAT(run({"info"}).out, HasSubstr("cache lines         separate: no two blocks share one\n"));
+    EXPECT_EQ(run({"info", "--json"}).json()["separate_cache_lines"], true);
+}
+
 TEST_F(cli, info_as_json_has_every_number) {
     make_described_heap(heap());
     const nlohmann::json info = run({"info", "--json"}).json();

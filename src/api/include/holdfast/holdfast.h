@@ -127,9 +127,9 @@ typedef struct hf_options {
      * segments lie there. */
     const char* const* node_directories;
     uint32_t nodes;
-    uint32_t huge_pages; /* HF_HUGE_PAGES_... */
-    uint32_t hardened;   /* not 0: exact frees, quarantine, random order: holdfast::open_options::hardened */
-    uint32_t reserved;   /* 0 */
+    uint32_t huge_pages;           /* HF_HUGE_PAGES_... */
+    uint32_t hardened;             /* not 0: exact frees, quarantine, random order: holdfast::open_options::hardened */
+    uint32_t separate_cache_lines; /* create: not 0: no two blocks share a cache line; blocks take whole lines */
 } hf_options;
 #define HF_OPTIONS_INIT \
     { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0 }

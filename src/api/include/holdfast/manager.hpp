@@ -286,6 +286,8 @@ public:
     /// The type number that the block was allocated with, 0 for none; throws error(bad_address).
     [[nodiscard]] std::uint32_t type_of(const void* address) const;
     [[nodiscard]] bool all_memory_deallocated() const;
+    /// The heap was created with open_options::separate_cache_lines.
+    [[nodiscard]] bool separates_cache_lines() const;
     template <class T = std::byte>
     [[nodiscard]] allocator_type<T> get_allocator() const noexcept {
         return allocator_type<T>{key()};

@@ -79,6 +79,10 @@ struct open_options {
     /// KiB that was freed is not handed out again before its thread has freed 1,024 others, or 256 KiB, or ends. Which
     /// free block comes next is random. Costs time in every call (docs/decisions/0018-hardened-heaps.md).
     bool hardened = false;
+    /// Create: for ever, no two blocks have bytes in one cache line (64 bytes), so that a store to one block, or its
+    /// flush, never takes the line of another. Every block begins a line, and its usable size is a multiple of 64
+    /// bytes: one of 8 bytes takes 64 (docs/decisions/0019-cache-lines.md).
+    bool separate_cache_lines = false;
 };
 
 /// What to allocate, besides its size.

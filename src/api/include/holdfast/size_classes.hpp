@@ -1,4 +1,4 @@
-// The sizes of small blocks, which all heaps have.
+// The sizes of small blocks, which all heaps have; those that separate cache lines use the multiples of 64 alone.
 #pragma once
 
 #include <cstdint>
