@@ -21,6 +21,7 @@ public:
                           slab::block_allocator& blocks) noexcept
         : domain_(std::move(domain)), space_(space), extents_(extents), blocks_(blocks) {
         blocks_.use_log(this, nullptr);
+        blocks_.set_traced(true);
     }
     ~collect_operations_of() override { blocks_.forget_log(); }
     collect_operations_of(const collect_operations_of&) = delete;
