@@ -29,7 +29,8 @@ std::string list_difference(const std::vector<listed_block>& list, std::uint64_t
         const auto* const words = reinterpret_cast<const std::uint64_t*>(space.view().address({at}));
         const bool rest_is_zero = std::all_of(words + 2, words + expected.bytes / sizeof *words,
                                               [](std::uint64_t word) { return word == 0; });
-        if (words[1] != content_of(expected.seed) || !rest_is_zero) {
+        const std::uint64_t content = expected.seed == 0 ? 0 : content_of(expected.seed);
+        if (words[1] != content || !rest_is_zero) {
             return fmt::format("the block at {:#x} has other content", at);
         }
         at = target_of(space, words[0]);
@@ -83,7 +84,8 @@ std::string collect_world::difference(collect_session& session, collect_space& s
 }
 
 std::string to_string(const collect_step& step) {
-    constexpr std::array names{"push", "pop", "lose", "free lost", "write back", "shrink", "morph", "reopen", "die"};
+    constexpr std::array names{"push",       "lend",   "pop",   "lose",   "free lost",
+                               "write back", "shrink", "morph", "reopen", "die"};
     return fmt::format("{} {} {}", names.at(static_cast<std::size_t>(step.verb)), step.list, step.bytes);
 }
 
@@ -91,6 +93,7 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
     left_ = stores;
     switch (step.verb) {
         case collect_verb::push: return push(step);
+        case collect_verb::lend: return lend(step);
         case collect_verb::pop: return pop(step);
         case collect_verb::lose: {
             void* const block = session_.heap().allocate(step.bytes, 16, 0);
@@ -200,6 +203,19 @@ bool collect_runner::push(const collect_step& step) {
     if (!ended()) {
         done();
     }
+    return true;
+}
+
+bool collect_runner::lend(const collect_step& step) {
+    void* const block = model_.now.lists[step.list].empty() ? session_.heap().allocate(step.bytes, 16, 0) : nullptr;
+    if (block == nullptr || collect_world::is_object(step.list)) {
+        return false;
+    }
+    const std::uint64_t offset = space_.view().offset(block).value;
+    model_.next = model_.now;
+    model_.next->lists[step.list] = {{offset, *session_.blocks().usable_size(block), 0}};
+    point(destination_of(step.list), offset);
+    done();
     return true;
 }
 

@@ -3,7 +3,7 @@
 // A program has lists of blocks: behind root words, and behind named objects, whose block is the first of the list. The
 // first word of a block leads to the next, the second says which block it is, the others are zero. It keeps the rule
 // of durability `collect`: content is durable before a pointer to it is stored, and a pointer that is changed is
-// durable before what it led to is freed.
+// durable before what it led to is freed. (A block that is lent has no content: zeros that were never written.)
 //
 // Oracle: after a crash each list is what it was before the step in flight, or after it, every block with its content;
 // and exactly these blocks are allocated. After a close, what nothing leads to is allocated as well.
@@ -22,7 +22,7 @@ namespace holdfast::simulator {
 struct listed_block {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;  ///< 0: of a block that was lent
     friend bool operator==(const listed_block&, const listed_block&) = default;
 };
 
@@ -49,6 +49,7 @@ struct collect_model {
 
 enum class collect_verb : std::uint8_t {
     push,        ///< a block of `bytes` to the front of a list (behind the object); an object where there is none
+    lend,        ///< a block without content becomes an empty list; nothing is durable before the pointer to it
     pop,         ///< the block at that place goes; the object, where it is alone
     lose,        ///< allocates a block and forgets it
     free_lost,   ///< frees the newest of these
@@ -79,6 +80,7 @@ public:
 
 private:
     bool push(const collect_step& step);
+    bool lend(const collect_step& step);
     bool pop(const collect_step& step);
     [[nodiscard]] bool may_store() noexcept { return left_ != 0 && (left_ == ~0U || --left_ != 0); }
     [[nodiscard]] void* make(std::uint64_t bytes, std::uint64_t next, std::uint64_t seed);

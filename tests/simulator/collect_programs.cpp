@@ -55,6 +55,18 @@ std::vector<named_collect_program> programs_of_extents() {
           {push, 2, 64},
           {reopen}},
          4},
+        {"a slab that goes, and pages across where it began",
+         {{push, 2, pages_block},
+          {push, 2, pages_block},
+          {push, 1, large_block},
+          {pop, 1},
+          {shrink},
+          {push, 1, 13 * base::page_size},
+          {push, 2, pages_block},
+          {pop, 1},
+          {push, 0, pages_block},
+          {reopen}},
+         3},
     };
 }
 
@@ -100,6 +112,8 @@ std::vector<named_collect_program> programs_of_morphing() {
           {push, 0, 2048},
           {pop, 2},
           {reopen}}},
+        {"a slab that is morphed, and a pointer that is durable with the block's size",
+         {{push, 1, large_block}, {morph, 1, 64}, {lend, 0, 64}, {push, 2, 64}, {reopen}}},
     };
 }
 
