@@ -23,9 +23,9 @@ protected:
         const std::uint64_t begin = heap_.space().view().offset(block).value;
         const auto size = heap_.blocks().usable_size(block);
         ASSERT_TRUE(size.ok());
-        EXPECT_EQ(begin % cache_line_size, 0U);
-        EXPECT_EQ(size.value() % cache_line_size, 0U);
-        for (std::uint64_t line = begin; line < begin + size.value(); line += cache_line_size) {
+        EXPECT_EQ(begin % base::cache_line_size, 0U);
+        EXPECT_EQ(size.value() % base::cache_line_size, 0U);
+        for (std::uint64_t line = begin; line < begin + size.value(); line += base::cache_line_size) {
             EXPECT_TRUE(lines_.insert(line).second) << "line " << line << " of a block of " << size.value();
         }
     }

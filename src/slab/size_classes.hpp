@@ -1,4 +1,4 @@
-// The sizes of small blocks: 8, 16, then multiples of 16 up to 128, then four classes a doubling up to 16 KiB.
+// The sizes of small blocks: 8, 16, then multiples of 16 up to 256, then four classes a doubling up to 16 KiB.
 //
 // All lookups are tables and multiplications; nothing divides. Slabs lie at multiples of 64 KiB, so that a block of a
 // class is aligned to every power of two that divides the class's size.
@@ -19,7 +19,7 @@ struct size_class {
     std::uint16_t block_count;  ///< whole blocks in a granule
 };
 
-inline constexpr std::size_t class_count = 37;
+inline constexpr std::size_t class_count = 41;
 /// Not the index of a class: the request is one for extents, or for nobody.
 inline constexpr unsigned no_class = class_count;
 inline constexpr std::uint64_t maximum_small_size = 16384;
@@ -35,7 +35,7 @@ inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
         made.block_count = static_cast<std::uint16_t>(base::granule_size / size);
         made.reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + size - 1) / size);
         std::uint64_t step = size < 16 ? 8 : 16;
-        for (std::uint64_t power = 128; power <= size; power *= 2) {
+        for (std::uint64_t power = 256; power <= size; power *= 2) {
             step = power / 4;
         }
         size += step;
@@ -83,13 +83,11 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
     return found;
 }
 
-/// Bytes of a cache line, of x86-64 and of nearly all of arm64.
-inline constexpr std::uint64_t cache_line_size = 64;
-static_assert(size_classes.back().block_size % cache_line_size == 0, "what has a class has one of whole lines");
+static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what has a class has one of whole lines");
 
 /// That class or the next one whose blocks are whole cache lines, none of which two blocks share; no_class of itself.
 [[nodiscard]] constexpr unsigned in_whole_lines(unsigned class_index) noexcept {
-    while (class_index != no_class && size_classes[class_index].block_size % cache_line_size != 0) {
+    while (class_index != no_class && size_classes[class_index].block_size % base::cache_line_size != 0) {
         ++class_index;
     }
     return class_index;

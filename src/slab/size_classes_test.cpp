@@ -8,9 +8,10 @@ namespace holdfast::slab {
 namespace {
 
 TEST(size_classes_test, are_the_documented_sizes) {
-    const std::uint16_t expected[] = {8,    16,   32,   48,   64,   80,   96,   112,   128,   160,   192,  224,  256,
-                                      320,  384,  448,  512,  640,  768,  896,  1024,  1280,  1536,  1792, 2048, 2560,
-                                      3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
+    const std::uint16_t expected[] = {8,    16,   32,   48,   64,    80,    96,    112,  128,  144,  160,
+                                      176,  192,  208,  224,  240,   256,   320,   384,  448,  512,  640,
+                                      768,  896,  1024, 1280, 1536,  1792,  2048,  2560, 3072, 3584, 4096,
+                                      5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
     static_assert(std::size(expected) == class_count);
     for (std::size_t i = 0; i < class_count; ++i) {
         EXPECT_EQ(size_classes[i].block_size, expected[i]);

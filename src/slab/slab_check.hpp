@@ -96,8 +96,8 @@ namespace holdfast::slab {
 // SLAB-15: in a heap that separates cache lines, blocks of slabs are whole lines, those from before a slab was morphed
 // too.
 [[nodiscard]] constexpr bool has_whole_lines(const segment::slab_header_on_media& header) noexcept {
-    return header.block_size % cache_line_size == 0 &&
-           segment::decode_slab_flags(header.flags).old_block_size % cache_line_size == 0;
+    return header.block_size % base::cache_line_size == 0 &&
+           segment::decode_slab_flags(header.flags).old_block_size % base::cache_line_size == 0;
 }
 
 /// The failure that names what is wrong with the header of the slab in this granule; nothing where it is sound.

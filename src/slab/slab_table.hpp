@@ -104,7 +104,7 @@ struct slab_bin;
 /// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
 inline constexpr unsigned most_parts = 4;
 [[nodiscard]] constexpr unsigned parts_of(const size_class& kind) noexcept {
-    return kind.block_size <= 128 || kind.block_size > 1024 ? most_parts
+    return kind.block_size <= 192 || kind.block_size > 1024 ? most_parts
            : kind.block_size < 256 || kind.block_size > 512 ? 2
                                                             : 1;
 }
