@@ -160,6 +160,7 @@ const std::string& manager_core::path() const noexcept {
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         value_or_throw(engine_->close(commit_changes));
+        plain_ = nullptr;
         engine_.reset();
     }
 }

@@ -12,9 +12,9 @@ HF_HOT void* block_allocator::allocate_cached(unsigned class_index) noexcept {
         return nullptr;
     }
     cached_blocks& blocks = slot.cache->classes[class_index];
-    const std::size_t index = blocks.pop();
-    std::atomic_ref(blocks.window[index]).store(live_mark::live, std::memory_order_release);
-    return blocks.block(index);
+    const unsigned bit = blocks.pop();
+    std::atomic_ref(blocks.mark(bit)).store(live_mark::live, std::memory_order_release);
+    return blocks.block(bit);
 }
 
 HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
@@ -33,16 +33,31 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
         return false;
     }
     const unsigned kind = state & slab_state::kind_bits;
+    const auto is_live = [](const std::uint8_t* mark) {
+        return std::atomic_ref(*mark).load(std::memory_order_acquire) == live_mark::live;
+    };
+    const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+    if (slot.instance == caches_.instance) [[likely]] {
+        cached_blocks& blocks = slot.cache->classes[slab_state::class_of_kind(kind)];
+        const auto into = static_cast<std::uint64_t>(static_cast<std::byte*>(block) - blocks.own);
+        if (blocks.owns(into)) {
+            const std::size_t index = blocks.own_index(into);
+            std::uint8_t* const mark = blocks.own_marks + index;
+            // A block from before the slab was morphed may begin where one of these does, whose mark is `covered`.
+            if (Checks && (index * blocks.block_size != into || !is_live(mark))) [[unlikely]] {
+                return false;
+            }
+            std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
+            blocks.push(index);
+            return true;
+        }
+    }
     std::uint8_t* const mark = pool_.table().mark_at<Checks>(offset.value, kind);
-    if (Checks && (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live))
-        [[unlikely]] {
+    if (Checks && (mark == nullptr || !is_live(mark))) [[unlikely]] {
         return false;
     }
     std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
-    const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
-    if (slot.instance != caches_.instance || !slot.cache->classes[slab_state::class_of_kind(kind)].push(mark)) {
-        pool_.note_free(slab);
-    }
+    pool_.note_free(slab);
     return true;
 }
 
@@ -91,14 +106,14 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
 }
 
 HF_HOT void block_allocator::hold_next(cached_blocks& blocks, unsigned class_index, held_block& held) noexcept {
-    const std::size_t index = blocks.pop();
-    std::atomic_ref(blocks.window[index]).store(live_mark::held, std::memory_order_relaxed);
-    held.offset = space_.offset(blocks.block(index)).value;
+    const unsigned bit = blocks.pop();
+    std::atomic_ref(blocks.mark(bit)).store(live_mark::held, std::memory_order_relaxed);
+    held.offset = space_.offset(blocks.block(bit)).value;
     held.block = {lane::block_kind::small, blocks.block_size, 0, blocks.upper};
     held.place.word = pool_.table().live_address(blocks.place().slab) +
-                      (blocks.upper ? segment::upper_bitmap_word : 0) + blocks.word + index / marks_a_word;
-    held.place.mask = held.place.set = std::uint64_t{1} << (index % marks_a_word);
-    held.mark = blocks.window + index;
+                      (blocks.upper ? segment::upper_bitmap_word : 0) + blocks.word + blocks.current;
+    held.place.mask = held.place.set = std::uint64_t{1} << bit;
+    held.mark = &blocks.mark(bit);
     held.class_index = class_index;
 }
 

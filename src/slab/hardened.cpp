@@ -108,7 +108,7 @@ void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index
     }
     blocks.now = bits & (~bits + 1);
     blocks.free[word] &= ~blocks.now;
-    blocks.current = word;
+    blocks.go_to(word);
 }
 
 /// A small block whose mark is `held` is nobody's any more.

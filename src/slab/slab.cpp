@@ -108,9 +108,9 @@ void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     if (blocks.is_empty() && !refill(*cache, class_index)) {
         return nullptr;
     }
-    const std::size_t index = blocks.pop();
-    std::atomic_ref(blocks.window[index]).store(live_mark::live, std::memory_order_release);
-    return blocks.block(index);
+    const unsigned bit = blocks.pop();
+    std::atomic_ref(blocks.mark(bit)).store(live_mark::live, std::memory_order_release);
+    return blocks.block(bit);
 }
 
 namespace {
@@ -166,6 +166,24 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
     return find_free(blocks, class_index, first_of_part(size_classes[class_index], got.part) / marks_a_word);
 }
 
+namespace {
+
+/// Of a window: which of its blocks lie in the part.
+void take_own(cached_blocks& blocks, const size_class& kind) noexcept {
+    const auto begin = static_cast<std::uint32_t>(blocks.word * marks_a_word);
+    const std::uint32_t own = std::max(first_of_part(kind, blocks.part_index), begin);
+    const std::uint32_t end = std::min(first_of_part(kind, blocks.part_index + 1U),
+                                       begin + static_cast<std::uint32_t>(cached_blocks::words * marks_a_word));
+    blocks.own_begin = own - begin;
+    blocks.own_count = end - own;
+    blocks.own_bytes = blocks.own_count * kind.block_size;
+    blocks.own = blocks.first + std::size_t{blocks.own_begin} * kind.block_size;
+    blocks.own_marks = blocks.window + blocks.own_begin;
+    blocks.reciprocal = kind.reciprocal;
+}
+
+}  // namespace
+
 /// The window is the first of the part, from that word on, that has a free block.
 bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept {
     const slab_part place = blocks.place();
@@ -179,8 +197,8 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
         }
         std::uint32_t found = 0;
         for (std::size_t i = 0; i < cached_blocks::words; ++i) {
-            blocks.part[i] = bits_of_part(kind, place.part, at + i);  // none beyond the part
-            blocks.free[i] = blocks.part[i] == 0 ? 0 : free_bits_of(marks + (at + i) * marks_a_word) & blocks.part[i];
+            const std::uint64_t part = bits_of_part(kind, place.part, at + i);  // none beyond the part
+            blocks.free[i] = part == 0 ? 0 : free_bits_of(marks + (at + i) * marks_a_word) & part;
             found += count_bits(blocks.free[i]);
         }
         blocks.word = static_cast<std::uint16_t>(at);
@@ -188,7 +206,8 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
         blocks.window = marks + at * marks_a_word;
         blocks.first =
             static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
-        blocks.current = 0;
+        take_own(blocks, kind);
+        blocks.go_to(0);
         blocks.now = std::exchange(blocks.free[0], 0);
         pool_.table().twin(place.slab).count_out(found);
         return true;

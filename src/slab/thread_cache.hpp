@@ -43,39 +43,64 @@ static_assert(largest_cache() <= base::mebibyte);
 /// it is at. Not at once: in a loop of pairs each call would take its block from the word that the call before put one
 /// into, and wait for that store and for all that was computed for it. And the words take turns, so that each gathers
 /// what is freed for as long as it can.
-struct cached_blocks {
+struct alignas(base::cache_line_size) cached_blocks {
     static constexpr unsigned words = 4;
 
-    std::uint64_t now = 0;                    ///< of the current word: what is handed out next
-    std::array<std::uint64_t, words> free{};  ///< free blocks of the window besides
-    std::array<std::uint64_t, words> part{};  ///< those that lie in the part
-    std::byte* first = nullptr;               ///< the address of the first block of the window
-    std::uint8_t* window = nullptr;           ///< its mark
-    std::uint32_t block_size = 0;             ///< bytes
-    std::uint32_t current = 0;                ///< the word of the window that blocks are taken from
-    std::uint32_t slab = 0;                   ///< granule + 1; 0: none
-    std::uint8_t part_index = 0;
-    bool upper = false;      ///< the blocks' bits lie in the upper half of the slab's live bitmap
+    // What an allocation needs, and a free to know its block.
+    std::uint64_t now = 0;              ///< of the current word of the window: what is handed out next
+    std::byte* now_first = nullptr;     ///< the address of the block that its first bit stands for
+    std::uint8_t* now_marks = nullptr;  ///< the mark of that block
+    std::uint32_t block_size = 0;       ///< bytes
+    std::uint32_t reciprocal = 0;       ///< of the class
+    std::byte* own = nullptr;           ///< the address of the first block of the window that lies in the part
+    std::uint8_t* own_marks = nullptr;  ///< its mark
+    std::uint32_t own_bytes = 0;        ///< of all those blocks
+    std::uint32_t own_begin = 0;        ///< the index in the window of the first of them
+    // The rest.
+    alignas(base::cache_line_size) std::array<std::uint64_t, words> free{};  ///< free blocks of the window besides
+    std::byte* first = nullptr;      ///< the address of the first block of the window
+    std::uint8_t* window = nullptr;  ///< its mark
+    std::uint32_t own_count = 0;
+    std::uint32_t slab = 0;  ///< granule + 1; 0: none
     std::uint16_t word = 0;  ///< of the slab's marks: where the window begins
+    std::uint8_t current = 0;
+    std::uint8_t part_index = 0;
+    bool upper = false;  ///< the blocks' bits lie in the upper half of the slab's live bitmap
 
     [[nodiscard]] bool is_empty() const noexcept { return now == 0; }
-    /// There is one to be handed out: the index in the window of the next, which is not free any more.
-    [[nodiscard]] std::size_t pop() noexcept {
+    /// There is one to be handed out: the bit of the next in the current word, which is not free any more.
+    [[nodiscard]] unsigned pop() noexcept {
         const std::uint64_t bits = now;
         now = bits & (bits - 1);
-        return current * marks_a_word + static_cast<unsigned>(std::countr_zero(bits));
+        return static_cast<unsigned>(std::countr_zero(bits));
     }
-    /// The block with this mark has become free: whether it is one of these.
+    /// Of the current word.
+    [[nodiscard]] std::byte* block(unsigned bit) const noexcept { return now_first + std::size_t{bit} * block_size; }
+    [[nodiscard]] std::uint8_t& mark(unsigned bit) const noexcept { return now_marks[bit]; }
+    /// That word of the window is the current one; nothing of it is handed out yet.
+    void go_to(unsigned next) noexcept {
+        current = static_cast<std::uint8_t>(next);
+        now_first = first + std::size_t{next} * marks_a_word * block_size;
+        now_marks = window + next * marks_a_word;
+    }
+    /// Whether the address, `into` bytes beyond `own`, lies in one of its own blocks. Told by the address, before
+    /// anything is multiplied: of blocks that come and go at random half are others', and who guesses wrong learns it
+    /// early.
+    [[nodiscard]] bool owns(std::uint64_t into) const noexcept { return into < own_bytes; }
+    /// Which of them.
+    [[nodiscard]] std::size_t own_index(std::uint64_t into) const noexcept { return into * reciprocal >> 32U; }
+    /// That one of its own has become free.
+    void push(std::size_t index) noexcept {
+        index += own_begin;
+        free[index / marks_a_word] |= std::uint64_t{1} << (index % marks_a_word);
+    }
+    /// The block with this mark has become free: whether it is one of its own.
     [[nodiscard]] bool push(const std::uint8_t* mark) noexcept {
-        const auto index = static_cast<std::uint64_t>(mark - window);  // beyond all for the marks of others
-        if (index >= words * marks_a_word) {
+        const auto index = static_cast<std::uint64_t>(mark - own_marks);  // beyond all for the marks of others
+        if (index >= own_count) {
             return false;
         }
-        const std::uint64_t bit = std::uint64_t{1} << (index % marks_a_word);
-        if ((part[index / marks_a_word] & bit) == 0) [[unlikely]] {
-            return false;
-        }
-        free[index / marks_a_word] |= bit;
+        push(index);
         return true;
     }
     /// The current word is used up: whether one of the window, that one last, has a free block. Then it is the current
@@ -84,7 +109,7 @@ struct cached_blocks {
         for (unsigned i = 1; i <= words; ++i) {
             const unsigned next = (current + i) % words;
             if (free[next] != 0) {
-                current = next;
+                go_to(next);
                 now = std::exchange(free[next], 0);
                 return true;
             }
@@ -92,9 +117,8 @@ struct cached_blocks {
         return false;
     }
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
-    [[nodiscard]] std::byte* block(std::size_t index) const noexcept { return first + index * block_size; }
 };
-static_assert(sizeof(cached_blocks) == 104);
+static_assert(sizeof(cached_blocks) == 2 * base::cache_line_size);
 
 struct cache_group;
 
