@@ -73,21 +73,39 @@ template <class Of>
     return detail::gather_marks(marks, [](std::uint64_t eight) { return eight | eight >> 1U; });
 }
 
-/// The same: set where the block may be handed out.
-[[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* marks) noexcept {
 #if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
+namespace detail {
+/// Set where the mark is that one.
+[[nodiscard]] inline std::uint64_t equal_marks(const std::uint8_t* marks, std::uint8_t wanted) noexcept {
     std::uint64_t bits = 0;
-    const __m128i zero = _mm_setzero_si128();
+    const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
     for (unsigned i = 0; i < 4; ++i) {
         // Loads are not reordered with loads on this architecture; the fence below is for the compiler.
         const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(marks) + i);
-        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, zero)))} << (16 * i);
+        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, all)))} << (16 * i);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     return bits;
+}
+}  // namespace detail
+#endif
+
+/// The same: set where the block may be handed out.
+[[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* marks) noexcept {
+#if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
+    return detail::equal_marks(marks, live_mark::free);
 #else
     return ~detail::gather_marks(marks,
                                  [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
+#endif
+}
+
+/// The same: set where the block is covered.
+[[nodiscard]] inline std::uint64_t covered_bits_of(const std::uint8_t* marks) noexcept {
+#if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
+    return detail::equal_marks(marks, live_mark::covered);
+#else
+    return detail::gather_marks(marks, [](std::uint64_t eight) { return eight >> 3U; });
 #endif
 }
 

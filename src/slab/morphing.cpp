@@ -31,7 +31,15 @@ constexpr unsigned covered_of_busy = 30;
 /// Slabs that were wanted since.
 constexpr std::uint64_t idle_after = 32;
 
-using bits_of_half = std::array<std::uint64_t, bitmap_words / 2>;
+/// A bit for each block of a kind.
+struct bits_of_half {
+    std::array<std::uint64_t, bitmap_words / 2> all{};
+    std::size_t words = 0;  ///< that stand for blocks
+
+    explicit bits_of_half(unsigned kind) noexcept : words(slab_table::words_of_kind(kind)) {}
+    [[nodiscard]] std::uint64_t& operator[](std::size_t word) noexcept { return all[word]; }
+    [[nodiscard]] std::uint64_t operator[](std::size_t word) const noexcept { return all[word]; }
+};
 
 /// Blocks of one class, as a range of indices.
 struct block_range {
@@ -51,7 +59,7 @@ const size_class& size_of_kind(unsigned kind) noexcept { return size_classes[sla
 /// Calls `each` with the index of every bit that is set.
 template <class Each>
 void for_each_bit(const bits_of_half& bits, Each each) noexcept {
-    for (std::uint32_t word = 0; word < bits.size(); ++word) {
+    for (std::uint32_t word = 0; word < bits.words; ++word) {
         for (std::uint64_t left = bits[word]; left != 0; left &= left - 1) {
             each(word * 64 + static_cast<std::uint32_t>(std::countr_zero(left)));
         }
@@ -60,8 +68,8 @@ void for_each_bit(const bits_of_half& bits, Each each) noexcept {
 
 /// Blocks of a loaded slab that are not free, live or not.
 bits_of_half taken_bits(const slab_table& table, granule slab, unsigned kind) noexcept {
-    bits_of_half taken{};
-    for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+    bits_of_half taken(kind);
+    for (std::size_t word = 0; word < taken.words; ++word) {
         taken[word] = ~table.free_bits(slab, kind, word) & valid_bits(size_of_kind(kind), word);
     }
     return taken;
@@ -69,15 +77,15 @@ bits_of_half taken_bits(const slab_table& table, granule slab, unsigned kind) no
 
 std::uint32_t count(const bits_of_half& bits) noexcept {
     std::uint32_t set = 0;
-    for (const std::uint64_t word : bits) {
-        set += count_bits(word);
+    for (std::size_t word = 0; word < bits.words; ++word) {
+        set += count_bits(bits[word]);
     }
     return set;
 }
 
 /// The blocks of `to` that lie behind blocks of `from`.
 bits_of_half behind(const bits_of_half& blocks, unsigned from, unsigned to) noexcept {
-    bits_of_half covered{};
+    bits_of_half covered(to);
     for_each_bit(blocks, [&](std::uint32_t index) {
         const block_range range = overlapping(size_of_kind(from), index, size_of_kind(to));
         for (std::uint32_t other = range.first; other < range.end; ++other) {
@@ -102,15 +110,15 @@ bool has_disjoint_blocks(const slab_table& table, granule of) noexcept {
         return true;
     }
     const auto live = [&](unsigned kind) {
-        bits_of_half bits{};
-        for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+        bits_of_half bits(kind);
+        for (std::size_t word = 0; word < bits.words; ++word) {
             bits[word] = table.live_bits(of, slab_state::first_word_of(kind) + word);
         }
         return bits;
     };
     const bits_of_half covered = behind(live(kinds.kinds[1]), kinds.kinds[1], kinds.kinds[0]);
     const bits_of_half present = live(kinds.kinds[0]);
-    for (std::size_t word = 0; word < present.size(); ++word) {
+    for (std::size_t word = 0; word < present.words; ++word) {
         if ((covered[word] & present[word]) != 0) {
             return false;
         }
@@ -125,7 +133,7 @@ bool covers_older(const slab_table& table, granule of) noexcept {
     }
     const bits_of_half covered = behind(taken_bits(table, of, kinds.kinds[1]), kinds.kinds[1], kinds.kinds[0]);
     const bits_of_half taken = taken_bits(table, of, kinds.kinds[0]);
-    for (std::size_t word = 0; word < taken.size(); ++word) {
+    for (std::size_t word = 0; word < taken.words; ++word) {
         if ((covered[word] & ~taken[word]) != 0) {
             return false;
         }
@@ -157,25 +165,30 @@ slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
     }
     const unsigned old = second_life::old_kind(second);
     const unsigned present = kind_in(slab);
+    slab_twin& twin = table_.twin(slab);
+    // None of them is ever taken again, so as many are the same.
+    if (table_.count_marked(slab, old) == twin.old_taken) {
+        return {twin.old_taken, twin.old_covered};
+    }
     const bits_of_half taken = taken_bits(table_, slab, old);  // one look: they may be freed while this goes on
     const bits_of_half still = behind(taken, old, present);
     std::uint8_t* const marks = table_.marks(slab, present);
-    bits_of_half covered{};
-    bits_of_half gone{};
-    for (std::uint32_t index = 0; index < size_of_kind(present).block_count; ++index) {
-        if (std::atomic_ref(marks[index]).load(std::memory_order_relaxed) == live_mark::covered) {
-            const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-            const bool stays = (still[index / 64] & bit) != 0;
-            (stays ? covered : gone)[index / 64] |= bit;
-        }
+    bits_of_half covered(present);
+    bits_of_half gone(present);
+    for (std::size_t word = 0; word < gone.words; ++word) {
+        const std::uint64_t before = covered_bits_of(marks + word * marks_a_word);
+        covered[word] = before & still[word];
+        gone[word] = before & ~still[word];
     }
     if (traced_ && count(gone) != 0) {
-        write_old_bits(slab, old, taken);
+        write_old_bits(slab, old, taken.all);
     }
     for_each_bit(gone, [marks](std::uint32_t index) {
         std::atomic_ref(marks[index]).store(live_mark::free, std::memory_order_release);
     });
     const older_blocks left{count(taken), count(covered)};
+    twin.old_taken = static_cast<std::uint16_t>(left.live);
+    twin.old_covered = static_cast<std::uint16_t>(left.covered);
     if (left.live == 0) {
         table_.set_second(slab, second_life::make(present, no_class));
     }
@@ -250,7 +263,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
         }
         unlink(owner, slab);
         if (traced_) {
-            write_old_bits(slab, from, taken);
+            write_old_bits(slab, from, taken.all);
         }
         cover(table_, slab, to, covered);
         become(wanted, slab, from, to);

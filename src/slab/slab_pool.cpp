@@ -391,6 +391,8 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     twin.set_listed(false);
     twin.parts_out = 0;
     twin.first_word = 0;
+    twin.old_taken = slab_twin::not_looked_at;
+    twin.old_covered = 0;
 }
 
 /// False where no slab of the class (and type) is left unloaded.

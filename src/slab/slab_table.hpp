@@ -134,6 +134,10 @@ struct alignas(base::cache_line_size) slab_twin {
     std::atomic<bool> in_list;  ///< in its owner's list
     std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
     std::uint8_t first_word;    ///< of marks: where the next search for a single block begins
+    /// Of a morphed slab, when somebody looked last: blocks from before that were not free, and blocks behind them.
+    std::uint16_t old_taken;
+    std::uint16_t old_covered;
+    static constexpr std::uint16_t not_looked_at = 0xffff;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
