@@ -99,7 +99,8 @@ public:
     /// Opens the extents of [0, frontier) and notes the slabs among them. Writes nothing to the heap. Fails as
     /// extent_allocator::open(); a slab whose header is wrong is no failure here: it is never allocated from, to free
     /// one of its blocks fails with corrupt, and check() names it.
-    /// `crashed`: in durability `atomic`, as extent_allocator::recover().
+    /// `crashed`: in durability `atomic`, as extent_allocator::recover(); else extent_allocator::write_opened() comes
+    /// before the first change.
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
     /// From now on free extents are kept in caches (extent_cache.hpp). Before any thread allocates; out_of_memory.
     [[nodiscard]] base::result<void> keep_extents() { return cached_extents_.start(pool_.arenas()); }

@@ -42,6 +42,7 @@ public:
     [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
+        extents_->write_opened();
         return keeps_extents_ ? blocks_->keep_extents() : base::result<void>();
     }
 
