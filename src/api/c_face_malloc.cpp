@@ -26,9 +26,11 @@ void* allocate(engine& heap, std::size_t bytes, std::size_t alignment, std::uint
     return block;
 }
 
-/// A block that shrinks stays where it is unless half of it or more would be idle.
-bool fits_in_place(std::size_t usable, std::size_t bytes) {
-    return bytes <= usable && (usable <= 2 * malloc_alignment || bytes > usable / 2);
+/// A block that shrinks stays where it is unless half of it or more would be idle; one for which there is hardly a
+/// smaller one, or none, stays always.
+bool fits_in_place(const engine& heap, std::size_t usable, std::size_t bytes) {
+    const std::size_t small = heap.separates_cache_lines() ? holdfast::slab::cache_line_size : 2 * malloc_alignment;
+    return bytes <= usable && (usable <= small || bytes > usable / 2);
 }
 
 /// What `make` returns; NULL and errno where it throws.
@@ -66,7 +68,7 @@ void* hf_realloc(hf_heap* heap, void* address, size_t bytes) {
     return block_or_errno([&]() -> void* {
         engine& of = engine_of(heap);
         const std::size_t usable = holdfast::value_or_throw(of.usable_size(address));
-        if (fits_in_place(usable, bytes)) {
+        if (fits_in_place(of, usable, bytes)) {
             holdfast::detail::refuse_read_only(of, "reallocate");
             return address;
         }

@@ -79,6 +79,7 @@ result<void> extent_allocator::reset() {
     HF_TRY(backed_.reset(all, "pages with space"));
     HF_TRY(holes_.reset(all, "pages without space"));
     counts_ = {};
+    unwritten_ = {};
     frontier_.store(0, std::memory_order_release);
     return {};
 }

@@ -65,10 +65,14 @@ public:
     [[nodiscard]] base::result<void> format();
 
     /// Reads the page entries of [0, frontier), checks EXT-1 to EXT-5 and builds the index; calls `each` for every
-    /// extent that is not free, in order of address. Time: proportional to the number of extents. Writes nothing to the
-    /// heap, unless extents are reserved: those become free. Fails with corrupt.
+    /// extent that is not free, in order of address. Reserved extents are free. Writes nothing to the heap. Time:
+    /// proportional to the number of extents. Fails with corrupt. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> open(base::pages frontier, visitor each);
     [[nodiscard]] base::result<void> open(base::pages frontier);
+    /// After open(), before any other change: writes that reserved extents are free. A snapshot has some. In a heap
+    /// that is mapped shared these are many stores, of which a crash may keep any: so a crash must be one that
+    /// recover() answers by then.
+    void write_opened() noexcept;
     /// The same after a crash in durability `atomic`: believes the page entries of used, slab and roots alone and
     /// writes all others anew; calls `each` for slabs alone. Time: proportional to the number of extents, and to the
     /// free pages; large heaps are read by several threads, each a part. `parts`: 0: as the machine and the heap's size
@@ -254,9 +258,10 @@ private:
     mutable base::mutex mutex_;
     free_index free_ HF_GUARDED_BY(mutex_);
     /// One bit a page: an extent starts here. Entries elsewhere are never believed, whatever media says.
-    page_bits starts_ HF_GUARDED_BY(mutex_);  ///< but for starts_at_now()
-    page_bits backed_ HF_GUARDED_BY(mutex_);  ///< known to have space on disk; of free pages alone
-    page_bits holes_ HF_GUARDED_BY(mutex_);   ///< known to have none
+    page_bits starts_ HF_GUARDED_BY(mutex_);               ///< but for starts_at_now()
+    page_bits backed_ HF_GUARDED_BY(mutex_);               ///< known to have space on disk; of free pages alone
+    page_bits holes_ HF_GUARDED_BY(mutex_);                ///< known to have none
+    std::vector<extent> unwritten_ HF_GUARDED_BY(mutex_);  ///< free, and media says that parts of them are reserved
     decay_curve decay_ HF_GUARDED_BY(mutex_);
     std::uint64_t may_stay_ HF_GUARDED_BY(mutex_) = 0;  ///< backed free pages, after the last step of the curve
     base::pages given_back_ HF_GUARDED_BY(mutex_){};    ///< since the start

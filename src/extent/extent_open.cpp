@@ -47,7 +47,7 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
     const auto end_gap = [&]() HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
         if (gap.value != 0) {
             if (any_reserved) {
-                write_gap(gap_begin, gap);
+                unwritten_.push_back({gap_begin, gap, extent_kind::free});
             }
             add_free({gap_begin, gap, gap});
         }
@@ -68,6 +68,14 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
     end_gap();
     frontier_.store(frontier.value, std::memory_order_release);
     return {};
+}
+
+void extent_allocator::write_opened() noexcept {
+    const base::scoped_lock lock(mutex_);
+    for (const extent& gap : unwritten_) {
+        write_gap(gap.start, gap.length);
+    }
+    unwritten_ = {};
 }
 
 result<void> extent_allocator::read_blocks(pages frontier, visitor each) const {

@@ -215,6 +215,40 @@ TEST_F(extent_test, check_finds_an_entry_inside_an_extent) {
     space_.view().page_entry_word(block) = segment::encode({extent_kind::used, {4}});
 }
 
+TEST_F(extent_test, open_writes_nothing_and_what_was_reserved_is_written_free_later) {
+    const pages before = allocate(4);
+    const pages first = allocate(3, 1, extent_kind::reserved);
+    const pages second = allocate(5, 1, extent_kind::reserved);
+    const pages between = allocate(2);
+    const pages last = allocate(7, 1, extent_kind::reserved);
+    const auto entries = [&] {
+        std::vector<std::uint64_t> words;
+        for (std::uint64_t page = 0; page < space_.frontier().value; ++page) {
+            words.push_back(space_.view().page_entry_word({page}));
+        }
+        return words;
+    };
+    const auto on_media = entries();
+    extent_allocator opened(space_.view(), space_);
+    ASSERT_TRUE(opened.open(space_.frontier()).ok());
+    EXPECT_EQ(entries(), on_media);
+    EXPECT_EQ(opened.count(extent_kind::free), 2U);
+    EXPECT_EQ(opened.containing(first)->kind, extent_kind::reserved) << "as media says";
+    opened.write_opened();
+    EXPECT_THAT(problems_of(opened), IsEmpty());
+    EXPECT_EQ(opened.find(first)->length, pages{8});
+    EXPECT_EQ(opened.containing(last)->kind, extent_kind::free);
+    EXPECT_EQ(opened.find(before)->length, pages{4});
+    EXPECT_EQ(opened.find(between)->length, pages{2});
+    EXPECT_EQ(space_.view().page_entry_word(second), 0U);
+    extent_allocator again(space_.view(), space_);
+    ASSERT_TRUE(again.open(space_.frontier()).ok());
+    EXPECT_THAT(problems_of(again), IsEmpty()) << "there is nothing left to write";
+    for (std::uint64_t page = 0; page < on_media.size(); ++page) {
+        space_.view().page_entry_word({page}) = on_media[page];  // what allocator_ knows
+    }
+}
+
 struct damage {
     const char* expected;
     std::uint64_t page;
@@ -283,6 +317,7 @@ private:
     void open(bool first) {
         allocator_ = std::make_unique<extent_allocator>(space_.view(), space_);
         ASSERT_TRUE((first ? allocator_->format() : allocator_->open(space_.frontier())).ok());
+        allocator_->write_opened();
     }
     void allocate() {
         const bool slab = random_() % 4 == 0;

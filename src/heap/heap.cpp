@@ -118,7 +118,9 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     }
     if (mapping.shared) {
         HF_TRY(options.durability == durability_kind::atomic ? opened->start_atomic(options) : opened->start_collect());
-    } else if (mode == access_mode::read_write) {
+    }
+    opened->extents_.write_opened();  // not before the superblock says that a crash from now on is to be recovered
+    if (mode == access_mode::read_write && !mapping.shared) {
         segment::free_runs free;
         free.reserve(opened->extents_.count(segment::extent_kind::free));
         opened->extents_.for_each_backed([&](const extent::extent& run) { free.emplace_back(run.start, run.length); });

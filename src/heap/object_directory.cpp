@@ -103,7 +103,6 @@ base::result<void> object_directory::load() {
     unique_.clear();
     by_offset_.clear();
     free_.clear();
-    free_by_length_.clear();
     anonymous_ = 0;
     heap_record_.reset();
     types_.clear();
@@ -124,13 +123,13 @@ base::result<void> object_directory::load_page_range(cell begin, cell end) {
             ++position;
             continue;
         }
-        add_free(free_from, position - free_from);
+        free_.add(free_from, position - free_from);
         HF_TRY_ASSIGN(const object_entry entry, read(position));
         HF_TRY(index_record(position, entry));
         position += cells_for(string_bytes(entry));
         free_from = position;
     }
-    add_free(free_from, end - free_from);
+    free_.add(free_from, end - free_from);
     return {};
 }
 
@@ -161,47 +160,19 @@ base::result<void> object_directory::index_record(cell position, const object_en
     return {};
 }
 
-void object_directory::add_free(cell position, std::uint64_t cells) {
-    if (cells == 0) {
-        return;
-    }
-    // Coalesce within the group: groups are separated by their checksum pages, so neighbours never belong to two.
-    const auto next = free_.lower_bound(position);
-    if (next != free_.end() && position + cells == next->first) {
-        cells += next->second;
-        remove_free(next->first);
-    }
-    const auto after = free_.lower_bound(position);
-    if (after != free_.begin()) {
-        const auto before = std::prev(after);
-        if (before->first + before->second == position) {
-            position = before->first;
-            cells += before->second;
-            remove_free(position);
-        }
-    }
-    free_.emplace(position, cells);
-    free_by_length_.emplace(cells, position);
-}
-
-void object_directory::remove_free(cell position) {
-    const auto found = free_.find(position);
-    free_by_length_.erase({found->second, position});
-    free_.erase(found);
-}
-
 void object_directory::add_grown_space(std::uint64_t from_bytes, std::uint64_t to_bytes) {
     for (cell position = from_bytes / cell_size; position < to_bytes / cell_size;) {
         const cell group = base::align_down(position, cells_per_group);
         const cell first = std::max(position, group + cells_per_page);
         const cell end = std::min(group + cells_per_group, to_bytes / cell_size);
         if (first < end) {
-            add_free(first, end - first);
+            free_.add(first, end - first);
         }
         position = end;
     }
 }
 
+/// Grows where none are free. May throw std::bad_alloc; nothing is taken then.
 base::result<object_directory::cell> object_directory::allocate_cells(std::uint64_t cells) {
     if (cells > longest_record_cells) {
         return failure{failure_code::invalid_argument,
@@ -213,18 +184,19 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
                        0};
     }
     while (true) {
-        const auto best = free_by_length_.lower_bound({cells, 0});
-        if (best != free_by_length_.end()) {
-            const auto [length, position] = *best;
-            remove_free(position);
-            add_free(position + cells, length - cells);
-            return position;
+        if (const auto position = free_.take(cells)) {
+            return *position;
         }
         // A record must fit one group: in the worst case the rest of this one is too short, and the next is needed
         // whole.
         const std::uint64_t before = files_.objects_size();
-        HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
-        add_grown_space(before, files_.objects_size());
+        try {
+            HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
+            add_grown_space(before, files_.objects_size());
+        } catch (const std::bad_alloc&) {  // the file may have grown: what has, the next load finds
+            loaded_ = false;
+            throw;
+        }
     }
 }
 
@@ -247,8 +219,9 @@ void object_directory::clear_cells(cell position, std::uint64_t cells) {
     mark(position, 0, 0);
 }
 
-void object_directory::write(cell position, const object_entry& entry, std::uint64_t cells) {
-    std::byte* const record = address(position);
+/// The bytes of a record.
+std::vector<std::byte> object_directory::record_of(const object_entry& entry) {
+    const std::uint64_t cells = cells_for(string_bytes(entry));
     object_record_on_media header{};
     header.magic = object_magic;
     header.cells = static_cast<std::uint32_t>(cells);
@@ -259,7 +232,7 @@ void object_directory::write(cell position, const object_entry& entry, std::uint
     header.offset = entry.offset;
     header.count = entry.count;
     header.type_size = entry.type_size;
-    std::vector<std::byte> whole(cells * cell_size);  // before the first store: it may throw
+    std::vector<std::byte> whole(cells * cell_size);
     std::memcpy(whole.data(), &header, sizeof header);
     std::byte* text = whole.data() + sizeof header;
     for (const std::string* part : {&entry.name, &entry.type, &entry.description}) {
@@ -270,20 +243,26 @@ void object_directory::write(cell position, const object_entry& entry, std::uint
     }
     header.checksum = checksum_of(whole.data(), cells);
     std::memcpy(whole.data(), &header, sizeof header);
+    return whole;
+}
+
+void object_directory::write(cell position, const std::vector<std::byte>& record) {
+    const std::uint64_t cells = record.size() / cell_size;
     mark(position, unfinished_magic, cells);
     constexpr std::size_t word = sizeof(std::uint64_t);
-    std::memcpy(record + word, whole.data() + word, whole.size() - word);
+    std::memcpy(address(position) + word, record.data() + word, record.size() - word);
     if (persist_) {
-        persist_(record, whole.size());
+        persist_(address(position), record.size());
     }
     mark(position, object_magic, cells);
 }
 
-void object_directory::erase_record(cell position, const object_entry& entry) {
+/// `freed`: for the cells.
+void object_directory::erase_record(cell position, const object_entry& entry, free_cells::place freed) {
     const std::uint64_t cells = cells_for(string_bytes(entry));
     mark(position, unfinished_magic, cells);
     clear_cells(position, cells);
-    add_free(position, cells);
+    free_.add(position, cells, std::move(freed));
 }
 
 base::result<void> object_directory::repair(const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes) {
@@ -352,17 +331,18 @@ base::result<void> object_directory::insert(const object_entry& entry) {
                        {},
                        0};
     }
-    const std::uint64_t cells = cells_for(string_bytes(entry));
-    HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
-    write(position, entry, cells);
+    const std::vector<std::byte> record = record_of(entry);
+    free_cells::place unused = free_cells::make_place();
+    HF_TRY_ASSIGN(const cell position, allocate_cells(record.size() / cell_size));
     try {
-        return index_record(position, entry);
-    } catch (const std::bad_alloc&) {  // nobody would find it: the record goes; its cells are free after a load
-        by_offset_.erase(entry.offset);
-        mark(position, unfinished_magic, cells);
-        clear_cells(position, cells);
+        HF_TRY(index_record(position, entry));
+    } catch (const std::bad_alloc&) {
+        by_offset_.erase(entry.offset);  // its last step did not happen
+        free_.add(position, record.size() / cell_size, std::move(unused));
         throw;
     }
+    write(position, record);
+    return {};
 }
 
 base::result<std::optional<object_entry>> object_directory::find(object_kind kind, std::string_view name) {
@@ -407,6 +387,7 @@ base::result<object_directory::cell> object_directory::position_of(std::uint64_t
 base::result<void> object_directory::erase_at(std::uint64_t offset) {
     HF_TRY_ASSIGN(const cell position, position_of(offset));
     HF_TRY_ASSIGN(const object_entry entry, read(position));
+    free_cells::place freed = free_cells::make_place();
     by_offset_.erase(offset);
     if (entry.kind == object_kind::anonymous) {
         --anonymous_;
@@ -414,17 +395,19 @@ base::result<void> object_directory::erase_at(std::uint64_t offset) {
         auto& names = entry.kind == object_kind::named ? named_ : unique_;
         names.erase(names.find(index_name(entry)));
     }
-    erase_record(position, entry);
+    erase_record(position, entry, std::move(freed));
     return {};
 }
 
-/// Writes the new record before the old one goes, so that a failure to grow leaves the old one.
+/// Writes the new record before the old one goes, so that a failure to grow leaves the old one. May throw
+/// std::bad_alloc before it stores; what it returns is put into the index by what cannot.
 base::result<object_directory::cell> object_directory::replace_record(cell position, const object_entry& entry) {
     HF_TRY_ASSIGN(const object_entry old, read(position));
-    const std::uint64_t cells = cells_for(string_bytes(entry));
-    HF_TRY_ASSIGN(const cell fresh, allocate_cells(cells));
-    write(fresh, entry, cells);
-    erase_record(position, old);
+    const std::vector<std::byte> record = record_of(entry);
+    free_cells::place freed = free_cells::make_place();
+    HF_TRY_ASSIGN(const cell fresh, allocate_cells(record.size() / cell_size));
+    write(fresh, record);
+    erase_record(position, old, std::move(freed));
     return fresh;
 }
 
@@ -434,7 +417,7 @@ base::result<void> object_directory::replace(cell position, const object_entry& 
         heap_record_ = fresh;
         return {};
     }
-    by_offset_[entry.offset] = fresh;
+    by_offset_.find(entry.offset)->second = fresh;
     if (entry.kind != object_kind::anonymous) {
         auto& names = entry.kind == object_kind::named ? named_ : unique_;
         names.find(index_name(entry))->second = fresh;
@@ -466,9 +449,9 @@ base::result<void> object_directory::describe_heap(std::string_view description)
     if (heap_record_) {
         return replace(*heap_record_, entry);
     }
-    const std::uint64_t cells = cells_for(string_bytes(entry));
-    HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
-    write(position, entry, cells);
+    const std::vector<std::byte> record = record_of(entry);
+    HF_TRY_ASSIGN(const cell position, allocate_cells(record.size() / cell_size));
+    write(position, record);
     heap_record_ = position;
     return {};
 }
@@ -505,10 +488,11 @@ base::result<void> object_directory::describe_type(const type_record& type) {
         HF_TRY_ASSIGN(known->second, replace_record(known->second, entry));
         return {};
     }
-    const std::uint64_t cells = cells_for(string_bytes(entry));
-    HF_TRY_ASSIGN(const cell position, allocate_cells(cells));
-    write(position, entry, cells);
-    types_.emplace(type.number, position);
+    const std::vector<std::byte> record = record_of(entry);
+    std::map<std::uint64_t, cell> added{{type.number, 0}};
+    HF_TRY_ASSIGN(added.begin()->second, allocate_cells(record.size() / cell_size));
+    write(added.begin()->second, record);
+    types_.merge(added);  // takes the node over: needs no memory
     return {};
 }
 
@@ -561,7 +545,7 @@ void object_directory::check(std::vector<std::string>& problems,
     if (const auto types = this->types(); !types) {
         problems.push_back("OBJ-5: " + types.error().message());
     }
-    for (const auto& [position, cells] : free_) {
+    for (const auto& [position, cells] : free_.runs()) {
         if (!is_zero(address(position), cells * cell_size)) {
             problems.push_back(fmt::format("OBJ-4: free cells at byte {} are not zero", position * cell_size));
         }

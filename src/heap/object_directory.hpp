@@ -9,9 +9,13 @@
 //   OBJ-4: cells outside records are zero.
 //   OBJ-5: the description of a type's record is of whole words of 4 bytes, and numbers of types are unique.
 //
+// All functions may throw std::bad_alloc. A change has not happened then, on media as in the index: everything that may
+// throw comes before the first store.
+//
 // Thread safety: none; the caller holds the object lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,6 +27,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "heap/free_cells.hpp"
 #include "heap/object_format.hpp"
 #include "segment/heap_files.hpp"
 
@@ -88,22 +93,21 @@ public:
 
 private:
     /// Position of a record: index of its first cell in the file.
-    using cell = std::uint64_t;
+    using cell = free_cells::cell;
 
     base::result<void> load();
     base::result<void> load_page_range(cell begin, cell end);
     base::result<void> index_record(cell position, const object_entry& entry);
     base::result<object_entry> read(cell position) const;
     base::result<cell> allocate_cells(std::uint64_t cells);
-    void add_free(cell position, std::uint64_t cells);
-    void remove_free(cell position);
     void add_grown_space(std::uint64_t from_bytes, std::uint64_t to_bytes);
-    void write(cell position, const object_entry& entry, std::uint64_t cells);
+    [[nodiscard]] static std::vector<std::byte> record_of(const object_entry& entry);
+    void write(cell position, const std::vector<std::byte>& record);
     void mark(cell position, std::uint32_t magic, std::uint64_t cells);
     void clear_cells(cell position, std::uint64_t cells);
     base::result<std::uint64_t> repair_cells(cell position, cell end, std::set<std::uint64_t>& seen,
                                              const std::function<std::uint64_t(std::uint64_t)>& block_bytes);
-    void erase_record(cell position, const object_entry& entry);
+    void erase_record(cell position, const object_entry& entry, free_cells::place freed);
     base::result<cell> replace_record(cell position, const object_entry& entry);
     base::result<void> replace(cell position, const object_entry& entry);
     base::result<cell> position_of(std::uint64_t offset);
@@ -120,9 +124,8 @@ private:
     std::unordered_map<std::uint64_t, cell> by_offset_;
     std::uint64_t anonymous_ = 0;
     std::optional<cell> heap_record_;
-    std::map<std::uint64_t, cell> types_;                      ///< by number
-    std::map<cell, std::uint64_t> free_;                       ///< position -> cells
-    std::set<std::pair<std::uint64_t, cell>> free_by_length_;  ///< cells, position: best fit
+    std::map<std::uint64_t, cell> types_;  ///< by number
+    free_cells free_;
 };
 
 }  // namespace holdfast::heap

@@ -101,17 +101,31 @@ base::result<void> type_registry::add(object_directory& objects, const type_desc
     if (auto wrong = type_fault(added)) {
         return std::move(*wrong);
     }
+    std::map<std::uint32_t, entry> fresh;  // all memory before the directory changes
+    fresh[added.type].description = added;
     HF_TRY(objects.describe_type({added.type, added.size, added.stride, added.pointers, added.name}));
-    return add_volatile(added);
+    put(fresh);
+    return {};
+}
+
+/// One entry, with a description; a visitor that is known stays. Needs no memory.
+void type_registry::put(std::map<std::uint32_t, entry>& added) noexcept {
+    auto node = added.extract(added.begin());
+    node.mapped().described = true;
+    auto done = entries_.insert(std::move(node));
+    if (!done.inserted) {
+        done.position->second.description = std::move(done.node.mapped().description);
+        done.position->second.described = true;
+    }
 }
 
 base::result<void> type_registry::add_volatile(const type_description& added) {
     if (auto wrong = type_fault(added)) {
         return std::move(*wrong);
     }
-    entry& made = entries_[added.type];
-    made.description = added;
-    made.described = true;
+    std::map<std::uint32_t, entry> fresh;
+    fresh[added.type].description = added;
+    put(fresh);
     return {};
 }
 

@@ -72,7 +72,7 @@ public:
     [[nodiscard]] base::result<void> load(object_directory& objects);
     /// Adds or replaces the description of a type, on media too: durable as the directory's changes are (at once in
     /// durability `atomic`; with the next commit in `commit`). Fails with invalid_argument as type_fault(), and as
-    /// growing the directory does.
+    /// growing the directory does. May throw std::bad_alloc; then nothing has changed.
     [[nodiscard]] base::result<void> add(object_directory& objects, const type_description& added);
     /// The same in this process alone.
     [[nodiscard]] base::result<void> add_volatile(const type_description& added);
@@ -87,6 +87,8 @@ public:
     [[nodiscard]] const std::map<std::uint32_t, entry>& entries() const noexcept { return entries_; }
 
 private:
+    void put(std::map<std::uint32_t, entry>& added) noexcept;
+
     std::map<std::uint32_t, entry> entries_;
 };
 

@@ -39,6 +39,7 @@ public:
         blocks_->write_bitmaps();
         make();
         segment::must(blocks_->open(space_.frontier()));
+        extents_->write_opened();
     }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }

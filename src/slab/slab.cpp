@@ -325,7 +325,10 @@ bool block_allocator::free_rarely(void* block) noexcept {
             const std::uint8_t state = pool_.table().state(slab);
             if (slab_state::is_unloaded(state)) {
                 const thread_cache* const cache = find_cache();
-                pool_.load(slab, cache == nullptr ? 0 : cache->arena);
+                if (auto loaded = pool_.load(slab, cache == nullptr ? 0 : cache->arena); !loaded) {
+                    leave(std::move(loaded).error());
+                    return false;
+                }
                 return try_free(block);  // loaded now, or quarantined
             }
             if (slab_state::is_loaded(state) && pool_.remote().active()) {

@@ -99,7 +99,8 @@ public:
     /// Opens the extents of [0, frontier) and notes the slabs among them. Writes nothing to the heap. Fails as
     /// extent_allocator::open(); a slab whose header is wrong is no failure here: it is never allocated from, to free
     /// one of its blocks fails with corrupt, and check() names it.
-    /// `crashed`: in durability `atomic`, as extent_allocator::recover().
+    /// `crashed`: in durability `atomic`, as extent_allocator::recover(); else extent_allocator::write_opened() comes
+    /// before the first change.
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
     /// From now on free extents are kept in caches (extent_cache.hpp). Before any thread allocates; out_of_memory.
     [[nodiscard]] base::result<void> keep_extents() { return cached_extents_.start(pool_.arenas()); }
@@ -130,7 +131,9 @@ public:
     [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
     /// Frees a block. Any other address changes nothing and is an error, always: last_failure() names it (bad_address;
-    /// corrupt where the slab is quarantined). Where several threads free one block at once, without an order between
+    /// corrupt where the slab is quarantined). Where nobody has used the slab since the open, and its bitmap gets no
+    /// space on disk, nothing is changed either, and the failure is no_space, or what else asking for space failed
+    /// with: a later call may succeed. Where several threads free one block at once, without an order between
     /// them, the block is free once; more than one of them may be told that it was he.
     [[nodiscard]] bool try_free(void* block) noexcept;
     /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses,

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -150,7 +151,7 @@ std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noe
             if (const auto got = check_out_listed(from)) {
                 return got;
             }
-        } while (load_next(from));  // however many unloaded slabs must be read
+        } while (loads_of_its_node(from) && load_next(from));  // however many unloaded slabs must be read
     }
     return std::nullopt;
 }
@@ -249,7 +250,7 @@ std::uint64_t slab_pool::take_one_anywhere(unsigned class_index, std::uint32_t t
 std::uint64_t slab_pool::take_all_of(bin& from) noexcept {
     const base::scoped_lock lock(from.mutex);
     std::uint64_t taken = take_listed(from);
-    while (taken == 0 && load_next(from)) {
+    while (taken == 0 && loads_of_its_node(from) && load_next(from)) {
         taken = take_listed(from);
     }
     return taken;
@@ -395,7 +396,8 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     twin.old_covered = 0;
 }
 
-/// False where no slab of the class (and type) is left unloaded.
+/// Tries to load one. False where no slab of the class (and type) is left unloaded, or all that are left were tried in
+/// this pass and their bitmaps have no space on disk: the call after that begins the next pass.
 bool slab_pool::load_next(bin& owner) noexcept {
     if (owner.type != 0) {
         return load_next_typed(static_cast<typed_bin&>(owner));
@@ -413,23 +415,30 @@ bool slab_pool::load_next(bin& owner) noexcept {
         ++waiting.cursor;
     }
     if (waiting.cursor == recorded_end_) {
-        waiting.count = 0;
+        if (waiting.first_refused < recorded_end_) {
+            waiting.cursor = std::exchange(waiting.first_refused, unclaimed::none);
+        } else {
+            waiting.count = 0;
+        }
         return false;
     }
-    --waiting.count;
-    load_into(owner, {waiting.cursor++});
+    const granule next{waiting.cursor++};
+    if (load_into(owner, next)) {
+        --waiting.count;
+    } else {
+        waiting.first_refused = std::min(waiting.first_refused, next.value);
+    }
     return true;
 }
 
-void slab_pool::load(granule unloaded, unsigned arena) noexcept {
+base::result<void> slab_pool::load(granule unloaded, unsigned arena) noexcept {
     const std::uint8_t state = table_.state(unloaded);
     if (!slab_state::is_unloaded(state)) {
-        return;
+        return {};
     }
     const unsigned class_index = slab_state::class_of(state);
     if (table_.type(unloaded) != 0) {
-        load_typed(unloaded, class_index);
-        return;
+        return load_typed(unloaded, class_index);
     }
     const std::uint32_t node = node_of(unloaded);
     bin& owner = bin_of(arena - arena % extents_.nodes() + node, class_index);
@@ -437,21 +446,25 @@ void slab_pool::load(granule unloaded, unsigned arena) noexcept {
     const base::scoped_lock lock(owner.mutex);
     const base::scoped_lock waiting_lock(waiting.mutex);
     if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // nobody else was faster
+        HF_TRY(load_into(owner, unloaded));
         --waiting.count;
-        load_into(owner, unloaded);
     }
+    return {};
 }
 
-void slab_pool::load_into(bin& owner, granule slab) noexcept {
-    // A copy of a heap may have lost the space that was reserved and not written.
-    if (!back_bitmap(slab) || !admitted(slab) || !has_clean_bitmap(table_, slab) ||
-        !has_disjoint_blocks(table_, slab)) {
+/// The slab is loaded or quarantined then. On failure it stays unloaded, and nothing was changed: its bitmap may have
+/// no space on disk, as a copy of a heap may have lost what was reserved and not written. That is no damage, and it may
+/// have space later.
+base::result<void> slab_pool::load_into(bin& owner, granule slab) noexcept {
+    HF_TRY(back_bitmap(slab));
+    if (!admitted(slab) || !has_clean_bitmap(table_, slab) || !has_disjoint_blocks(table_, slab)) {
         table_.set_state(slab, slab_state::quarantined);
-        return;
+        return {};
     }
     adopt(owner, slab);
     load_marks(slab);
     settle(owner, slab, 1);
+    return {};
 }
 
 void slab_pool::release_empty() noexcept {
@@ -465,7 +478,7 @@ void slab_pool::release_empty() noexcept {
     };
     of_every_bin([this](bin& owner) {
         const base::scoped_lock lock(owner.mutex);
-        while (load_next(owner)) {
+        while (loads_of_its_node(owner) && load_next(owner)) {
         }
     });
     look_at_every_slab();

@@ -14,7 +14,9 @@
 // checks them out: their blocks are taken one by one, under the lock of the bin.
 //
 // After open(), slabs are known by their state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
-// its blocks, loads a slab: reads its live bitmap into marks. So opening costs one byte and one header a slab.
+// its blocks, loads a slab: reads its live bitmap into marks. So opening costs one byte and one header a slab. Where
+// the bitmap can get no space on disk, the slab stays unloaded: a free of its blocks fails, an allocation goes to the
+// next, and later calls try it again.
 //
 // Locks are taken in this order: bin, unclaimed, the extent layer's; that of the typed bins alone.
 #pragma once
@@ -169,7 +171,8 @@ public:
     void write_bitmaps() noexcept;
 
     /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
-    void load(base::granule unloaded, unsigned arena) noexcept;
+    /// Fails as bitmap_guard::back(): then the slab is unloaded as before, and may be loaded later.
+    [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
     /// `corrupt` where the slab's live bitmap is not what was committed; cheap after the first time.
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
         return guard_ == nullptr ? base::result<void>() : guard_->admit(slab);
@@ -187,13 +190,17 @@ private:
     /// Of all slabs with one type and class. Lives until reset().
     struct typed_bin : bin {
         std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; those loaded since stay
-        typed_bin* next = nullptr;                                ///< in the list of all
+        /// So many at the front of `waiting` were tried in this pass, and their bitmaps had no space on disk.
+        std::size_t refused HF_GUARDED_BY(mutex) = 0;
+        typed_bin* next = nullptr;  ///< in the list of all
     };
     /// The slabs of one class without a type, on one node, that are not loaded yet, found by their state bytes from the
-    /// cursor on.
+    /// cursor on, and from the first that was passed by because its bitmap had no space on disk.
     struct unclaimed {
+        static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;
         std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
+        std::uint64_t first_refused HF_GUARDED_BY(mutex) = none;  ///< where the next pass begins
         std::uint64_t count HF_GUARDED_BY(mutex) = 0;
     };
 
@@ -251,8 +258,11 @@ private:
     void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
     [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] bool load_next_typed(typed_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    void load_typed(base::granule unloaded, unsigned class_index) noexcept;
-    void load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    /// Whoever wants all that is unloaded loads it by one arena of each node: the others would only try again what
+    /// could not be loaded.
+    [[nodiscard]] bool loads_of_its_node(const bin& by) const noexcept { return by.arena < extents_.nodes(); }
+    [[nodiscard]] base::result<void> load_typed(base::granule unloaded, unsigned class_index) noexcept;
+    [[nodiscard]] base::result<void> load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
 
     segment::space_view space_;
     extent::extent_allocator& extents_;

@@ -42,8 +42,12 @@ public:
     [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
+        extents_->write_opened();
         return keeps_extents_ ? blocks_->keep_extents() : base::result<void>();
     }
+
+    /// Who vouches for the bitmaps of slabs, from the next open on. Outlives the heap.
+    void guard_with(segment::bitmap_guard& guard) noexcept { guard_ = &guard; }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return *extents_; }
@@ -61,12 +65,13 @@ private:
     void make() {
         blocks_.reset();
         extents_ = std::make_unique<extent::extent_allocator>(space_.view(), space_);
-        blocks_ = std::make_unique<block_allocator>(space_.view(), *extents_);
+        blocks_ = std::make_unique<block_allocator>(space_.view(), *extents_, guard_);
     }
 
     extent::fake_space space_;
     std::unique_ptr<extent::extent_allocator> extents_;
     std::unique_ptr<block_allocator> blocks_;
+    segment::bitmap_guard* guard_ = nullptr;
     bool keeps_extents_ = false;
 };
 

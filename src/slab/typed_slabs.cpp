@@ -46,27 +46,34 @@ slab_pool::typed_bin& slab_pool::typed_bin_of(unsigned class_index, std::uint32_
 }
 
 bool slab_pool::load_next_typed(typed_bin& owner) noexcept {
-    while (!owner.waiting.empty()) {
+    while (owner.waiting.size() > owner.refused) {
         const granule slab{owner.waiting.back()};
-        owner.waiting.pop_back();
         // What a free has loaded meanwhile, or who has the granule since, is never unloaded again.
-        if (table_.state(slab) == slab_state::unloaded(owner.class_index)) {
-            load_into(owner, slab);
-            return true;
+        if (table_.state(slab) != slab_state::unloaded(owner.class_index)) {
+            owner.waiting.pop_back();
+            continue;
         }
+        if (load_into(owner, slab)) {
+            owner.waiting.pop_back();
+        } else {
+            std::swap(owner.waiting.back(), owner.waiting[owner.refused++]);
+        }
+        return true;
     }
+    owner.refused = 0;
     return false;
 }
 
-void slab_pool::load_typed(granule unloaded, unsigned class_index) noexcept {
+base::result<void> slab_pool::load_typed(granule unloaded, unsigned class_index) noexcept {
     typed_bin* const owner = find_typed_bin(class_index, table_.type(unloaded));
     if (owner == nullptr) {
-        return;  // another thread has loaded it, emptied it, and made another slab there
+        return {};  // another thread has loaded it, emptied it, and made another slab there
     }
     const base::scoped_lock lock(owner->mutex);
     if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // nobody else was faster
-        load_into(*owner, unloaded);
+        return load_into(*owner, unloaded);
     }
+    return {};
 }
 
 // --- the blocks -----------------------------------------------------------------------------------------------------

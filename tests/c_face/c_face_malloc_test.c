@@ -64,6 +64,28 @@ static void test_reallocation_keeps_the_content(void) {
     EXPECT(hf_free(heap, NULL) == HF_OK);
 }
 
+/* Where no smaller block would be had, also in a heap whose smallest blocks are whole cache lines. */
+static void test_a_smallest_block_that_shrinks_stays(size_t smallest) {
+    unsigned char* const block = hf_malloc(heap, 20);
+    REQUIRE(block != NULL);
+    memset(block, 7, 20);
+    const size_t usable = hf_usable_size(heap, block);
+    EXPECT(usable == smallest);
+    static const size_t sizes[] = {32, 20, 16, 1, 0, 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+        EXPECT(hf_realloc(heap, block, sizes[i]) == block);
+    }
+    EXPECT(hf_realloc(heap, block, usable) == block);
+    EXPECT(is_filled(block, 20, 7));
+    unsigned char* const moved = hf_realloc(heap, block, usable + 1);
+    EXPECT(moved != NULL && moved != block && is_filled(moved, 20, 7));
+    EXPECT(hf_usable_size(heap, moved) > usable);
+    unsigned char* const small = hf_realloc(heap, moved, 20);
+    EXPECT(small != NULL && small != moved && is_filled(small, 20, 7));
+    EXPECT(hf_usable_size(heap, small) <= usable);
+    EXPECT(hf_free(heap, small) == HF_OK);
+}
+
 static void test_failures_are_told(void) {
     char here = 0;
     errno = 0;
@@ -81,15 +103,17 @@ static void test_failures_are_told(void) {
     EXPECT(hf_free(heap, block) == HF_OK);
 }
 
-static void test_in(uint32_t durability) {
+static void test_in(uint32_t durability, uint32_t separate_cache_lines) {
     hf_options options = HF_OPTIONS_INIT;
     options.durability = durability;
     options.accept_process_crash_only = 1;
+    options.separate_cache_lines = separate_cache_lines;
     options.reservation = (uint64_t)1 << 32u;
     REQUIRE(hf_create(heap_path, &options, &heap) == HF_OK);
     EXPECT(hf_durability(heap) == durability);
     test_blocks_are_aligned_and_large_enough();
     test_reallocation_keeps_the_content();
+    test_a_smallest_block_that_shrinks_stays(separate_cache_lines ? 64 : 32);
     test_failures_are_told();
     char* const kept = hf_malloc(heap, 6);
     memcpy(kept, "hello", 6);
@@ -114,8 +138,10 @@ int main(int argc, char** argv) {
     snprintf(heap_path, sizeof heap_path, "%s/heap", argv[1]);
     const hf_code removed = hf_remove(heap_path);
     EXPECT(removed == HF_OK || removed == HF_NOT_FOUND);
-    test_in(HF_DURABILITY_COMMIT);
-    test_in(HF_DURABILITY_COLLECT);
-    test_in(HF_DURABILITY_ATOMIC);
+    for (uint32_t separate = 0; separate < 2; ++separate) {
+        test_in(HF_DURABILITY_COMMIT, separate);
+        test_in(HF_DURABILITY_COLLECT, separate);
+        test_in(HF_DURABILITY_ATOMIC, separate);
+    }
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

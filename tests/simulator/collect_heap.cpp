@@ -76,6 +76,7 @@ base::result<void> collect_session::open() {
     space_.memory().cut("a recovered heap");
     space_.facts().clean = false;  // heap_files::begin_tracing()
     space_.memory().cut("tracing has begun");
+    extents_.write_opened();
     if (space_.setting().gives_back) {
         extents_.set_decay(0, []() noexcept { return std::uint64_t{0}; });
     }

@@ -1,0 +1,101 @@
+// The free cells of the objects file, in runs: best fit, coalesced. In DRAM alone.
+//
+// To take cells needs no memory, and to give them back none but a place for the run, which may be made before: so a
+// change of the directory can have all that may fail behind it when it stores the first byte.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace holdfast::heap {
+
+class free_cells {
+public:
+    /// Index of a cell in the file.
+    using cell = std::uint64_t;
+    /// The memory that one more run takes.
+    class place {
+        friend class free_cells;
+        std::map<cell, std::uint64_t>::node_type by_position_;
+        std::set<std::pair<std::uint64_t, cell>>::node_type by_length_;
+    };
+
+    /// May throw std::bad_alloc.
+    [[nodiscard]] static place make_place() {
+        std::map<cell, std::uint64_t> position{{0, 0}};
+        std::set<std::pair<std::uint64_t, cell>> length{{0, 0}};
+        place made;
+        made.by_position_ = position.extract(position.begin());
+        made.by_length_ = length.extract(length.begin());
+        return made;
+    }
+    void clear() noexcept {
+        runs_.clear();
+        by_length_.clear();
+    }
+    /// By position, with their cells.
+    [[nodiscard]] const std::map<cell, std::uint64_t>& runs() const noexcept { return runs_; }
+
+    /// Gives cells back that are not free. May throw std::bad_alloc, and has changed nothing then.
+    void add(cell position, std::uint64_t cells) { add(position, cells, make_place()); }
+    void add(cell position, std::uint64_t cells, place where) noexcept {
+        if (cells == 0) {
+            return;
+        }
+        // Within a group alone: groups are separated by their checksum pages, so neighbours never belong to two.
+        const auto next = runs_.lower_bound(position);
+        if (next != runs_.end() && position + cells == next->first) {
+            cells += next->second;
+            static_cast<void>(remove(next));
+        }
+        const auto after = runs_.lower_bound(position);
+        if (after != runs_.begin()) {
+            const auto before = std::prev(after);
+            if (before->first + before->second == position) {
+                position = before->first;
+                cells += before->second;
+                static_cast<void>(remove(before));
+            }
+        }
+        insert(position, cells, std::move(where));
+    }
+    /// The first of so many cells in a row, of the shortest run that has them; nothing where none has.
+    [[nodiscard]] std::optional<cell> take(std::uint64_t cells) noexcept {
+        const auto best = by_length_.lower_bound({cells, 0});
+        if (best == by_length_.end()) {
+            return std::nullopt;
+        }
+        const auto [length, position] = *best;
+        place freed = remove(runs_.find(position));
+        if (length != cells) {
+            insert(position + cells, length - cells, std::move(freed));
+        }
+        return position;
+    }
+
+private:
+    [[nodiscard]] place remove(std::map<cell, std::uint64_t>::iterator run) noexcept {
+        place freed;
+        freed.by_length_ = by_length_.extract({run->second, run->first});
+        freed.by_position_ = runs_.extract(run);
+        return freed;
+    }
+    void insert(cell position, std::uint64_t cells, place where) noexcept {
+        where.by_position_.key() = position;
+        where.by_position_.mapped() = cells;
+        where.by_length_.value() = {cells, position};
+        runs_.insert(std::move(where.by_position_));
+        by_length_.insert(std::move(where.by_length_));
+    }
+
+    std::map<cell, std::uint64_t> runs_;
+    std::set<std::pair<std::uint64_t, cell>> by_length_;
+};
+
+}  // namespace holdfast::heap
