@@ -330,7 +330,8 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
                                   in.created_ns,
                                   in.recoveries,
                                   in.recovered ? 1U : 0U,
-                                  in.rolled_forward ? 1U : 0U};
+                                  in.rolled_forward ? 1U : 0U,
+                                  in.guard_ranges};
         holdfast::c_face::fill_known_part(statistics, known, "statistics", "HF_STATISTICS_INIT");
     });
 }

@@ -415,6 +415,7 @@ heap_statistics manager::statistics() const {
     numbers.segment_size = engine.files().view().shape().segment_size;
     numbers.slabs = inner.slabs;
     numbers.extents = inner.extents;
+    numbers.guard_ranges = inner.guard_ranges;
     numbers.named_objects = get_num_named_objects();
     numbers.unique_objects = get_num_unique_objects();
     numbers.anonymous_objects = get_num_anonymous_objects();

@@ -1,8 +1,12 @@
 // Hardened heaps in each durability: exact frees, quarantine, random order; and that on media they are as any other.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <random>
@@ -196,6 +200,72 @@ TEST_P(hardened_test, many_threads_free_what_others_allocate) {
     }
     EXPECT_TRUE(heap.all_memory_deallocated());
     EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(hardened_test, guard_ranges_are_counted_and_are_no_blocks) {
+    manager heap = create_hardened();
+    EXPECT_EQ(heap.statistics().guard_ranges, 0U);
+    std::set<const void*> blocks;
+    while (blocks.size() < 1000) {
+        blocks.insert(heap.allocate(1000));
+    }
+    const heap_statistics numbers = heap.statistics();
+    EXPECT_GE(numbers.guard_ranges, 15U);
+    EXPECT_LE(numbers.guard_ranges, numbers.slabs);
+    EXPECT_EQ(numbers.allocated_blocks, blocks.size());
+    heap.for_each_block([&](const block_info& each) { EXPECT_EQ(blocks.erase(each.address), 1U); });
+    EXPECT_TRUE(blocks.empty());
+    std::uint64_t reserved = 0;
+    heap.for_each_extent([&](const extent_info& each) { reserved += each.kind == extent_kind::reserved ? 1U : 0U; });
+    EXPECT_EQ(reserved, numbers.guard_ranges);
+}
+
+TEST_P(hardened_test, collection_passes_over_guard_ranges_and_frees_what_is_lost) {
+    manager heap = create_hardened();
+    constexpr std::size_t kept = 300;
+    for (std::size_t i = 0; i < kept; ++i) {
+        heap.root(i) = std::memset(heap.allocate(1000), 0, 1000);
+        static_cast<void>(heap.allocate(700));  // lost
+    }
+    std::vector<char*> ranges;
+    heap.for_each_extent([&](const extent_info& each) {
+        if (each.kind == extent_kind::reserved) {
+            ranges.push_back(static_cast<char*>(heap.get_address()) + each.offset);
+        }
+    });
+    EXPECT_GE(ranges.size(), 8U);
+    for (std::size_t i = 0; i < kept; ++i) {
+        new (heap.root(i).get()) ptr<char>(ranges[i % ranges.size()] + 100 * i);
+    }
+    const collect_report report = heap.collect();
+    EXPECT_EQ(report.blocks_reached, kept);
+    EXPECT_EQ(report.blocks_freed, kept);
+    EXPECT_EQ(heap.statistics().allocated_blocks, kept);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+    EXPECT_GE(heap.statistics().guard_ranges, 5U);
+}
+
+TEST_P(hardened_test, a_store_behind_a_slab_is_the_end) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        manager heap = create_hardened();
+        char* last = nullptr;
+        while (last == nullptr) {
+            auto* const block = static_cast<char*>(heap.allocate(8192));
+            const auto end = static_cast<std::uint64_t>(heap.get_handle_from_address(block)) + 8192;
+            last = end % 65'536 == 0 ? block : nullptr;
+        }
+        std::memset(last, 1, 8192);
+        if (GetParam().first == durability::commit) {
+            heap.commit();
+        }
+        std::signal(SIGSEGV, [](int) { ::_exit(0); });
+        std::memset(last, 2, 8193);
+        ::_exit(1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(durabilities, hardened_test, all_ways(), name_of_way);

@@ -106,6 +106,10 @@ public:
     /// than one of them. 0 where there is none: allocate() says why.
     [[nodiscard]] std::size_t allocate_some(base::pages length, std::span<base::pages> out,
                                             std::uint32_t node = any_node) noexcept;
+    /// Fills `out` with reserved extents of `length` pages, each of which begins where the one before ends, the first
+    /// at a multiple of `alignment`: as one allocate() of them all, which fails so.
+    [[nodiscard]] base::result<void> allocate_adjacent(base::pages length, base::pages alignment,
+                                                       std::span<base::pages> out, std::uint32_t node = any_node);
     /// Frees reserved extents with one lock. The order of the span is changed. One whose page entry does not say that
     /// it is reserved and of that length is left alone; check() names it.
     void free_some(std::span<extent> some) noexcept;

@@ -7,6 +7,7 @@
 namespace holdfast::extent {
 
 using base::pages;
+using base::result;
 using segment::extent_kind;
 using segment::page_entry;
 
@@ -28,6 +29,29 @@ std::size_t extent_allocator::allocate_some(pages length, std::span<pages> out, 
     } catch (const std::bad_alloc&) {  // while a failure was worded
         return 0;
     }
+}
+
+result<void> extent_allocator::allocate_adjacent(pages length, pages alignment, std::span<pages> out,
+                                                 std::uint32_t node) {
+    HF_ASSERT(length.value != 0 && !out.empty());
+    const pages all{length.value * out.size()};
+    const auto take = [&](const free_index::placement& place) HF_REQUIRES(mutex_) -> result<void> {
+        HF_TRY(back(place, all));
+        carve_some(place, length, out);
+        return {};
+    };
+    if (fetch_hoard_) {
+        {
+            const base::scoped_lock lock(mutex_);
+            if (const auto place = free_place(all, alignment, node)) {
+                return take(*place);
+            }
+        }
+        (*fetch_hoard_)();
+    }
+    const base::scoped_lock lock(mutex_);
+    HF_TRY_ASSIGN(const free_index::placement place, find_place(all, alignment, node));
+    return take(place);
 }
 
 std::size_t extent_allocator::allocate_some_at(const free_index::placement& place, pages length, std::span<pages> out,

@@ -18,6 +18,60 @@ using testing::IsEmpty;
 
 extent reserved(std::uint64_t start, std::uint64_t length) { return {{start}, {length}, extent_kind::reserved}; }
 
+TEST(extent_batch_test, adjacent_extents_begin_where_others_end_and_are_free_one_by_one) {
+    fake_space space;
+    ASSERT_TRUE(space.grow({512}));
+    extent_allocator extents(space.view(), space);
+    ASSERT_TRUE(extents.format().ok());
+    ASSERT_TRUE(extents.allocate({3}, {1}, extent_kind::used).ok());  // the next multiple is not where the free begin
+    const pages free_before = extents.free_pages();
+    const auto expect_sound = [&] {
+        std::vector<std::string> problems;
+        extents.check(problems);
+        EXPECT_THAT(problems, IsEmpty());
+    };
+    std::array<pages, 2> pair{};
+    std::set<std::uint64_t> starts;
+    for (int i = 0; i < 40; ++i) {  // the space grows meanwhile
+        ASSERT_TRUE(extents.allocate_adjacent({16}, {16}, pair).ok());
+        EXPECT_EQ(pair[0].value % 16, 0U);
+        EXPECT_EQ(pair[1], pair[0] + pages{16});
+        for (const pages start : pair) {
+            EXPECT_TRUE(starts.insert(start.value).second);
+            EXPECT_TRUE(extents.is_reserved(start, {16}));
+        }
+    }
+    expect_sound();
+    EXPECT_GT(extents.frontier().value, 512U);
+    // All of the second ones first: nothing can be united yet.
+    for (const std::uint64_t odd : {16U, 0U}) {
+        for (const std::uint64_t start : starts) {
+            if (start % 32 == (pair[0].value + odd) % 32) {
+                EXPECT_TRUE(extents.free({start}, extent_kind::reserved).ok());
+            }
+        }
+        expect_sound();
+    }
+    EXPECT_EQ(extents.free_pages(), free_before + (extents.frontier() - pages{512}));
+    EXPECT_EQ(extents.count(extent_kind::free), 1U);
+}
+
+TEST(extent_batch_test, adjacent_extents_that_do_not_fit_change_nothing) {
+    fake_space space(16 * base::mebibyte, 2 * base::mebibyte);
+    ASSERT_TRUE(space.grow({512}));
+    extent_allocator extents(space.view(), space);
+    ASSERT_TRUE(extents.format().ok());
+    const pages free_before = extents.free_pages();
+    std::array<pages, 32> many{};
+    const auto refused = extents.allocate_adjacent({16}, {16}, many);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, base::failure_code::no_space);
+    EXPECT_EQ(extents.free_pages(), free_before);
+    EXPECT_EQ(extents.count(extent_kind::reserved), 0U);
+    ASSERT_TRUE(extents.allocate_adjacent({16}, {16}, std::span(many).first(31)).ok());
+    EXPECT_EQ(extents.free_pages(), pages{0});
+}
+
 class one_cache_test : public testing::Test {
 protected:
     void SetUp() override { ASSERT_TRUE(cache_.reset().ok()); }

@@ -66,4 +66,13 @@ void engine::harden() {
     }
 }
 
+/// Once, when the blocks are open and nobody has one yet.
+base::result<void> engine::start_guards() {
+    // In durability `atomic` a checkpoint may write back lines of destinations that were here, in blocks that are free
+    // since: a flush is a load to the processor's checks. On the page cache nothing is flushed.
+    const bool flushed_late = atomic_ != nullptr && files_->domain() != persist::domain_kind::page_cache;
+    using rights = segment::page_access::rights;
+    return blocks_.start_guards(*files_, flushed_late ? rights::read : rights::none);
+}
+
 }  // namespace holdfast::heap

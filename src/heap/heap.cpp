@@ -75,6 +75,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
     made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
     if (options.hardened) {
         made->harden();
+        HF_TRY(made->start_guards());
     }
     made->find_plain_path();
     HF_TRY(register_engine(*made));
@@ -132,6 +133,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         opened->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
         if (options.hardened) {
             opened->harden();
+            HF_TRY(opened->start_guards());
         }
         opened->find_plain_path();
         HF_TRY(register_engine(*opened));
@@ -214,6 +216,7 @@ base::result<void> engine::close(bool commit_changes) {
     if (read_only() || files_->is_scratch()) {
         return {};
     }
+    blocks_.free_guards();
     if (atomic_ != nullptr) {
         return close_atomic();
     }
@@ -280,6 +283,7 @@ base::result<engine_statistics> engine::statistics() {
     numbers.largest_free_block = base::to_bytes(extents_.largest_free());
     numbers.slabs = extents_.count(segment::extent_kind::slab);
     numbers.extents = extents_.count(segment::extent_kind::used);
+    numbers.guard_ranges = blocks_.guards().count();
     return numbers;
 }
 

@@ -69,6 +69,7 @@ struct engine_statistics {
     std::uint64_t largest_free_block = 0;
     std::uint64_t slabs = 0;
     std::uint64_t extents = 0;
+    std::uint64_t guard_ranges = 0;
 };
 
 /// What a heap keeps at its end when it is committed or closed, so that one that breathes does not ask the file system
@@ -228,6 +229,7 @@ private:
     base::result<void> close_atomic();
     base::result<void> start_collect();
     void harden();
+    base::result<void> start_guards();
     base::result<void> trace_after_crash();
     base::result<void> close_collect();
     [[nodiscard]] bool flushes_recovery() const noexcept;

@@ -42,6 +42,7 @@ base::result<std::unique_ptr<engine>> engine::create_scratch(const engine_option
     made->start_decay(options.decay_ns);
     if (options.hardened) {
         made->harden();
+        HF_TRY(made->start_guards());
     }
     made->find_plain_path();
     return made;
@@ -71,7 +72,10 @@ base::result<void> engine::continue_in_child() {
     std::vector<base::granule> slabs;
     if (files_->shared()) {
         extents_.for_each([&](const extent::extent& found) {
-            if (found.kind != segment::extent_kind::free) {
+            // A guard range has nothing, and cannot be read.
+            const bool is_guard = found.kind == segment::extent_kind::reserved &&
+                                  blocks_.guards().contains(base::granule_of(found.start));
+            if (found.kind != segment::extent_kind::free && !is_guard) {
                 used.emplace_back(found.start, found.length);
             }
             if (found.kind == segment::extent_kind::slab) {
@@ -79,7 +83,11 @@ base::result<void> engine::continue_in_child() {
             }
         });
     }
+    const bool mapped_anew = files_->shared();
     HF_TRY(files_->continue_in_child(used, slabs));
+    if (mapped_anew) {
+        blocks_.renew_guards({}, files_->frontier());
+    }
     blocks_.forget_log();
     objects_.persist_with({});
     header_operations_.reset();

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -101,6 +102,47 @@ TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
         EXPECT_TRUE(holds(blocks, 'a'));
         EXPECT_THAT(heap->check(false), IsEmpty());
         EXPECT_EQ(must(heap->statistics()).allocated_blocks, 4000U);
+        must(heap->close(true));
+    }
+}
+
+TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
+    for (const bool scratch : {true, false}) {
+        const segment::test_directory directory;
+        engine_options options = small_heap();
+        options.hardened = true;
+        const auto heap =
+            must(scratch ? engine::create_scratch(options) : engine::create(directory.path("heap"), options));
+        heap->keep_in_children();
+        const auto blocks = fill(*heap, 5000, 'a');
+        const std::uint64_t guards = heap->blocks().guards().count();
+        EXPECT_GE(guards, 10U);
+        const auto continues = [&] {
+            must(heap->continue_in_child());
+            return holds(blocks, 'a') && heap->blocks().guards().count() == guards && heap->check(false).empty();
+        };
+        must(heap->prepare_fork());
+        EXPECT_TRUE(in_child([&] {
+            const bool freed =
+                continues() && std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
+            heap->blocks().release_unused();
+            return freed && heap->blocks().guards().count() == 0 && heap->check(false).empty();
+        })) << scratch;
+        EXPECT_TRUE(in_child([&] {
+            volatile char* behind = nullptr;
+            heap->blocks().guards().for_each([&](base::granule range) {
+                behind = reinterpret_cast<char*>(heap->files().view().address(base::offset_of(range)));
+            });
+            if (!continues() || behind == nullptr) {
+                return false;
+            }
+            std::signal(SIGSEGV, [](int) { ::_exit(0); });
+            *behind = 1;
+            return false;  // a guard range that may be touched
+        })) << scratch;
+        heap->resume_after_fork();
+        EXPECT_EQ(heap->blocks().guards().count(), guards);
+        EXPECT_THAT(heap->check(false), IsEmpty());
         must(heap->close(true));
     }
 }

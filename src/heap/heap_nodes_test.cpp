@@ -51,6 +51,30 @@ protected:
     segment::test_directory directory_;
 };
 
+TEST_P(heap_nodes, GuardRangesAreOnTheNodeOfTheirSlabs) {
+    const made_up_topology machine(2, 2);
+    engine_options wanted = options(machine, 2);
+    wanted.hardened = true;
+    const auto heap = must(engine::create(path(), wanted));
+    constexpr std::uint64_t slabs_a_node = 50;  // more than a segment has room for
+    for (const unsigned node : {1U, 0U}) {
+        on_node(node, [&] {
+            for (std::uint64_t i = 0; i < slabs_a_node * 4; ++i) {
+                void* const block = heap->allocate(16'384, 16);
+                ASSERT_NE(block, nullptr);
+                EXPECT_EQ(node_of(*heap, block), node);
+            }
+        });
+    }
+    EXPECT_GE(heap->blocks().guards().count(), 2 * slabs_a_node);
+    heap->blocks().guards().for_each([&](base::granule range) {
+        const std::byte* const address = heap->files().view().address(base::offset_of(range));
+        EXPECT_EQ(node_of(*heap, address), node_of(*heap, address - 1)) << range.value;
+    });
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
 TEST_P(heap_nodes, ThreadsAllocateFromTheirOwnNode) {
     const made_up_topology machine(3, 2);
     const engine_options wanted = options(machine, 3);

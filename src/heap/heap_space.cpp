@@ -56,8 +56,10 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     if (end.moved) {
         space.frontier = extents_.frontier();
     }
+    const base::pages mapped_before = files_->file_backed_end();
     HF_TRY_ASSIGN(const segment::commit_statistics done, files_->commit(free_space(), space));
     end.moved = false;
+    blocks_.renew_guards(mapped_before, files_->file_backed_end());
     extents_.gave_back(going);
     return done;
 }

@@ -163,6 +163,19 @@ base::result<void> unmap(std::byte* address, std::uint64_t bytes) {
     return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", {})) : base::result<void>();
 }
 
+base::result<void> set_rights(std::byte* address, std::uint64_t bytes, page_rights wanted) {
+    const int protection = wanted == page_rights::none   ? PROT_NONE
+                           : wanted == page_rights::read ? PROT_READ
+                                                         : PROT_READ | PROT_WRITE;
+    return ::mprotect(address, bytes, protection) != 0 ? base::result<void>(mapping_failure("mprotect", {}))
+                                                       : base::result<void>();
+}
+
+base::result<void> try_to_drop_private_pages(std::byte* address, std::uint64_t bytes) {
+    return ::madvise(address, bytes, MADV_DONTNEED) != 0 ? base::result<void>(mapping_failure("madvise", {}))
+                                                         : base::result<void>();
+}
+
 void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_DONTNEED); }
 
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {

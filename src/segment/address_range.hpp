@@ -66,8 +66,13 @@ enum class huge_pages {
 void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept;
 /// Takes the memory away; the addresses stay reserved.
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
+/// Changes what this process may do with mapped pages; `limit` where it is out of mappings: nothing is changed then.
+enum class page_rights { none, read, read_write };
+base::result<void> set_rights(std::byte* address, std::uint64_t bytes, page_rights wanted);
 /// Forgets private pages: the range shows the file again.
 void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept;
+/// The same, for a caller that must know: the kernel refuses where pages are locked in memory.
+base::result<void> try_to_drop_private_pages(std::byte* address, std::uint64_t bytes);
 /// The same for many ranges; one system call for hundreds of them where the kernel can (Linux 6.13).
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept;
 

@@ -1,8 +1,8 @@
 // The files of one open heap, mapped: reservation, growth, commit. The face of this layer to the heap layer.
 //
 // Invariants (checked by check_mapping):
-//   MAP-1: user space [0, frontier) is mapped readable and writable and reserved on disk, but for what was given back,
-//          or skipped by grow_beyond(); beyond it nothing is accessible.
+//   MAP-1: user space [0, frontier) is mapped readable and writable, but for what forbid() has taken, and reserved on
+//          disk, but for what was given back, or skipped by grow_beyond(); beyond it nothing is accessible.
 //   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until
 //          the commit that writes them home. Where the kernel refused to map a committed page it stays memory, beyond
 //          the adopted frontier, and counts as changed.
@@ -89,7 +89,7 @@ struct file_statistics {
     std::uint64_t segments = 0;
 };
 
-class heap_files final : public space_growth, public bitmap_guard, public lane_area {
+class heap_files final : public space_growth, public bitmap_guard, public lane_area, public page_access {
 public:
     /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the
     /// first commit() on; abandon() (or the destructor before it) removes what was made.
@@ -138,6 +138,13 @@ public:
     [[nodiscard]] bool has_bitmap(base::granule position) override;
     /// Verifies all live bitmaps that nobody has used yet.
     base::result<void> admit_all();
+
+    // page_access. A commit that replaces memory by a mapping of the file (MAP-2) gives access back: its caller forbids
+    // again what lies between file_backed_end() before it and after it; continue_in_child() does so to all.
+    base::result<void> forbid(base::pages start, base::pages length, rights left) override;
+    base::result<void> permit(base::pages start, base::pages length) override;
+    [[nodiscard]] std::uint64_t most_ranges() const override;
+    [[nodiscard]] base::pages file_backed_end() const noexcept { return adopted_frontier_; }
 
     // lane_area: the file `lanes` as mapped; empty until open_lanes().
     [[nodiscard]] std::byte* lanes() const noexcept override { return lanes_range_.begin(); }

@@ -88,6 +88,27 @@ base::result<void> heap_files::take_back(pages start, pages length) {
         });
 }
 
+base::result<void> heap_files::forbid(pages start, pages length, rights left) {
+    std::byte* const address = view_.base() + base::to_bytes(start);
+    if (!shared()) {
+        // A commit reads what is dirty by its address, so nothing here may be; nor does a page that nobody can reach
+        // need memory.
+        HF_TRY(try_to_drop_private_pages(address, base::to_bytes(length)));
+    }
+    return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);
+}
+
+base::result<void> heap_files::permit(pages start, pages length) {
+    return set_rights(view_.base() + base::to_bytes(start), base::to_bytes(length), page_rights::read_write);
+}
+
+/// Half of the mappings that a process may have; the other half is the program's, and for heaps that grow.
+std::uint64_t heap_files::most_ranges() const {
+    constexpr std::uint64_t usual_limit = 65'530;
+    const std::uint64_t limit = read_number(mapping_limit_path);
+    return (limit == 0 ? usual_limit : limit) / 4;
+}
+
 /// Most granules never are slabs, and bitmaps are the largest of the tables: they get their space when they need it.
 base::result<void> heap_files::back(base::granule position) {
     const geometry& shape = view_.shape();

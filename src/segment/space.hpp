@@ -114,6 +114,27 @@ public:
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 
+/// Takes this process's access to pages away, and gives it back: for guard ranges, which nobody may touch. Nothing of
+/// it is on media. Implemented by segment::heap_files. Thread-safe for disjoint ranges.
+class page_access {
+public:
+    page_access() = default;
+    page_access(const page_access&) = delete;
+    page_access& operator=(const page_access&) = delete;
+    virtual ~page_access() = default;
+
+    /// What is left of it.
+    enum class rights : std::uint8_t { none, read };
+    /// Pages below the frontier that are the caller's and hold nothing. Where pages are private, what was stored there
+    /// since the last commit is forgotten, so that no commit asks for it. A touch is a SIGSEGV from here on. Where it
+    /// fails (`limit`: the process is out of mappings), they can be touched as before.
+    virtual base::result<void> forbid(base::pages start, base::pages length, rights left) = 0;
+    /// They can be read and written again. On failure nothing is changed.
+    virtual base::result<void> permit(base::pages start, base::pages length) = 0;
+    /// How many ranges a process should have at the most: each is two mappings more.
+    [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
+};
+
 /// Where the redo rings lie (lane/). Implemented by segment::heap_files; by memory in tests.
 class lane_area {
 public:

@@ -365,8 +365,9 @@ bool block_allocator::free_pages(pages start) {
     auto freed = extents_.free(start, extent_kind::used);
     if (!freed) {
         leave_failure(failure_code::bad_address, [&] {
-            return cached_extents_.contains(start) ? refusal(space_.address(base::offset_of(start)))
-                                                   : std::move(freed).error();
+            const bool known_better =
+                cached_extents_.contains(start) || pool_.guards().contains(base::granule_of(start));
+            return known_better ? refusal(space_.address(base::offset_of(start))) : std::move(freed).error();
         });
     }
     return freed.ok();
@@ -405,6 +406,7 @@ failure block_allocator::refusal(const void* block) const {
                      : around->kind == extent_kind::free       ? "free memory"
                      : around->kind == extent_kind::roots      ? "the roots of the heap"
                      : cached_extents_.contains(around->start) ? "free memory"
+                     : pool_.guards().contains(slab)           ? "a guard range behind a slab"
                      : around->kind == extent_kind::reserved   ? "a reserved block that was not published"
                                                                : "an address inside a block of whole pages";
         return what;

@@ -64,6 +64,7 @@ struct block_statistics {
     std::uint64_t big_bytes = 0;
     std::uint64_t slabs = 0;
     std::uint64_t quarantined_slabs = 0;
+    std::uint64_t guard_ranges = 0;  ///< a granule each, neither allocated nor free
     std::uint64_t free_extents = 0;
     std::uint64_t free_pages = 0;  ///< those in caches too
     std::uint64_t largest_free_pages = 0;
@@ -112,6 +113,14 @@ public:
     /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks at hand, and
     /// release() keeps blocks in quarantine. Frees are free_exactly()'s. Before any thread allocates.
     void harden() noexcept { hardened_ = true; }
+    /// slab_pool::start_guards(), and what becomes of them. free_guards() and renew_guards() while no other thread is
+    /// in a call.
+    [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
+        return pool_.start_guards(access, left);
+    }
+    void free_guards() noexcept { pool_.free_guards(); }
+    void renew_guards(base::pages from, base::pages end) noexcept { pool_.renew_guards(from, end); }
+    [[nodiscard]] guard_ranges& guards() noexcept { return pool_.guards(); }
     [[nodiscard]] bool is_hardened() const noexcept { return hardened_; }
     /// From now on no two blocks share a cache line: small blocks are of classes of whole lines alone. Comes before the
     /// first allocation, at each open of a heap that was created so. The paths that ask for no class find nothing in

@@ -48,6 +48,7 @@ public:
         collect_caches();
         collect_lists();
         check_extents();
+        check_guards();
         for (const auto& [slab, found] : listed_) {
             problem("SLAB-8", {slab}, fmt::format("in the lists of {} bins, and no slab that says so there", found));
         }
@@ -147,6 +148,20 @@ private:
                 }
             }
         });
+    }
+
+    // SLAB-16: a guard range is a reserved extent of one granule.
+    void check_guards() {
+        std::uint64_t found = 0;
+        pool_.guards().for_each([&](granule range) {
+            ++found;
+            if (!of_.extents_.is_reserved(base::first_page(range), {base::pages_per_granule})) {
+                problem("SLAB-16", range, "a guard range, and the page entry speaks of something else");
+            }
+        });
+        if (found != pool_.guards().count()) {
+            problem("SLAB-16", {0}, fmt::format("{} guard ranges, counted {}", found, pool_.guards().count()));
+        }
     }
 
     void check_other(granule here) {

@@ -2,7 +2,7 @@
 //
 // SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14
 // (remote_frees.hpp) of media and its volatile twins, while all threads stand still; SLAB-15 of media and of how the
-// heap was created.
+// heap was created; SLAB-16 of media and of the guard ranges of a hardened heap, while all threads stand still.
 #pragma once
 
 #include <algorithm>

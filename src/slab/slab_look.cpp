@@ -176,6 +176,7 @@ block_statistics block_allocator::statistics() const {
     });
     counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
     counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
+    counted.guard_ranges = pool_.guards().count();
     counted.free_extents = extents_.count(extent_kind::free);
     counted.free_pages = (extents_.free_pages() + cached_extents_.total()).value;
     counted.largest_free_pages = extents_.largest_free().value;

@@ -297,6 +297,7 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
 /// Of a slab in no list, without a block out.
 void slab_pool::release(bin& owner, granule slab) noexcept {
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
+    free_guard_of(slab);
     table_.set_second(slab, 0);
     auto kind = segment::extent_kind::slab;
     if (tracks_changes_) {
@@ -347,13 +348,13 @@ void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t
 
 base::result<void> slab_pool::create(bin& owner) {
     const size_class& kind = size_classes[owner.class_index];
-    constexpr base::pages size{base::pages_per_granule};
     wanted_.fetch_add(1, std::memory_order_relaxed);
     // Nobody's until all is there that a slab needs: a crash leaves a free extent.
     const std::uint32_t node = owner.type == 0 ? owner.arena % extents_.nodes() : extent::any_node;
-    HF_TRY_ASSIGN(const base::pages page, extents_.allocate(size, size, segment::extent_kind::reserved, 0, node));
+    HF_TRY_ASSIGN(const base::pages page, take_granule(node));
     const granule slab = base::granule_of(page);
     if (auto ready = back_bitmap(slab); !ready) {
+        free_guard_of(slab);
         HF_TRY(extents_.free(page, segment::extent_kind::reserved));
         return ready;
     }

@@ -36,6 +36,7 @@
 #include "extent/extent.hpp"
 #include "lane/lane_format.hpp"
 #include "segment/space.hpp"
+#include "slab/guard_ranges.hpp"
 #include "slab/remote_frees.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_table.hpp"
@@ -116,6 +117,17 @@ public:
     }
     /// Durability `collect`: after a crash a trace decides what lives, and old_blocks_written() matters.
     void set_traced(bool traced) noexcept { traced_ = traced; }
+    /// From now on new slabs have a guard range behind them, where there is room for one. Not before reset(). Fails as
+    /// guard_ranges::start().
+    [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
+        return guards_.start(access, left, table_.granules());
+    }
+    [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }
+    [[nodiscard]] const guard_ranges& guards() const noexcept { return guards_; }
+    /// All guard ranges become free extents. Slabs that are made later have some again.
+    void free_guards() noexcept;
+    /// guard_ranges::renew(): what cannot be one any more is free.
+    void renew_guards(base::pages from, base::pages end) noexcept;
     /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined. May throw
     /// std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
@@ -253,6 +265,10 @@ private:
     bool morph_into(bin& wanted, base::granule slab, std::optional<unsigned> limit) noexcept;
     void become(bin& wanted, base::granule slab, unsigned from, unsigned to) noexcept;
     [[nodiscard]] base::result<void> create(bin& owner) HF_REQUIRES(owner.mutex);
+    [[nodiscard]] base::result<base::pages> take_granule(std::uint32_t node);
+    [[nodiscard]] std::optional<base::pages> take_guarded(std::uint32_t node);
+    bool free_reserved(base::granule position) noexcept;
+    void free_guard_of(base::granule slab) noexcept;
     [[nodiscard]] base::result<void> back_bitmap(base::granule slab) const noexcept;
     [[nodiscard]] bool admitted(base::granule slab) const noexcept;
     void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
@@ -274,6 +290,7 @@ private:
     bool tracks_changes_ = true;                ///< slabs are watched after write_bitmaps()
     bool traced_ = false;
     slab_table table_;
+    guard_ranges guards_;
     remote_frees remote_;
     unsigned arenas_ = 0;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it

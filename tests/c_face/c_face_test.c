@@ -103,6 +103,7 @@ static void test_hardened(void) {
     hf_heap* heap = NULL;
     void* first = NULL;
     void* second = NULL;
+    hf_statistics numbers = HF_STATISTICS_INIT;
     options.segment_size = 2u << 20u;
     options.hardened = 1;
     EXPECT(hf_create(copy_path, &options, &heap) == HF_OK);
@@ -116,6 +117,12 @@ static void test_hardened(void) {
         EXPECT(hf_free(heap, second) == HF_OK);
         EXPECT(hf_free(heap, first) == HF_BAD_ADDRESS);
     }
+    EXPECT(hf_get_statistics(heap, &numbers) == HF_OK);
+    EXPECT(numbers.guard_ranges >= 1);
+    numbers.size = offsetof(hf_statistics, guard_ranges); /* a program of a version whose struct ended before it */
+    numbers.guard_ranges = 77;
+    EXPECT(hf_get_statistics(heap, &numbers) == HF_OK);
+    EXPECT(numbers.guard_ranges == 77);
     EXPECT(hf_close(heap) == HF_OK);
     remove_if_there(copy_path);
 }

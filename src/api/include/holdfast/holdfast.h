@@ -128,7 +128,7 @@ typedef struct hf_options {
     const char* const* node_directories;
     uint32_t nodes;
     uint32_t huge_pages;           /* HF_HUGE_PAGES_... */
-    uint32_t hardened;             /* not 0: exact frees, quarantine, random order: holdfast::open_options::hardened */
+    uint32_t hardened;             /* not 0: exact frees, quarantine, random order, guard ranges */
     uint32_t separate_cache_lines; /* create: not 0: no two blocks share a cache line; blocks take whole lines */
 } hf_options;
 #define HF_OPTIONS_INIT \
@@ -509,9 +509,10 @@ typedef struct hf_statistics {
     uint64_t recoveries;
     uint32_t recovered;
     uint32_t rolled_forward;
+    uint64_t guard_ranges; /* of a hardened heap: 64 KiB each, neither allocated nor to be had */
 } hf_statistics;
 #define HF_STATISTICS_INIT \
-    { sizeof(hf_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(hf_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics);
 
 /* Checks every invariant; `pages` not 0: and every committed page against its checksum. `problems` gets the number of

@@ -77,7 +77,11 @@ struct open_options {
     /// Against what a faulty or attacked program does with freed blocks, while the heap is open for writing; the heap
     /// on media is as any other. Of two threads that free one block at once exactly one succeeds. A block of up to 16
     /// KiB that was freed is not handed out again before its thread has freed 1,024 others, or 256 KiB, or ends. Which
-    /// free block comes next is random. Costs time in every call (docs/decisions/0018-hardened-heaps.md).
+    /// free block comes next is random. Behind a slab of such blocks that is made meanwhile lie 64 KiB that the process
+    /// cannot touch: a store there is a SIGSEGV (a load, too, but in durability `atomic` in other domains than
+    /// page_cache), as long as there is room and the process has mappings left; statistics() counts these guard ranges.
+    /// Costs time in every call, and twice the space of small blocks while it is open
+    /// (docs/decisions/0018-hardened-heaps.md).
     bool hardened = false;
     /// Create: for ever, no two blocks have bytes in one cache line (64 bytes), so that a store to one block, or its
     /// flush, never takes the line of another. Every block begins a line, and its usable size is a multiple of 64

@@ -28,7 +28,8 @@ struct heap_statistics {
     std::uint64_t segments = 0;
     std::uint64_t segment_size = 0;  ///< user bytes of one
     std::uint64_t slabs = 0;
-    std::uint64_t extents = 0;  ///< allocated extents that are not slabs
+    std::uint64_t extents = 0;       ///< allocated extents that are not slabs
+    std::uint64_t guard_ranges = 0;  ///< of a hardened heap: 64 KiB each, neither allocated nor to be had
     std::uint64_t named_objects = 0;
     std::uint64_t unique_objects = 0;
     std::uint64_t anonymous_objects = 0;

@@ -1,0 +1,80 @@
+// Guard ranges of a hardened heap (decision 18): a granule behind a slab that this process cannot touch, so that a
+// store beyond the slab's last block is a SIGSEGV and not somebody else's data.
+//
+// On media a guard range is a reserved extent of one granule, which is free when the heap is opened. That there are
+// any, and where, is known here alone. Each costs a process two of the mappings that it may have, so there are only so
+// many: all heaps of a process count together.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/units.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::slab {
+
+/// Those of one heap. Thread-safe after start(), but for set_limit() and renew(). No guard is made before start().
+class guard_ranges {
+public:
+    guard_ranges() = default;
+    guard_ranges(const guard_ranges&) = delete;
+    guard_ranges& operator=(const guard_ranges&) = delete;
+    ~guard_ranges();
+
+    /// `left`: what a program may still do in a guard range. `granules`: of the reservation. `access` lives longer.
+    /// out_of_memory.
+    [[nodiscard]] base::result<void> start(segment::page_access& access, segment::page_access::rights left,
+                                           std::uint64_t granules);
+    /// No more than so many in this process: for tests.
+    void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
+
+    [[nodiscard]] bool active() const noexcept { return access_ != nullptr; }
+    /// Whether another may be made.
+    [[nodiscard]] bool has_room() const noexcept {
+        return active() && in_process.load(std::memory_order_relaxed) < limit_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool contains(base::granule range) const noexcept;
+
+    /// Makes the caller's reserved extent one. False: it stays as it is; where the process is out of mappings, no more
+    /// are made than there are now.
+    [[nodiscard]] bool add(base::granule range) noexcept;
+    /// True: it was one, and is the caller's reserved extent now, to read and to write.
+    [[nodiscard]] bool remove(base::granule range) noexcept;
+    /// The same to any of them; nothing where there is none.
+    [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
+    /// Pages [from, end) were mapped anew: those there are made what they were. One that cannot be is none any more,
+    /// and given to `lost`.
+    void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
+    /// In order of address; those that come or go meanwhile may be missed or seen.
+    void for_each(base::function_ref<void(base::granule)> each) const;
+
+private:
+    static constexpr std::uint64_t bits = 64;
+    static std::atomic<std::uint64_t> in_process;
+
+    [[nodiscard]] std::atomic_ref<std::uint64_t> word_of(base::granule range) const noexcept {
+        return std::atomic_ref<std::uint64_t>(words_[range.value / bits]);
+    }
+    [[nodiscard]] static std::uint64_t bit_of(base::granule range) noexcept {
+        return std::uint64_t{1} << (range.value % bits);
+    }
+    [[nodiscard]] base::result<void> forbid(base::granule range) const;
+    void insert(base::granule range) noexcept;
+    [[nodiscard]] bool erase(base::granule range) noexcept;
+
+    segment::page_access* access_ = nullptr;
+    segment::page_access::rights left_ = segment::page_access::rights::none;
+    std::uint64_t granules_ = 0;
+    std::atomic<std::uint64_t> limit_{0};
+    std::atomic<std::uint64_t> count_{0};
+    std::atomic<std::uint64_t> end_{0};        ///< granules; there was never one at or beyond it
+    base::sparse_table<std::uint64_t> words_;  ///< a bit a granule
+};
+
+}  // namespace holdfast::slab
