@@ -29,7 +29,7 @@ void* allocate(engine& heap, std::size_t bytes, std::size_t alignment, std::uint
 /// A block that shrinks stays where it is unless half of it or more would be idle; one for which there is hardly a
 /// smaller one, or none, stays always.
 bool fits_in_place(const engine& heap, std::size_t usable, std::size_t bytes) {
-    const std::size_t small = heap.separates_cache_lines() ? holdfast::slab::cache_line_size : 2 * malloc_alignment;
+    const std::size_t small = heap.separates_cache_lines() ? holdfast::base::cache_line_size : 2 * malloc_alignment;
     return bytes <= usable && (usable <= small || bytes > usable / 2);
 }
 
