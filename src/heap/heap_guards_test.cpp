@@ -19,17 +19,6 @@
 #include "segment/pointer_format.hpp"
 #include "segment/test_support.hpp"
 
-#if defined(__SANITIZE_THREAD__)
-#define HF_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HF_THREAD_SANITIZER 1
-#endif
-#endif
-#if !defined(HF_THREAD_SANITIZER)
-#define HF_THREAD_SANITIZER 0
-#endif
-
 namespace holdfast::heap {
 namespace {
 
@@ -439,9 +428,12 @@ TEST_P(heap_guards_test, a_heap_at_the_limit_goes_on_without) {
     must(heap->close(true));
 }
 
-// ThreadSanitizer ends a process that is out of mappings; guard_ranges_test has the same with an access that fails.
-#if !HF_THREAD_SANITIZER
 TEST_P(heap_guards_test, a_process_without_mappings_goes_on_without) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+    GTEST_SKIP() << "ThreadSanitizer ends a process that is out of mappings; the other presets do this";
+#endif
+#endif
     const auto end = in_child(
         [this] {
             engine_options wanted = options();
@@ -484,7 +476,6 @@ TEST_P(heap_guards_test, a_process_without_mappings_goes_on_without) {
     expect_sound(*heap);
     must(heap->close(true));
 }
-#endif
 
 TEST_P(heap_guards_test, a_full_heap_holds_as_much_as_an_ordinary_one) {
     std::array<std::size_t, 2> held{};
