@@ -245,10 +245,10 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
             size_classes[class_index].block_count * limit.value_or(covered_of_idle)) {
         return false;
     }
-    bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    bin& owner = *twin.owner.load(std::memory_order_acquire);
     {
         const base::scoped_lock lock(owner.mutex);
-        if (twin.owner.load(std::memory_order_relaxed) != &owner || table_.state(slab) != state || !twin.listed() ||
+        if (table_.state(slab) != state || twin.owner.load(std::memory_order_acquire) != &owner || !twin.listed() ||
             twin.parts_out != 0 || owner.spare == link_to(slab) || uncover(slab).live != 0) {
             return false;
         }
@@ -282,9 +282,9 @@ void slab_pool::become(bin& wanted, granule slab, unsigned from, unsigned to) no
                                      std::atomic_ref(word).store(value, std::memory_order_release);
                                  });
     }
-    adopt(wanted, slab);
     table_.set_second(slab, second_life::make(to, slab_state::class_of_kind(from)));
     table_.set_state(slab, slab_state::loaded(to));
+    adopt(wanted, slab);  // from here on it is the new owner's, who need not wait for the lock of the old one
 }
 
 }  // namespace holdfast::slab

@@ -1,6 +1,7 @@
 // Morphed slabs: what was live before stays what it was, and what nothing is in front of is used.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -299,6 +300,42 @@ TEST_F(morphing_test, agrees_with_a_model) {
     heap_.blocks().release_unused();
     EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
+/// Slabs come to other arenas' bins while threads that freed their blocks look at them. Which threads meet is chance,
+/// and what goes wrong then is a data race or a broken list.
+TEST_F(morphing_test, by_threads_that_look_at_each_others_slabs) {
+    constexpr unsigned threads = 4;
+    constexpr std::size_t sizes[] = {112, 208, 448, 1024, 2048};
+    constexpr int rounds = 400;
+    constexpr std::size_t most = 3'000;  // some slabs of each size
+    std::vector<std::thread> all;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+        all.emplace_back([&, thread] {
+            std::mt19937_64 random(thread);
+            std::vector<void*> mine;
+            for (int round = 0; round < rounds; ++round) {
+                const std::size_t size = sizes[(static_cast<unsigned>(round) + thread) % std::size(sizes)];
+                for (std::size_t i = 0; i < most * 112 / size; ++i) {
+                    mine.push_back(heap_.blocks().allocate(size, 8));
+                    EXPECT_NE(mine.back(), nullptr);
+                }
+                std::shuffle(mine.begin(), mine.end(), random);
+                for (std::size_t left = mine.size() * 95 / 100; left > 0; --left) {
+                    EXPECT_TRUE(heap_.blocks().try_free(mine.back()));
+                    mine.pop_back();
+                }
+            }
+            for (void* const block : mine) {
+                EXPECT_TRUE(heap_.blocks().try_free(block));
+            }
+        });
+    }
+    for (std::thread& each : all) {
+        each.join();
+    }
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+    EXPECT_TRUE(heap_.blocks().all_free());
 }
 
 /// Threads free what others have allocated while slabs are morphed under them.

@@ -385,16 +385,17 @@ base::result<void> slab_pool::create(bin& owner) {
     return {};
 }
 
-/// The twin of a slab that nobody knows yet.
+/// The twin of a slab that nobody knows yet, or that is morphed under the lock of its owner so far: whoever finds the
+/// new owner here, which is stored last, finds all that was done before.
 void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    twin.owner.store(&owner, std::memory_order_relaxed);
     twin.countdown.store(0, std::memory_order_relaxed);
     twin.set_listed(false);
     twin.parts_out = 0;
     twin.first_word = 0;
     twin.old_taken = slab_twin::not_looked_at;
     twin.old_covered = 0;
+    twin.owner.store(&owner, std::memory_order_release);
 }
 
 /// Tries to load one. False where no slab of the class (and type) is left unloaded, or all that are left were tried in

@@ -51,10 +51,11 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
         return;
     }
     slab_twin& twin = table_.twin(slab);
-    bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    bin& owner = *twin.owner.load(std::memory_order_acquire);
     const base::scoped_lock lock(owner.mutex);
+    // The owner after the state: a slab that was made meanwhile has its owner before it is loaded.
     // After the last block of a slab became free, another thread may have found it empty, and made another of it.
-    if (twin.owner.load(std::memory_order_relaxed) == &owner && slab_state::is_loaded(table_.state(slab))) {
+    if (slab_state::is_loaded(table_.state(slab)) && twin.owner.load(std::memory_order_acquire) == &owner) {
         if (twin.listed()) {
             unlink(owner, slab);
         }
@@ -85,10 +86,10 @@ void slab_pool::look_at_every_slab() noexcept {
 }
 
 void slab_pool::note_change(granule slab) noexcept {
-    bin& owner = *table_.twin(slab).owner.load(std::memory_order_relaxed);
+    bin& owner = *table_.twin(slab).owner.load(std::memory_order_acquire);
     const base::scoped_lock lock(owner.mutex);
-    if (table_.twin(slab).owner.load(std::memory_order_relaxed) == &owner &&
-        slab_state::is_loaded(table_.state(slab))) {
+    if (slab_state::is_loaded(table_.state(slab)) &&
+        table_.twin(slab).owner.load(std::memory_order_acquire) == &owner) {
         unwatch(slab, owner.class_index);
     }
 }
