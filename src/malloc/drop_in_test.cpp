@@ -10,10 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <latch>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include <boost/container/static_vector.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +85,8 @@ protected:
     segment::test_directory directory_;
 };
 
-/// Allocates and frees, and looks whether what it holds stays as it was.
+/// Allocates and frees, and looks whether what it holds stays as it was. Calls no other malloc: that of a sanitizer has
+/// locks that a fork at the wrong moment leaves taken in the child.
 void work_for_a_while(unsigned seed, int rounds) {
     std::mt19937 random(seed);
     struct held {
@@ -91,7 +94,7 @@ void work_for_a_while(unsigned seed, int rounds) {
         std::size_t bytes;
         unsigned char with;
     };
-    std::vector<held> all;
+    boost::container::static_vector<held, 64> all;
     for (int i = 0; i < rounds; ++i) {
         if (all.size() > 60 || (!all.empty() && random() % 3 == 0)) {
             std::swap(all[random() % all.size()], all.back());
@@ -215,15 +218,19 @@ TEST_P(drop_in_test, serves_destructors_of_threads_that_have_no_cache_any_more) 
 
 TEST_P(drop_in_test, parent_and_child_of_fork_go_on_apart) {
     run([] {
+        constexpr unsigned threads = 3;
         std::atomic<bool> stop{false};
+        std::latch begun(threads);
         std::vector<std::jthread> busy;
-        for (unsigned t = 0; t < 3; ++t) {
-            busy.emplace_back([&stop, t] {
+        for (unsigned t = 0; t < threads; ++t) {
+            busy.emplace_back([&stop, &begun, t] {
+                begun.count_down();
                 while (!stop) {
                     work_for_a_while(t, 200);
                 }
             });
         }
+        begun.wait();
         auto* const shared = static_cast<char*>(allocate(1000));
         std::strcpy(shared, "before");
         for (int i = 0; i < 20; ++i) {
