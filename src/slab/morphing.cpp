@@ -249,7 +249,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
     {
         const base::scoped_lock lock(owner.mutex);
         if (table_.state(slab) != state || twin.owner.load(std::memory_order_acquire) != &owner || !twin.listed() ||
-            twin.parts_out != 0 || owner.spare == link_to(slab) || uncover(slab).live != 0) {
+            twin.parts_out != 0 || twin.is_empty || uncover(slab).live != 0) {
             return false;
         }
         const unsigned covered_at_most = limit.value_or(

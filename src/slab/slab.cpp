@@ -83,6 +83,7 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
 void block_allocator::close() noexcept {
     thread_cache_registry::detach_all(caches_);
     cached_extents_.stop();
+    pool_.keep_empty(false);
     caches_ = {};
 }
 

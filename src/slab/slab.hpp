@@ -103,11 +103,18 @@ public:
     /// `crashed`: in durability `atomic`, as extent_allocator::recover(); else extent_allocator::write_opened() comes
     /// before the first change.
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
-    /// From now on free extents are kept in caches (extent_cache.hpp). Before any thread allocates; out_of_memory.
-    [[nodiscard]] base::result<void> keep_extents() { return cached_extents_.start(pool_.arenas()); }
-    /// Frees the extents in caches: for what needs the extent allocator to know all free space.
+    /// From now on free extents are kept in caches (extent_cache.hpp), and empty slabs where they are
+    /// (empty_slabs.cpp). Before any thread allocates; out_of_memory.
+    [[nodiscard]] base::result<void> keep_extents() {
+        HF_TRY(cached_extents_.start(pool_.arenas()));
+        pool_.keep_empty(true);
+        extents_.set_hoard(base::function_ref<void()>(hoard_));
+        return {};
+    }
+    /// Frees the extents in caches and empty slabs: for what needs the extent allocator to know all free space.
     void flush_extents() noexcept {
         pool_.remote().merge_all();
+        pool_.flush_empty();
         cached_extents_.flush();
     }
     /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks at hand, and
@@ -315,6 +322,14 @@ private:
     cache_group caches_;
     bool hardened_ = false;
     bool separates_lines_ = false;
+    /// What goes back to the extents before the heap grows.
+    struct hoard {
+        block_allocator* of;
+        void operator()() const noexcept {
+            of->pool_.give_up_empty();
+            of->cached_extents_.flush();
+        }
+    } hoard_{this};
 };
 
 }  // namespace holdfast::slab

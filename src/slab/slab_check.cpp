@@ -101,8 +101,8 @@ private:
         }
     }
 
-    // SLAB-8: a loaded slab is in its owner's list, once, iff it says so; at most one in a list has no block out: the
-    // spare.
+    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff it says so; those in the list of empty ones have
+    // no block and no part out, and are as many as the owner says.
     void collect_lists() {
         for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
             collect_list(pool_.bins_[i]);
@@ -114,24 +114,37 @@ private:
 
     void collect_list(slab_pool::bin& bin) {
         const base::scoped_lock lock(bin.mutex);
+        collect_list(bin, bin.head, false);
+        const auto [empties, oldest] = collect_list(bin, bin.empty, true);
+        if (empties != bin.empties || bin.idle > empties || oldest != bin.oldest_empty) {
+            problems_.push_back(
+                fmt::format("SLAB-8: {} empty slabs of class {}, type {}, {} are counted, {} of them idle", empties,
+                            bin.class_index, bin.type, bin.empties, bin.idle));
+        }
+    }
+
+    /// How many there are, and the last.
+    std::pair<std::uint32_t, std::uint32_t> collect_list(slab_pool::bin& bin, std::uint32_t first, bool empty)
+        HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
-        for (std::uint32_t link = bin.head; link != 0;) {
+        std::uint32_t count = 0;
+        for (std::uint32_t link = first; link != 0; ++count) {
             const granule slab{std::uint64_t{link} - 1};
             const slab_twin& twin = table_.twin(slab);
             const std::uint8_t state = table_.state(slab);
             const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
                              twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
-            if (!own || !twin.listed() || twin.previous != previous ||
-                (link == bin.spare &&
-                 (table_.count_marked(slab, slab_state::kind_of(state)) != 0 || twin.parts_out != 0))) {
+            if (!own || !twin.listed() || twin.previous != previous || twin.is_empty != empty ||
+                (empty && (table_.count_marked(slab, slab_state::kind_of(state)) != 0 || twin.parts_out != 0))) {
                 problem("SLAB-8", slab,
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
             }
             if (++listed_[slab.value] > 1) {
-                return;  // a ring, or two lists that share a slab
+                break;  // a ring, or two lists that share a slab
             }
             previous = std::exchange(link, twin.next);
         }
+        return {count, previous};
     }
 
     // SLAB-7: exactly the granules of slab extents have a state, and its class and type are those of the slab's header.

@@ -170,12 +170,27 @@ void expect_one_free_extent(test_heap& heap) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-void play_alone(bool with_caches) {
+/// What a heap keeps that is free.
+enum class keeping : std::uint8_t { nothing, extents, extents_and_slabs };
+
+/// Each time that somebody asks it is a little later.
+std::uint64_t hasty_clock() noexcept {
+    static std::atomic<std::uint64_t> now{0};
+    return now += extent::decay_curve::step_ns / 64;
+}
+
+void start_keeping(test_heap& heap, keeping what) {
+    if (what != keeping::nothing) {
+        heap.keep_extents(what == keeping::extents ? nullptr : hasty_clock);
+    }
+}
+
+void play_alone(keeping what) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
         test_heap heap(std::uint64_t{1} << 30, std::uint64_t{128} << 20);
         player one(heap.blocks(), seed);
-        if (with_caches) {
-            heap.keep_extents();
+        start_keeping(heap, what);
+        if (what == keeping::extents) {
             one.choose().mostly_big();
         }
         for (int phase = 0; phase < 25; ++phase) {
@@ -197,8 +212,9 @@ void play_alone(bool with_caches) {
     }
 }
 
-TEST(slab_model_test, one_thread_with_reopening) { play_alone(false); }
-TEST(slab_model_test, one_thread_with_caches_of_extents) { play_alone(true); }
+TEST(slab_model_test, one_thread_with_reopening) { play_alone(keeping::nothing); }
+TEST(slab_model_test, one_thread_with_caches_of_extents) { play_alone(keeping::extents); }
+TEST(slab_model_test, one_thread_with_empty_slabs_that_are_kept) { play_alone(keeping::extents_and_slabs); }
 
 /// Blocks on their way from one thread to another.
 class exchange {
@@ -222,17 +238,15 @@ private:
     std::vector<held> waiting_;
 };
 
-void play_together(bool with_caches) {
+void play_together(keeping what) {
     test_heap heap(std::uint64_t{4} << 30);
-    if (with_caches) {
-        heap.keep_extents();
-    }
+    start_keeping(heap, what);
     constexpr std::size_t thread_count = 4;
     std::vector<std::unique_ptr<player>> players;
     std::vector<player*> all;
     for (std::size_t i = 0; i < thread_count; ++i) {
         players.push_back(std::make_unique<player>(heap.blocks(), 100 + i));
-        if (with_caches) {
+        if (what == keeping::extents) {
             players.back()->choose().mostly_big();
         }
         all.push_back(players.back().get());
@@ -278,14 +292,15 @@ void play_together(bool with_caches) {
     expect_one_free_extent(heap);
 }
 
-TEST(slab_model_test, threads_free_what_others_allocated) { play_together(false); }
-TEST(slab_model_test, threads_with_caches_of_extents_free_what_others_allocated) { play_together(true); }
+TEST(slab_model_test, threads_free_what_others_allocated) { play_together(keeping::nothing); }
+TEST(slab_model_test, threads_with_caches_of_extents_free_what_others_allocated) { play_together(keeping::extents); }
+TEST(slab_model_test, threads_with_empty_slabs_that_are_kept_free_what_others_allocated) {
+    play_together(keeping::extents_and_slabs);
+}
 
-void free_each_in_four_threads(bool with_caches) {
+void free_each_in_four_threads(keeping what) {
     test_heap heap;
-    if (with_caches) {
-        heap.keep_extents();
-    }
+    start_keeping(heap, what);
     constexpr int blocks = 2000;
     std::vector<void*> held(blocks);
     for (std::size_t i = 0; i < held.size(); ++i) {
@@ -310,8 +325,10 @@ void free_each_in_four_threads(bool with_caches) {
     expect_one_free_extent(heap);
 }
 
-TEST(slab_thread_test, many_frees_of_one_block_free_it_once) { free_each_in_four_threads(false); }
-TEST(slab_thread_test, many_frees_of_one_block_free_it_once_with_caches) { free_each_in_four_threads(true); }
+TEST(slab_thread_test, many_frees_of_one_block_free_it_once) { free_each_in_four_threads(keeping::nothing); }
+TEST(slab_thread_test, many_frees_of_one_block_free_it_once_with_caches) {
+    free_each_in_four_threads(keeping::extents_and_slabs);
+}
 
 /// Runs `act(id)` in so many threads at once.
 template <class Act>

@@ -80,28 +80,40 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
     return round % (arenas_ / nodes) * nodes + of;
 }
 
-void slab_pool::link(bin& owner, granule slab) const noexcept {
+/// In front of the others.
+void slab_pool::link(bin& owner, granule slab, bool empty) const noexcept {
     slab_twin& twin = table_.twin(slab);
     HF_ASSERT(!twin.listed());
+    std::uint32_t& head = empty ? owner.empty : owner.head;
     twin.set_listed(true);
+    twin.is_empty = empty;
     twin.previous = 0;
-    twin.next = owner.head;
-    if (owner.head != 0) {
-        table_.twin(linked(owner.head)).previous = link_to(slab);
+    twin.next = head;
+    if (head != 0) {
+        table_.twin(linked(head)).previous = link_to(slab);
+    } else if (empty) {
+        owner.oldest_empty = link_to(slab);
     }
-    owner.head = link_to(slab);
+    head = link_to(slab);
+    owner.empties += empty ? 1 : 0;
 }
 
 void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     HF_ASSERT(twin.listed());
     twin.set_listed(false);
-    (twin.previous != 0 ? table_.twin(linked(twin.previous)).next : owner.head) = twin.next;
+    (twin.previous != 0 ? table_.twin(linked(twin.previous)).next
+     : twin.is_empty    ? owner.empty
+                        : owner.head) = twin.next;
     if (twin.next != 0) {
         table_.twin(linked(twin.next)).previous = twin.previous;
+    } else if (twin.is_empty) {
+        owner.oldest_empty = twin.previous;
     }
-    if (owner.spare == link_to(slab)) {
-        owner.spare = 0;
+    if (twin.is_empty) {
+        twin.is_empty = false;
+        --owner.empties;
+        owner.idle = std::min(owner.idle, owner.empties);
     }
 }
 
@@ -159,19 +171,20 @@ std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noe
 void slab_pool::check_in(slab_part from) noexcept {
     slab_twin& twin = table_.twin(from.slab);
     bin& owner = *twin.owner.load(std::memory_order_relaxed);
-    const base::scoped_lock lock(owner.mutex);
-    twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~(1U << from.part));
-    if (twin.listed()) {
-        unlink(owner, from.slab);
+    {
+        const base::scoped_lock lock(owner.mutex);
+        twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~(1U << from.part));
+        if (twin.listed()) {
+            unlink(owner, from.slab);
+        }
+        settle(owner, from.slab, worth_listing(size_classes[owner.class_index]));
     }
-    settle(owner, from.slab, worth_listing(size_classes[owner.class_index]));
+    fade_empty();
 }
 
-/// Of a list that is not empty: leaves the empty slab alone as long as there is another.
+/// Of a bin with a slab in a list: leaves the empty ones alone as long as there is another.
 granule slab_pool::first_listed(const bin& from) const noexcept {
-    const granule first = linked(from.head);
-    const std::uint32_t next = table_.twin(first).next;
-    return from.head == from.spare && next != 0 ? linked(next) : first;
+    return linked(from.head != 0 ? from.head : from.empty);
 }
 
 /// Free blocks of a word that lie in no part that is out.
@@ -186,7 +199,7 @@ std::uint64_t slab_pool::bits_at_hand(granule slab, unsigned class_index, std::s
 
 std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
     const size_class& kind = size_classes[from.class_index];
-    while (from.head != 0) {
+    while ((from.head | from.empty) != 0) {
         const granule slab = first_listed(from);
         slab_twin& twin = table_.twin(slab);
         for (unsigned part = 0; part < parts_of(kind); ++part) {
@@ -194,17 +207,23 @@ std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
                 continue;
             }
             twin.parts_out = static_cast<std::uint8_t>(twin.parts_out | 1U << part);
-            if (from.spare == link_to(slab)) {
-                from.spare = 0;
-            }
-            unwatch(slab, from.class_index);
-            from.last_use = wanted_.load(std::memory_order_relaxed);
+            note_use(from, slab);
             return slab_part{slab, part};
         }
         unlink(from, slab);
         settle(from, slab, worth_listing(kind));
     }
     return std::nullopt;
+}
+
+/// Somebody is given a block of it, or a part.
+void slab_pool::note_use(bin& from, granule slab) const noexcept {
+    if (table_.twin(slab).is_empty) {
+        unlink(from, slab);
+        link(from, slab, false);
+    }
+    unwatch(slab, from.class_index);
+    from.last_use = wanted_.load(std::memory_order_relaxed);
 }
 
 bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) const noexcept {
@@ -257,11 +276,8 @@ std::uint64_t slab_pool::take_all_of(bin& from) noexcept {
 }
 
 std::uint64_t slab_pool::take_listed(bin& from) noexcept {
-    while (from.head != 0) {
+    while ((from.head | from.empty) != 0) {
         const granule slab = first_listed(from);
-        if (from.spare == link_to(slab)) {
-            from.spare = 0;
-        }
         if (const std::uint64_t taken = take_from(from, slab); taken != 0) {
             return taken;
         }
@@ -284,8 +300,7 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
             std::atomic_ref(table_.marks(slab, kind_in(slab))[index]).store(live_mark::held, std::memory_order_relaxed);
             twin.first_word = static_cast<std::uint8_t>(word);
             twin.count_out(1);
-            unwatch(slab, from.class_index);
-            from.last_use = wanted_.load(std::memory_order_relaxed);
+            note_use(from, slab);
             return base::offset_of(slab).value + index * kind.block_size;
         }
     }
@@ -380,8 +395,7 @@ base::result<void> slab_pool::create(bin& owner) {
     table_.set_second(slab, 0);
     table_.set_type(slab, owner.type);
     table_.set_state(slab, slab_state::loaded(owner.class_index));
-    link(owner, slab);
-    owner.spare = link_to(slab);
+    link(owner, slab, true);
     return {};
 }
 
@@ -391,6 +405,7 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     twin.countdown.store(0, std::memory_order_relaxed);
     twin.set_listed(false);
+    twin.is_empty = false;
     twin.parts_out = 0;
     twin.first_word = 0;
     twin.old_taken = slab_twin::not_looked_at;
@@ -484,16 +499,12 @@ void slab_pool::release_empty() noexcept {
         }
     });
     look_at_every_slab();
-    of_every_bin([this](bin& owner) { release_spare(owner); });
-}
-
-void slab_pool::release_spare(bin& owner) noexcept {
-    const base::scoped_lock lock(owner.mutex);
-    if (owner.spare != 0) {
-        const granule slab = linked(owner.spare);
-        unlink(owner, slab);
-        release(owner, slab);
-    }
+    of_every_bin([this](bin& owner) {
+        const base::scoped_lock lock(owner.mutex);
+        while (owner.empties != 0) {
+            release_oldest_empty(owner);
+        }
+    });
 }
 
 }  // namespace holdfast::slab

@@ -91,8 +91,11 @@ struct alignas(base::cache_line_size) slab_bin {
     unsigned class_index = 0;
     unsigned arena = 0;
     std::uint32_t type = 0;
-    std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks
-    std::uint32_t spare HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the one slab in the list that is empty
+    std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks, not empty
+    std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; slabs without a block out, the youngest first
+    std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
+    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< how many of them
+    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least of that number in this period
     /// When it last gave a part or a block, on the clock of slabs that were wanted.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
@@ -194,6 +197,14 @@ public:
     /// Looks at every slab, unloaded ones too: those without a block out go back to the
     /// extents, all others with a free block are listed.
     void release_empty() noexcept;
+    /// From now on bins keep slabs that have become empty, as long as they are needed now and then (empty_slabs.cpp).
+    /// Else each keeps one.
+    void keep_empty(bool kept) noexcept { keeps_empty_ = kept; }
+    /// Empty slabs go back to the extents, but for one a bin, and where a lock is taken. Those that are empty and that
+    /// nobody has noticed stay.
+    void flush_empty() noexcept;
+    /// The same with that one: for somebody who has the lock of a bin.
+    void give_up_empty() noexcept;
 
 private:
     friend class slab_checker;
@@ -229,9 +240,12 @@ private:
     [[nodiscard]] typed_bin* find_typed_bin(unsigned class_index, std::uint32_t type) noexcept
         HF_EXCLUDES(typed_mutex_);
     [[nodiscard]] typed_bin& typed_bin_of(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
-    void release_spare(bin& owner) noexcept;
+    void release_oldest_empty(bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    void fade_empty() noexcept;
+    void fade_some_empty(std::uint64_t now) noexcept HF_REQUIRES(fading_);
     void adopt(bin& owner, base::granule slab) const noexcept;
-    void link(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    void link(bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
+    void note_use(bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
     void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] std::optional<slab_part> check_out_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] base::granule first_listed(const bin& from) const noexcept HF_REQUIRES(from.mutex);
@@ -287,6 +301,10 @@ private:
     std::atomic<std::uint64_t> next_look_{0};   ///< granules
     std::atomic<std::uint64_t> next_morph_{0};  ///< granules
     std::atomic<std::uint64_t> wanted_{0};      ///< slabs that were made, or made of others, so far
+    bool keeps_empty_ = false;
+    std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: when empty slabs are looked at again
+    base::mutex fading_;
+    unsigned hand_ HF_GUARDED_BY(fading_) = 0;  ///< the bin whose idle empty slabs go next
     bool tracks_changes_ = true;                ///< slabs are watched after write_bitmaps()
     bool traced_ = false;
     slab_table table_;

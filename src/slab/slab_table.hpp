@@ -128,10 +128,11 @@ struct alignas(base::cache_line_size) slab_twin {
     /// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never
     /// what is found.
     std::atomic<std::int32_t> countdown;
-    std::uint32_t next;      ///< in the owner's list: granule + 1, 0 at the end
+    std::uint32_t next;      ///< in its list: granule + 1, 0 at the end
     std::uint32_t previous;  ///< the same, toward the head
     std::atomic<slab_bin*> owner;
-    std::atomic<bool> in_list;  ///< in its owner's list
+    std::atomic<bool> in_list;  ///< in one of its owner's lists
+    bool is_empty;              ///< in that of the empty ones
     std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
     std::uint8_t first_word;    ///< of marks: where the next search for a single block begins
     /// Of a morphed slab, when somebody looked last: blocks from before that were not free, and blocks behind them.

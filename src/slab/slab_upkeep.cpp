@@ -27,22 +27,12 @@ void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
     }
     auto until = static_cast<std::int32_t>(worth - free_blocks);
     if (free_blocks >= worth) {
-        link(owner, slab);
+        link(owner, slab, false);
         until = static_cast<std::int32_t>(marked - older.covered + older.live);
     }
     // Those that were freed meanwhile may have been counted or not: rather look too early than never.
     const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
     twin.countdown.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
-}
-
-void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
-    if (owner.spare == 0) {
-        link(owner, slab);
-        owner.spare = link_to(slab);
-        table_.twin(slab).countdown.store(0, std::memory_order_relaxed);
-    } else {
-        release(owner, slab);
-    }
 }
 
 /// Looks at a slab, if it is loaded, whatever its countdown says; `worth` 0: as much as is worth it of its class.
@@ -52,15 +42,18 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
     }
     slab_twin& twin = table_.twin(slab);
     bin& owner = *twin.owner.load(std::memory_order_acquire);
-    const base::scoped_lock lock(owner.mutex);
-    // The owner after the state: a slab that was made meanwhile has its owner before it is loaded.
-    // After the last block of a slab became free, another thread may have found it empty, and made another of it.
-    if (slab_state::is_loaded(table_.state(slab)) && twin.owner.load(std::memory_order_acquire) == &owner) {
-        if (twin.listed()) {
-            unlink(owner, slab);
+    {
+        const base::scoped_lock lock(owner.mutex);
+        // The owner after the state: a slab that was made meanwhile has its owner before it is loaded.
+        // After the last block of a slab became free, another thread may have found it empty, and made another of it.
+        if (slab_state::is_loaded(table_.state(slab)) && twin.owner.load(std::memory_order_acquire) == &owner) {
+            if (twin.listed()) {
+                unlink(owner, slab);
+            }
+            settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
         }
-        settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
     }
+    fade_empty();
 }
 
 /// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is

@@ -25,10 +25,12 @@ public:
         }
     }
 
-    /// From now on with caches of free extents, as heaps that are open for writing have them.
-    void keep_extents() {
+    /// From now on with caches of free extents, as heaps that are open for writing have them; empty slabs stay where
+    /// they are only with a clock.
+    void keep_extents(extent::extent_allocator::clock_function clock = nullptr) {
         keeps_extents_ = true;
-        if (const auto kept = blocks_->keep_extents(); !kept) {
+        clock_ = clock;
+        if (const auto kept = start_keeping(); !kept) {
             throw std::runtime_error(kept.error().message());
         }
     }
@@ -43,7 +45,7 @@ public:
         make();
         HF_TRY(blocks_->open(space_.frontier()));
         extents_->write_opened();
-        return keeps_extents_ ? blocks_->keep_extents() : base::result<void>();
+        return keeps_extents_ ? start_keeping() : base::result<void>();
     }
 
     /// Who vouches for the bitmaps of slabs, from the next open on. Outlives the heap.
@@ -62,6 +64,12 @@ public:
     }
 
 private:
+    base::result<void> start_keeping() {
+        if (clock_ != nullptr) {
+            extents_->set_decay(20 * extent::decay_curve::step_ns, clock_);
+        }
+        return blocks_->keep_extents();
+    }
     void make() {
         blocks_.reset();
         extents_ = std::make_unique<extent::extent_allocator>(space_.view(), space_);
@@ -73,6 +81,7 @@ private:
     std::unique_ptr<block_allocator> blocks_;
     segment::bitmap_guard* guard_ = nullptr;
     bool keeps_extents_ = false;
+    extent::extent_allocator::clock_function clock_ = nullptr;
 };
 
 }  // namespace holdfast::slab
