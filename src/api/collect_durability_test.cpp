@@ -306,6 +306,25 @@ TEST_P(collect_durability_test, a_kill_while_an_object_was_made_leaves_a_heap_th
     EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
+TEST_P(collect_durability_test, tells_a_child_of_fork_that_the_heap_is_its_parents) {
+    manager heap = create_collect();
+    void* const block = heap.allocate(64);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const bool told = reason_of([&] { static_cast<void>(heap.allocate(64)); }) == errc::wrong_process &&
+                          reason_of([&] { heap.deallocate(block); }) == errc::wrong_process &&
+                          reason_of([&] { heap.commit(); }) == errc::wrong_process;
+        ::_exit(told ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    heap.deallocate(block);
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
 TEST_P(collect_durability_test, opens_a_heap_that_crashed_in_durability_atomic) {
     manager(create_only, path(), options(durability::atomic)).close();
     const pid_t child = ::fork();

@@ -160,7 +160,6 @@ const std::string& manager_core::path() const noexcept {
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         value_or_throw(engine_->close(commit_changes));
-        plain_ = nullptr;
         engine_.reset();
     }
 }
@@ -213,19 +212,19 @@ std::string object_info::readable_type_name() const {
 }
 
 manager::manager(create_only_t, const std::string& path, const open_options& options)
-    : core_(create_heap(path, options)) {}
+    : core_(create_heap(path, options)), plain_(core_->plain()) {}
 manager::manager(open_only_t, const std::string& path, const open_options& options)
-    : core_(open_heap(path, access_mode::read_write, options)) {}
+    : core_(open_heap(path, access_mode::read_write, options)), plain_(core_->plain()) {}
 manager::manager(open_or_create_t, const std::string& path, const open_options& options)
-    : core_(open_or_create_heap(path, options)) {}
+    : core_(open_or_create_heap(path, options)), plain_(core_->plain()) {}
 manager::manager(open_read_only_t, const std::string& path, const open_options& options)
-    : core_(open_heap(path, access_mode::read_only, options)) {}
+    : core_(open_heap(path, access_mode::read_only, options)), plain_(core_->plain()) {}
 manager::manager(create_only_t, const std::string& path, size_type size, void* base_address)
-    : core_(create_heap(path, with_address(base_address), size)) {}
+    : core_(create_heap(path, with_address(base_address), size)), plain_(core_->plain()) {}
 manager::manager(open_or_create_t, const std::string& path, size_type size, void* base_address)
-    : core_(open_or_create_heap(path, with_address(base_address), size)) {}
+    : core_(open_or_create_heap(path, with_address(base_address), size)), plain_(core_->plain()) {}
 manager::manager(open_only_t, const std::string& path, void* base_address)
-    : core_(open_heap(path, access_mode::read_write, with_address(base_address))) {}
+    : core_(open_heap(path, access_mode::read_write, with_address(base_address))), plain_(core_->plain()) {}
 manager::manager(manager&& other) noexcept = default;
 manager& manager::operator=(manager&& other) noexcept = default;
 manager::~manager() = default;
@@ -242,12 +241,13 @@ bool manager::is_open() const noexcept { return core_ != nullptr && core_->is_op
 void manager::commit() { core().commit(); }
 void manager::close() {
     if (core_ != nullptr) {
-        core_->close(core_->commit_on_close());
+        close(core_->commit_on_close());
     }
 }
 void manager::close(bool commit_changes) {
     if (core_ != nullptr) {
         core_->close(commit_changes);
+        plain_ = {};
     }
 }
 commit_report manager::last_commit() const { return core().last_report(); }
@@ -305,7 +305,7 @@ ptr<void>& manager::root(size_type index) const {
 }
 
 void* manager::allocate(size_type bytes) {
-    if (slab::block_allocator* const plain = core_ == nullptr ? nullptr : core_->plain()) [[likely]] {
+    if (slab::block_allocator* const plain = plain_.get()) [[likely]] {
         if (void* const block = plain->allocate_cached(bytes)) [[likely]] {
             return block;
         }
@@ -341,7 +341,7 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
 }
 
 void manager::deallocate(void* address) {
-    slab::block_allocator* const plain = core_ == nullptr ? nullptr : core_->plain();
+    slab::block_allocator* const plain = plain_.get();
     if (plain == nullptr || !plain->free_cached(address)) [[unlikely]] {
         detail::deallocate_rarely(core_.get(), address);
     }

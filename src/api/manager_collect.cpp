@@ -133,7 +133,8 @@ void manager::set_free_filter(free_filter filter) {
         throw_failure(base::failure{base::failure_code::unsupported, path(), "free filter", "durability atomic",
                                     "durability commit or collect", "frees are durable when they return", 0});
     }
-    core_->set_free_filter(std::move(filter));
+    engine.set_free_filter(std::move(filter));
+    plain_ = core_->plain();
 }
 
 void manager::free_now(void* block) {

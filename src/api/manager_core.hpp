@@ -61,10 +61,7 @@ inline void free_or_throw(heap::engine& engine, void* block) {
 class manager_core {
 public:
     manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)
-        : plain_(opened->plain()),
-          engine_(std::move(opened)),
-          handle_(engine_->key()),
-          commit_on_close_(commit_on_close) {}
+        : engine_(std::move(opened)), handle_(engine_->key()), commit_on_close_(commit_on_close) {}
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -77,11 +74,8 @@ public:
         return *engine_;
     }
     /// engine::plain(); null for a closed heap.
-    [[nodiscard]] slab::block_allocator* plain() const noexcept { return plain_; }
-    /// engine::set_free_filter() of the open heap.
-    void set_free_filter(heap::engine::free_filter filter) {
-        engine().set_free_filter(std::move(filter));
-        plain_ = engine_->plain();
+    [[nodiscard]] plain_path plain() const noexcept {
+        return plain_path(engine_ == nullptr ? nullptr : engine_->plain());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -96,7 +90,6 @@ public:
     [[nodiscard]] std::vector<object_info> list(instance_kind kind) const;
 
 private:
-    slab::block_allocator* plain_;  ///< a copy, so that small calls need not ask the engine
     std::unique_ptr<heap::engine> engine_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;

@@ -7,7 +7,7 @@
 namespace holdfast::slab {
 
 HF_HOT void* block_allocator::allocate_cached(unsigned class_index) noexcept {
-    const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+    const cache_slot& slot = caches_.slot();
     if (slot.instance != caches_.instance || slot.cache->classes[class_index].is_empty()) [[unlikely]] {
         return nullptr;
     }
@@ -32,31 +32,31 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
     if (Checks && !slab_state::is_unwatched(state)) [[unlikely]] {
         return false;
     }
-    const unsigned kind = state & slab_state::kind_bits;
+    const std::size_t kind = std::size_t{state} - slab_state::first_loaded;
     const auto is_live = [](const std::uint8_t* mark) {
         return std::atomic_ref(*mark).load(std::memory_order_acquire) == live_mark::live;
     };
-    const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+    const cache_slot& slot = caches_.slot();
     if (slot.instance == caches_.instance) [[likely]] {
-        cached_blocks& blocks = slot.cache->classes[slab_state::class_of_kind(kind)];
+        cached_blocks& blocks = slot.cache->classes[state & slab_state::class_bits];
         const auto into = static_cast<std::uint64_t>(static_cast<std::byte*>(block) - blocks.own);
         if (blocks.owns(into)) {
-            const std::size_t index = blocks.own_index(into);
-            std::uint8_t* const mark = blocks.own_marks + index;
+            const block_position at(into, blocks.reciprocal);
+            std::uint8_t* const mark = blocks.own_marks + at.index();
             // A block from before the slab was morphed may begin where one of these does, whose mark is `covered`.
-            if (Checks && (index * blocks.block_size != into || !is_live(mark))) [[unlikely]] {
+            if (Checks && (!at.is_start() || !is_live(mark))) [[unlikely]] {
                 return false;
             }
             std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
-            blocks.push(index);
+            blocks.push(at.index());
             return true;
         }
     }
-    std::uint8_t* const mark = pool_.table().mark_at<Checks>(offset.value, kind);
-    if (Checks && (mark == nullptr || !is_live(mark))) [[unlikely]] {
+    const auto found = pool_.table().find_mark(offset.value, kind);
+    if (Checks && (!found.is_start || !is_live(found.mark))) [[unlikely]] {
         return false;
     }
-    std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
+    std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
     pool_.note_free(slab);
     return true;
 }

@@ -105,6 +105,24 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }
 
+/// Where a byte of a slab lies among blocks of a class: one product says which block, and whether it begins there. What
+/// the division leaves is in the lower half of the product (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by
+/// direct computation", 2019): that half is below the reciprocal iff nothing is left. Exact for all classes
+/// (size_classes_test).
+class block_position {
+public:
+    constexpr block_position(std::uint64_t within, std::uint32_t reciprocal) noexcept
+        : product_(within * reciprocal), reciprocal_(reciprocal) {}
+    [[nodiscard]] constexpr std::uint64_t index() const noexcept { return product_ >> 32U; }
+    [[nodiscard]] constexpr bool is_start() const noexcept {
+        return static_cast<std::uint32_t>(product_) < reciprocal_;
+    }
+
+private:
+    std::uint64_t product_;
+    std::uint32_t reciprocal_;
+};
+
 /// Words of the class's bitmaps that are in use.
 [[nodiscard]] constexpr std::size_t words_of(const size_class& of) noexcept {
     return (std::size_t{of.block_count} + 63) / 64;

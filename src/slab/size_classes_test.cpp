@@ -76,6 +76,9 @@ TEST(size_classes_test, the_reciprocal_divides_every_offset_of_a_slab) {
     for (const size_class& kind : size_classes) {
         for (std::uint64_t within = 0; within < base::granule_size; ++within) {
             ASSERT_EQ(block_index(kind, within), within / kind.block_size) << within << " / " << kind.block_size;
+            const block_position at(within, kind.reciprocal);
+            ASSERT_EQ(at.index(), within / kind.block_size) << within << " / " << kind.block_size;
+            ASSERT_EQ(at.is_start(), within % kind.block_size == 0) << within << " / " << kind.block_size;
         }
     }
 }

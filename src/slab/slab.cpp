@@ -57,10 +57,17 @@ result<void> block_allocator::start() {
     return {};
 }
 
+void block_allocator::open_caches() noexcept {
+    caches_ = {};
+    caches_.become(thread_cache_registry::new_instance());
+    caches_.pool = &pool_;
+    caches_.machine = &machine_;
+}
+
 result<void> block_allocator::format() {
     HF_TRY(start());
     HF_TRY(extents_.format());
-    caches_ = {thread_cache_registry::new_instance(), &pool_, &machine_, 0, nullptr, nullptr};
+    open_caches();
     return {};
 }
 
@@ -76,7 +83,7 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
     } catch (const std::bad_alloc&) {
         return out_of_memory();
     }
-    caches_ = {thread_cache_registry::new_instance(), &pool_, &machine_, 0, nullptr, nullptr};
+    open_caches();
     return {};
 }
 

@@ -216,8 +216,11 @@ public:
     void leave_refusal(const void* block) noexcept;
     /// A failure for last_failure().
     static void leave(base::failure&& what) noexcept;
-    /// In a child of fork: no thread finds its cache any more.
-    void abandon() noexcept { thread_cache_registry::abandon_all(caches_); }
+    /// In a child of fork: no thread finds its cache any more, nor frees a block but by free_rarely().
+    void abandon() noexcept {
+        thread_cache_registry::abandon_all(caches_);
+        pool_.table().refuse_plain_frees();
+    }
 
     /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
     /// block.
@@ -267,8 +270,9 @@ private:
     friend struct allocator_memory;  // of the tests that count what is written where
 
     [[nodiscard]] base::result<void> start();
+    void open_caches() noexcept;
     [[nodiscard]] thread_cache* find_cache() noexcept {
-        const cache_slot& slot = this_thread_slots.slots[caches_.instance % cache_slot_count];
+        const cache_slot& slot = caches_.slot();
         return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
     }
     /// class_for(), of the classes that blocks of this heap may have.

@@ -170,7 +170,11 @@ public:
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned covered_at_most) noexcept;
 
     /// A block of a loaded slab has become free: its mark says so.
-    void note_free(base::granule slab) noexcept { note_frees(slab, 1); }
+    void note_free(base::granule slab) noexcept {
+        if (table_.twin(slab).count_in()) [[unlikely]] {
+            look_at(slab, 0);
+        }
+    }
     /// So many have.
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_twin& twin = table_.twin(slab);

@@ -142,6 +142,19 @@ struct alignas(base::cache_line_size) slab_twin {
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
+    /// A block less is out: whether somebody should look now. On x86 the load and the store are one instruction, which
+    /// is not a locked one; of two threads at once one may still be lost.
+    [[nodiscard]] bool count_in() noexcept {
+#if defined(__x86_64__)
+        bool due = false;
+        asm("subl $1, %0" : "+m"(reinterpret_cast<std::int32_t&>(countdown)), "=@ccle"(due));
+        return due;
+#else
+        const std::int32_t left = countdown.load(std::memory_order_relaxed) - 1;
+        countdown.store(left, std::memory_order_relaxed);
+        return left <= 0;
+#endif
+    }
     /// So many blocks are out of it now that were not.
     void count_out(std::uint32_t blocks) noexcept {
         countdown.store(countdown.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
@@ -167,8 +180,7 @@ public:
             }
             for (unsigned i = 0; i < class_count; ++i) {
                 kinds_[bank * slab_state::upper_bank + i] = {&marks_[bank][mark_shifts[i] - least_mark_shift][0],
-                                                             size_classes[i].reciprocal, size_classes[i].block_size,
-                                                             mark_shifts[i]};
+                                                             size_classes[i].reciprocal, 1U << mark_shifts[i]};
             }
         }
         live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
@@ -183,19 +195,23 @@ public:
     /// goes, and those beyond its blocks always.
     [[nodiscard]] std::uint8_t* marks(base::granule of, unsigned kind) const noexcept {
         const mark_kind& found = kinds_[kind];
-        return found.marks + (of.value << found.shift);
+        return found.marks + of.value * found.stride;
     }
-    /// The mark of the block of that kind in a loaded slab that begins at the offset; null where none does. What lies
-    /// beyond the last block has a mark, which is never `live`. Without the check any offset is taken for a start.
-    template <bool Checks = true>
-    [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned kind) const noexcept {
+    /// The mark of the block of that kind in a loaded slab that contains the offset, and whether it begins there. What
+    /// lies beyond the last block has a mark, which is never `live`.
+    struct found_mark {
+        std::uint8_t* mark;
+        bool is_start;
+    };
+    [[nodiscard]] found_mark find_mark(std::uint64_t offset, std::size_t kind) const noexcept {
         const mark_kind& found = kinds_[kind];
-        const std::uint64_t within = offset % base::granule_size;
-        const std::uint64_t index = (within * found.reciprocal) >> 32U;
-        if (Checks && index * found.block_size != within) [[unlikely]] {
-            return nullptr;
-        }
-        return found.marks + ((offset / base::granule_size) << found.shift) + index;
+        const block_position at(offset % base::granule_size, found.reciprocal);
+        return {found.marks + offset / base::granule_size * found.stride + at.index(), at.is_start()};
+    }
+    /// The mark of the block that begins at the offset; null where none does.
+    [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned kind) const noexcept {
+        const found_mark found = find_mark(offset, kind);
+        return found.is_start ? found.mark : nullptr;
     }
     /// The mark of a live block that begins at the offset and is older than the slab's present class; else null.
     [[nodiscard]] std::uint8_t* old_mark_at(std::uint64_t offset) const noexcept {
@@ -301,8 +317,10 @@ public:
     /// From now on a block may be free though its mark says that it is live.
     void set_shadows(const remote_frees* shadows) noexcept {
         shadows_ = shadows;
-        plain_granules_ = 0;
+        refuse_plain_frees();
     }
+    /// From now on no block is freed by its mark alone. While one thread uses the heap.
+    void refuse_plain_frees() noexcept { plain_granules_ = 0; }
 
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
@@ -388,8 +406,7 @@ private:
     struct mark_kind {
         std::uint8_t* marks;
         std::uint32_t reciprocal;
-        std::uint16_t block_size;
-        std::uint8_t shift;
+        std::uint32_t stride;  ///< marks of a slab; a product takes less than a shift by a number that was loaded
     };
 
     std::array<mark_kind, slab_state::kinds> kinds_{};

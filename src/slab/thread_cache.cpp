@@ -118,7 +118,7 @@ thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
         }
         attach_to(*cache, heap);
     }
-    this_thread_slots.slots[heap.instance % cache_slot_count] = {heap.instance, cache};
+    heap.slot() = {heap.instance, cache};
     return cache;
 }
 
@@ -144,7 +144,7 @@ void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD
         cache->own_lane = nullptr;
     }
     heap.first = nullptr;
-    heap.instance = new_instance();  // no thread's slot matches
+    heap.become(new_instance());  // no thread's slot matches
     heap.pool = nullptr;
 }
 

@@ -75,7 +75,13 @@ struct alignas(base::cache_line_size) cached_blocks {
         return static_cast<unsigned>(std::countr_zero(bits));
     }
     /// Of the current word.
-    [[nodiscard]] std::byte* block(unsigned bit) const noexcept { return now_first + std::size_t{bit} * block_size; }
+    [[nodiscard]] std::byte* block(unsigned bit) const noexcept {
+        std::byte* const found = now_first + std::size_t{bit} * block_size;
+        if (found == nullptr) {
+            __builtin_unreachable();  // so that callers who ask whether there is one need not ask it again
+        }
+        return found;
+    }
     [[nodiscard]] std::uint8_t& mark(unsigned bit) const noexcept { return now_marks[bit]; }
     /// That word of the window is the current one; nothing of it is handed out yet.
     void go_to(unsigned next) noexcept {
@@ -87,8 +93,6 @@ struct alignas(base::cache_line_size) cached_blocks {
     /// anything is multiplied: of blocks that come and go at random half are others', and who guesses wrong learns it
     /// early.
     [[nodiscard]] bool owns(std::uint64_t into) const noexcept { return into < own_bytes; }
-    /// Which of them.
-    [[nodiscard]] std::size_t own_index(std::uint64_t into) const noexcept { return into * reciprocal >> 32U; }
     /// That one of its own has become free.
     void push(std::size_t index) noexcept {
         index += own_begin;
@@ -139,15 +143,50 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
 };
 
+/// Where a thread finds its cache: a slot for each instance modulo their number. Constant-initialised and trivially
+/// destroyed, so that reading it is one load relative to the thread pointer, in a shared library too.
+struct cache_slot {
+    std::uint64_t instance = 0;
+    thread_cache* cache = nullptr;
+};
+inline constexpr std::size_t cache_slot_count = 8;
+struct cache_slots {
+    std::array<cache_slot, cache_slot_count> slots{};
+    bool ended = false;  ///< the thread's caches are destroyed
+};
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
+
+/// What lies at the same distance from the slots in each thread: the thread pointer, which a register holds, where the
+/// compiler can name it.
+[[nodiscard]] inline std::uintptr_t thread_anchor() noexcept {
+#if __has_builtin(__builtin_thread_pointer)
+    return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+#else
+    return reinterpret_cast<std::uintptr_t>(&this_thread_slots);
+#endif
+}
+
 /// The heap's end of it: the caches that threads hold for one open heap.
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
     std::uint64_t instance = closed;  ///< unique in the process; what the slots of threads are compared with
+    std::uintptr_t slot_at = 0;       ///< bytes from thread_anchor() to the slot of this heap
     slab_pool* pool = nullptr;
     const persist::topology* machine = nullptr;
     unsigned next_arena = 0;
     thread_cache* first = nullptr;
     lane::lane_pool* lanes = nullptr;  ///< durability `atomic`
+
+    /// The heap is that instance from now on.
+    void become(std::uint64_t number) noexcept {
+        instance = number;
+        slot_at =
+            reinterpret_cast<std::uintptr_t>(&this_thread_slots.slots[number % cache_slot_count]) - thread_anchor();
+    }
+    /// Of this thread, after become(): the heap's, where it names the instance.
+    [[nodiscard]] cache_slot& slot() const noexcept {
+        return *reinterpret_cast<cache_slot*>(thread_anchor() + slot_at);
+    }
 };
 
 /// Finds, makes and ends caches. Process-wide; all functions are thread-safe.
@@ -166,19 +205,6 @@ public:
     /// touched.
     static void abandon_all(cache_group& heap) noexcept;
 };
-
-/// Where a thread finds its cache: a slot for each instance modulo their number. Constant-initialised and trivially
-/// destroyed, so that reading it is one load relative to the thread pointer, in a shared library too.
-struct cache_slot {
-    std::uint64_t instance = 0;
-    thread_cache* cache = nullptr;
-};
-inline constexpr std::size_t cache_slot_count = 8;
-struct cache_slots {
-    std::array<cache_slot, cache_slot_count> slots{};
-    bool ended = false;  ///< the thread's caches are destroyed
-};
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
 /// The last failure of a call that returned null or false on this thread; null while the thread ends.
 [[nodiscard]] base::failure* this_thread_failure() noexcept;

@@ -50,6 +50,10 @@
 #include <holdfast/statistics.hpp>
 #include <holdfast/trace.hpp>
 
+namespace holdfast::slab {
+class block_allocator;
+}
+
 namespace holdfast {
 
 /// One object of the directory.
@@ -113,6 +117,30 @@ private:
     std::shared_ptr<const std::vector<object_info>> objects_;
     std::size_t index_ = 0;
 };
+
+namespace detail {
+
+/// The allocator whose paths the smallest calls take at once; null where they must not, for a closed manager, and for
+/// one that was moved from.
+class plain_path {
+public:
+    plain_path() = default;
+    explicit plain_path(slab::block_allocator* of) noexcept : of_(of) {}
+    plain_path(plain_path&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    plain_path& operator=(plain_path&& other) noexcept {
+        of_ = std::exchange(other.of_, nullptr);
+        return *this;
+    }
+    plain_path(const plain_path&) = delete;
+    plain_path& operator=(const plain_path&) = delete;
+    ~plain_path() = default;
+    [[nodiscard]] slab::block_allocator* get() const noexcept { return of_; }
+
+private:
+    slab::block_allocator* of_ = nullptr;
+};
+
+}  // namespace detail
 
 /// Reports what a noexcept function could not throw (a bad free in a destructor, a commit that failed in ~manager). The
 /// default prints one line to standard error. Returns the handler set before. Thread-safe.
@@ -512,6 +540,7 @@ private:
     };
 
     std::unique_ptr<detail::manager_core> core_;
+    detail::plain_path plain_;
 };
 
 /// The name that programs written for Boost.Interprocess use.
