@@ -187,7 +187,11 @@ private:
             space_.resident_before = resident_bytes();
             return;
         }
-        std::this_thread::sleep_for(std::chrono::seconds(run_.rest_seconds));
+        // What a commit finds to be free begins to fade then.
+        if (run_.rest_seconds != 0) {
+            static_cast<void>(backend_.settled_bytes());
+            std::this_thread::sleep_for(std::chrono::seconds(run_.rest_seconds));
+        }
         space_.charged = backend_.settled_bytes();
         const std::uint64_t resident = resident_bytes();
         space_.resident = resident > space_.resident_before ? resident - space_.resident_before : 0;

@@ -46,6 +46,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
             }
         }
     };
+    blocks_.flush_idle_parts();
     blocks_.write_bitmaps();
     blocks_.flush_extents();  // what is free is not written, and may go
     const bool promised = keeps_space_ && !give_all_back;

@@ -12,6 +12,19 @@ namespace holdfast::slab {
 
 using base::granule;
 
+bool slab_pool::is_idle(slab_part part) const noexcept {
+    const unsigned kind = kind_in(part.slab);
+    const size_class& size = size_classes[slab_state::class_of_kind(kind)];
+    const std::uint32_t end = first_of_part(size, part.part + 1);
+    for (std::size_t word = first_of_part(size, part.part) / marks_a_word; word * marks_a_word < end; ++word) {
+        const std::uint64_t all = bits_of_part(size, part.part, word);
+        if ((table_.free_bits(part.slab, kind, word) & all) != all) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /// A slab in no list has no block out. Slabs with a type are one a bin at the most: nobody looks at these for their
 /// age.
 void slab_pool::settle_empty(bin& owner, granule slab) noexcept {

@@ -1,4 +1,5 @@
 // Slabs that became empty: they stay as long as they are needed, and are nobody's hoard.
+#include <latch>
 #include <set>
 #include <thread>
 #include <vector>
@@ -141,6 +142,42 @@ TEST_F(empty_slabs_test, are_free_space_for_who_wants_to_know_all_of_it) {
     heap_.blocks().flush_extents();
     EXPECT_LE(slabs(), 2U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
+TEST_F(empty_slabs_test, parts_that_a_resting_thread_does_not_need_go_back) {
+    constexpr std::size_t sizes[] = {64, 100, 200, 400, 1000, 3000, 16000};
+    std::latch filled(2);
+    std::latch flushed(1);
+    void* kept = nullptr;
+    std::thread other([&] {
+        kept = heap_.blocks().allocate(64, 8);
+        for (const std::size_t bytes : sizes) {
+            free({heap_.blocks().allocate(bytes, 8), heap_.blocks().allocate(bytes, 8)});
+        }
+        filled.count_down();
+        flushed.wait();
+        for (const std::size_t bytes : sizes) {
+            free({heap_.blocks().allocate(bytes, 8)});
+        }
+        free({kept});
+    });
+    filled.arrive_and_wait();
+    EXPECT_EQ(slabs(), std::size(sizes));
+    heap_.blocks().flush_idle_parts();
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+    heap_.blocks().release_unused();
+    EXPECT_EQ(slabs(), 1U) << "of the one that has a live block";
+    // What went back is anybody's, what did not is not.
+    std::set<void*> mine;
+    for (std::uint64_t i = 0; i < size_classes[class_for(64, 8)].block_count; ++i) {
+        mine.insert(heap_.blocks().allocate(64, 8));
+    }
+    EXPECT_FALSE(mine.contains(kept));
+    flushed.count_down();
+    other.join();
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+    free({mine.begin(), mine.end()});
+    EXPECT_TRUE(heap_.blocks().all_free());
 }
 
 TEST_F(empty_slabs_test, are_one_for_a_type) {

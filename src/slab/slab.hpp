@@ -245,6 +245,9 @@ public:
     /// Puts the blocks in this thread's cache back. Never needed for correctness; makes their memory usable by other
     /// threads.
     void flush_this_thread() noexcept;
+    /// The same for all threads, of parts of slabs without a block out: what a thread keeps that rests for long is no
+    /// other one's. No thread uses the heap meanwhile.
+    void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(caches_); }
     /// Looks where this thread runs now. Where that is another node than the one that its cache allocates from, as
     /// threads do by themselves now and then, its blocks go back, and it allocates from the node that it is on: true.
     bool follow_this_thread() noexcept;

@@ -152,6 +152,8 @@ public:
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     /// The caller allocates from it no more.
     void check_in(slab_part from) noexcept;
+    /// Whether no block of a part that is out is held by anybody: each is free, by its mark.
+    [[nodiscard]] bool is_idle(slab_part part) const noexcept;
     /// The offset of one block, whose mark is `held` now: for threads without a cache, and blocks with a type, for
     /// which the arena does not matter. Fails as check_out().
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);

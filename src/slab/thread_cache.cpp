@@ -92,6 +92,14 @@ void thread_cache::give_back_all(slab_pool& to) noexcept {
     }
 }
 
+void thread_cache::give_back_idle(slab_pool& to) noexcept {
+    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+        if (classes[class_index].slab != 0 && to.is_idle(classes[class_index].place())) {
+            give_back(to, class_index);
+        }
+    }
+}
+
 std::uint64_t thread_cache_registry::new_instance() noexcept {
     return last_instance.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -125,6 +133,13 @@ thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
 void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept {
     const base::scoped_lock lock(registry_mutex);
     settle(cache, heap, machine_node);
+}
+
+void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        cache->give_back_idle(*heap.pool);
+    }
 }
 
 void thread_cache_registry::detach_all(cache_group& heap) noexcept {

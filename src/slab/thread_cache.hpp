@@ -141,6 +141,8 @@ struct thread_cache {
     void give_back(slab_pool& to, unsigned class_index) noexcept;
     /// All parts, and the blocks in quarantine.
     void give_back_all(slab_pool& to) noexcept;
+    /// The parts of which no block is out.
+    void give_back_idle(slab_pool& to) noexcept;
 };
 
 /// Where a thread finds its cache: a slot for each instance modulo their number. Constant-initialised and trivially
@@ -199,6 +201,8 @@ public:
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
     /// This thread's cache, which holds no block, has an arena of the node that the thread is on from now on.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
+    /// Parts of slabs without a block out go back to the slabs, whoever's they are. No thread uses the heap meanwhile.
+    static void give_back_idle(cache_group& heap) noexcept;
     /// The heap closes: no thread finds its cache for it any more. What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork, for a heap that it shares with its parent: as detach_all(), and nothing of the heap is
