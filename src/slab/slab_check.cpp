@@ -101,27 +101,32 @@ private:
         }
     }
 
-    // SLAB-8: a loaded slab is in its owner's list, once, iff it says so; at most one in a list has no block out: the
-    // spare.
+    // SLAB-8: a loaded slab is in its owner's list, or in that of slabs that rest, once, iff it says so; at most one in
+    // a list has no block out: the spare.
     void collect_lists() {
         for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
-            collect_list(pool_.bins_[i]);
+            collect_lists_of(pool_.bins_[i]);
         }
         for (auto* each = pool_.first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
-            collect_list(*each);
+            collect_lists_of(*each);
         }
     }
 
-    void collect_list(slab_pool::bin& bin) {
+    void collect_lists_of(slab_pool::bin& bin) {
         const base::scoped_lock lock(bin.mutex);
+        collect_list(bin, bin.head, false);
+        collect_list(bin, bin.resting, true);
+    }
+
+    void collect_list(slab_pool::bin& bin, std::uint32_t head, bool resting) HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
-        for (std::uint32_t link = bin.head; link != 0;) {
+        for (std::uint32_t link = head; link != 0;) {
             const granule slab{std::uint64_t{link} - 1};
             const slab_twin& twin = table_.twin(slab);
             const std::uint8_t state = table_.state(slab);
             const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
                              twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
-            if (!own || !twin.listed() || twin.previous != previous ||
+            if (!own || twin.listed() == resting || twin.rests() != resting || twin.previous != previous ||
                 (link == bin.spare &&
                  (table_.count_marked(slab, slab_state::kind_of(state)) != 0 || twin.parts_out != 0))) {
                 problem("SLAB-8", slab,
@@ -217,9 +222,11 @@ private:
         if (second_life::has_old(second)) {
             count += size_classes[slab_state::class_of_kind(second_life::old_kind(second))].block_count;
         }
-        if ((listed_.erase(slab.value) != 0) != twin.listed()) {
-            problem("SLAB-8", slab, fmt::format("listed: {}, and its owner's list", twin.listed()));
+        if ((listed_.erase(slab.value) != 0) != (twin.listed() || twin.rests())) {
+            problem("SLAB-8", slab,
+                    fmt::format("listed: {}, rests: {}, and its owner's lists", twin.listed(), twin.rests()));
         }
+        check_rest(slab, twin);
         const auto found = parts_.find(slab.value);
         const unsigned in_caches = found == parts_.end() ? 0 : found->second;
         if (in_caches != twin.parts_out) {
@@ -231,6 +238,35 @@ private:
         if (!twin.listed() && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
             problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
         }
+    }
+
+    // SLAB-17: a slab that rests has no type, no part of it is out, it is not the spare, and its header says that it
+    // may have holes. In durability `commit` a loaded slab whose header says so rests. What the last commit has made a
+    // hole has no live block.
+    void check_rest(granule slab, const slab_twin& twin) {
+        const bool may_have_holes = segment::decode_slab_flags(of_.space_.slab_header(slab).flags).may_have_holes;
+        if (!twin.rests()) {
+            if (may_have_holes && pool_.is_private()) {
+                problem("SLAB-17", slab, "it may have holes, and does not rest");
+            }
+            return;
+        }
+        const slab_pool::bin& owner = *twin.owner.load(std::memory_order_relaxed);
+        if (!may_have_holes || table_.type(slab) != 0 || twin.parts_out != 0 || is_spare(owner, slab)) {
+            problem("SLAB-17", slab,
+                    fmt::format("it rests; may have holes: {}, type {}, parts out {:#x}, spare: {}", may_have_holes,
+                                table_.type(slab), twin.parts_out, is_spare(owner, slab)));
+        }
+        const unsigned without = pool_.pages_without_blocks(slab);
+        if (((twin.empty_pages | twin.hole_pages) & ~without) != 0 || (twin.hole_pages & ~twin.empty_pages) != 0) {
+            problem("SLAB-17", slab,
+                    fmt::format("pages without a live block {:#x}, so they were {:#x}, holes {:#x}", without,
+                                twin.empty_pages, twin.hole_pages));
+        }
+    }
+    /// All threads stand still.
+    static bool is_spare(const slab_pool::bin& owner, granule slab) HF_NO_THREAD_SAFETY_ANALYSIS {
+        return owner.spare == link_to(slab);
     }
 
     void check_marks(granule slab) {
