@@ -281,12 +281,12 @@ std::optional<failure> extent_allocator::refusal(pages start, extent_kind kind) 
     }
 }
 
-result<void> extent_allocator::free(pages start, extent_kind kind) {
+result<void> extent_allocator::free(pages start, extent_kind kind, bool backed) {
     free_index::run huge{};
     bool due = false;
     {
         const base::scoped_lock lock(mutex_);
-        HF_TRY_ASSIGN(huge, free_locked(start, kind));
+        HF_TRY_ASSIGN(huge, free_locked(start, kind, backed));
         due = is_due();
     }
     if (huge.length.value != 0) {
@@ -297,7 +297,7 @@ result<void> extent_allocator::free(pages start, extent_kind kind) {
 }
 
 /// Returns a huge extent that is reserved now, and to be given back; or nothing, and the extent is free.
-result<free_index::run> extent_allocator::free_locked(pages start, extent_kind kind) {
+result<free_index::run> extent_allocator::free_locked(pages start, extent_kind kind, bool backed) {
     if (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) {
         return make_failure(failure_code::invalid_argument, "kind of extent", "none of them", "used, slab or reserved");
     }
@@ -322,7 +322,11 @@ result<free_index::run> extent_allocator::free_locked(pages start, extent_kind k
         add({start, length, extent_kind::reserved});
         return free_index::run{start, length, length};
     }
-    note_backed(start, length);
+    if (backed) {
+        note_backed(start, length);
+    } else {
+        backed_.clear(start, length);  // from when it was free last
+    }
     unite({start, length, length});
     return free_index::run{};
 }

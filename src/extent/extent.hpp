@@ -88,8 +88,13 @@ public:
                                                      std::uint32_t node = any_node);
 
     /// Frees the extent of that kind (used, slab or reserved) that starts there. Anything else fails with bad_address,
-    /// and nothing is changed.
-    [[nodiscard]] base::result<void> free(base::pages start, segment::extent_kind kind = segment::extent_kind::used);
+    /// and nothing is changed. `backed`: all of it has space on disk; else nobody knows, as after open().
+    [[nodiscard]] base::result<void> free(base::pages start, segment::extent_kind kind = segment::extent_kind::used,
+                                          bool backed = true);
+    /// Reserves space on disk for pages of an extent that is in use, and the caller's, of which some may have none.
+    /// Where the disk is full, free extents make room, as for an allocation. Fails as space_growth::take_back(): then
+    /// some may have space, and some none, as before.
+    [[nodiscard]] base::result<void> back_used(base::pages start, base::pages length);
 
     /// The caller's reserved extent, a granule, is a slab from here on.
     void slab_made(base::pages start) noexcept;
@@ -237,7 +242,7 @@ private:
     void note_backed(base::pages start, base::pages length) noexcept HF_REQUIRES(mutex_);
     void note_hole(base::pages start, base::pages length) noexcept HF_REQUIRES(mutex_);
     void unite(const free_index::run& one) noexcept HF_REQUIRES(mutex_);
-    [[nodiscard]] base::result<free_index::run> free_locked(base::pages start, segment::extent_kind kind)
+    [[nodiscard]] base::result<free_index::run> free_locked(base::pages start, segment::extent_kind kind, bool backed)
         HF_REQUIRES(mutex_);
     [[nodiscard]] bool may_go() const noexcept {
         return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();

@@ -67,6 +67,15 @@ result<void> extent_allocator::back_range(pages whole, pages from, pages end) {
     return {};
 }
 
+result<void> extent_allocator::back_used(pages start, pages length) {
+    const base::scoped_lock lock(mutex_);
+    auto taken = growth_.take_back(start, length);
+    while (!taken && is_full_disk(taken.error()) && make_space(length, {})) {
+        taken = growth_.take_back(start, length);
+    }
+    return taken;
+}
+
 void extent_allocator::give_back_part(pages whole, pages from, pages end) {
     const pages length = end - from;
     if (length.value == 0 || holes_.count(from, length) == length || !may_go() || !growth_.give_back(from, length)) {

@@ -106,6 +106,43 @@ TEST_F(extent_space_test, nothing_fades_where_nobody_asked_for_it) {
     EXPECT_EQ(allocator_.backed_free_pages(), allocator_.free_pages());
 }
 
+TEST_F(extent_space_test, what_is_freed_without_saying_that_it_has_space_gets_some_before_it_is_used) {
+    const pages before = allocate(10);
+    const pages block = allocate(16);
+    const pages after = allocate(10);
+    allocate(460);  // the rest
+    ASSERT_TRUE(space_.give_back(block + pages{3}, {9}).ok());
+    ASSERT_TRUE(allocator_.free(block, extent_kind::used, false).ok());
+    EXPECT_EQ(allocator_.backed_free_pages().value, 16U) << "as after open(): not known to be holes";
+    EXPECT_THAT(problems_of(allocator_), IsEmpty());
+    EXPECT_EQ(allocate(16), block);
+    // United with neighbours that have space.
+    ASSERT_TRUE(space_.give_back(block + pages{3}, {9}).ok());
+    free(before);
+    free(after);
+    ASSERT_TRUE(allocator_.free(block, extent_kind::used, false).ok());
+    EXPECT_THAT(problems_of(allocator_), IsEmpty());
+    EXPECT_EQ(allocate(36), before);
+}
+
+TEST_F(extent_space_test, pages_in_use_get_space_and_free_extents_make_room_for_it) {
+    allocator_.set_decay(10 * second_ns, test_clock);
+    const pages block = allocate(16);
+    const pages other = allocate(40);
+    allocate(440);  // the rest
+    ASSERT_TRUE(space_.give_back(block, {12}).ok());
+    space_.set_disk(space_.on_disk());
+    EXPECT_FALSE(allocator_.back_used(block, {16}).ok());
+    EXPECT_FALSE(space_.is_backed(block));
+    free(other);
+    ASSERT_TRUE(allocator_.back_used(block, {16}).ok());
+    for (std::uint64_t page = 0; page < 16; ++page) {
+        EXPECT_TRUE(space_.is_backed(block + pages{page}));
+    }
+    EXPECT_TRUE(allocator_.back_used(block, {16}).ok()) << "what has space";
+    EXPECT_EQ(allocator_.backed_free_pages().value, 0U);
+}
+
 TEST_F(extent_space_test, freed_memory_fades) {
     allocator_.set_decay(10 * second_ns, test_clock);
     std::vector<pages> blocks;

@@ -1,5 +1,7 @@
 // How a heap gives back what it does not use.
+#include <algorithm>
 #include <ctime>
+#include <iterator>
 
 #include "heap/heap.hpp"
 
@@ -23,6 +25,15 @@ segment::free_runs runs_of(const std::vector<extent::extent>& extents) {
     return runs;
 }
 
+/// Sorted and disjoint, as both are.
+segment::free_runs merged(const segment::free_runs& one, const segment::free_runs& other) {
+    segment::free_runs both;
+    both.reserve(one.size() + other.size());
+    std::ranges::merge(one, other, std::back_inserter(both), {}, &segment::free_runs::value_type::first,
+                       &segment::free_runs::value_type::first);
+    return both;
+}
+
 }  // namespace
 
 void engine::start_decay(std::uint64_t total_ns) {
@@ -30,7 +41,8 @@ void engine::start_decay(std::uint64_t total_ns) {
     extents_.set_decay(total_ns, coarse_clock);
 }
 
-/// A commit, with which free space goes back: what has faded, or all; the heap keeps `keep` pages at its end.
+/// A commit, with which free space goes back: what has faded, or all; the heap keeps `keep` pages at its end. So do
+/// pages of slabs that nobody allocates from: that is what the program needs no more, and not what it may use soon.
 base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back, base::pages keep) {
     // Unless the commit succeeds, the heap is as long as it was.
     struct end_of_heap {
@@ -47,19 +59,21 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
         }
     };
     blocks_.flush_idle_parts();
-    blocks_.write_bitmaps();
     blocks_.flush_extents();  // what is free is not written, and may go
     const bool promised = keeps_space_ && !give_all_back;
+    const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.rest_idle(give_all_back);
+    blocks_.write_bitmaps();
     end_of_heap end(extents_, promised ? extents_.frontier() : keep);
     const bool all = give_all_back || (!promised && files_->is_space_short(extents_.backed_free_pages()));
     const std::vector<extent::extent> going = extents_.to_give_back(all);
-    segment::space_going space{runs_of(going), std::nullopt};
+    segment::space_going space{merged(runs_of(going), resting.holes), std::nullopt};
     if (end.moved) {
         space.frontier = extents_.frontier();
     }
     const base::pages mapped_before = files_->file_backed_end();
-    HF_TRY_ASSIGN(const segment::commit_statistics done, files_->commit(free_space(), space));
+    HF_TRY_ASSIGN(const segment::commit_statistics done, files_->commit(merged(free_space(), resting.free), space));
     end.moved = false;
+    blocks_.rested(resting.holes);
     blocks_.renew_guards(mapped_before, files_->file_backed_end());
     extents_.gave_back(going);
     return done;

@@ -55,7 +55,7 @@ base::result<void> block_map::read(const extent::extent_allocator& extents, page
 
 void block_map::add_slab(granule at, const segment::slab_header_on_media& header) {
     block_bytes_ += base::granule_size;
-    if (header.flags != 0) {
+    if (slab::is_morphed(header)) {
         add_morphed(at, header);
         return;
     }

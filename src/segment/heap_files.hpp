@@ -62,12 +62,9 @@ struct creation_options {
 /// Says why a directory cannot be a heap: `not_found`, `not_a_heap`, or `missing` where it only lacks its superblock.
 base::result<void> examine_directory(persist::storage& storage, const heap_paths& paths);
 
-/// Free space that a commit need not write: sorted, disjoint.
-using free_runs = std::vector<std::pair<base::pages, base::pages>>;
-
 /// What goes back to the file system with a commit.
 struct space_going {
-    free_runs holes;                      ///< free extents that need no space; sorted
+    free_runs holes;                      ///< free space that needs none on disk; sorted
     std::optional<base::pages> frontier;  ///< the heap ends here from then on
 };
 

@@ -1,5 +1,6 @@
 // commit(): from the mapped state to media, and back to a mapping in which nothing is dirty.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <iterator>
@@ -199,12 +200,23 @@ void heap_files::adopt(const commit_plan& plan) noexcept {
     }
 }
 
-/// Takes a byte a page of the heap at the most. Where there are more extents than that, the short ones are left out;
-/// where there is no memory, all.
+/// Takes a byte a page of the heap at the most. Where there are more runs than that, the shortest are left out; where
+/// there is no memory, all.
 void heap_files::note_free(const free_runs& free) noexcept {
     constexpr std::uint64_t few = 1024;
-    const bool crowded = free.size() > std::max(few, frontier_.value / sizeof(free_runs::value_type));
-    const base::pages least{crowded ? sizeof(free_runs::value_type) : 1};
+    constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: of these there is room for all
+    const std::uint64_t most = std::max(few, frontier_.value / sizeof(free_runs::value_type));
+    std::array<std::uint64_t, long_enough + 1> of_length{};
+    for (const auto& run : free) {
+        ++of_length.at(std::min(run.second.value, long_enough));
+    }
+    base::pages least{long_enough};
+    for (std::uint64_t kept = of_length[long_enough]; least.value > 1; --least.value) {
+        kept += of_length.at(least.value - 1);
+        if (kept > most) {
+            break;
+        }
+    }
     const auto is_worth_it = [least](const auto& run) { return run.second >= least; };
     committed_free_.clear();
     try {

@@ -66,17 +66,22 @@ static_assert(sizeof(slab_header_on_media) == 64);
 static_assert(offsetof(slab_header_on_media, flags) == 8);
 static_assert(alignof(slab_header_on_media) == 8);
 
-/// What became of a slab since it was made; 0 of most. Bit 0: upper_half; bits 16..31: old_block_size.
+/// What became of a slab since it was made; 0 of most. Bit 0: upper_half; bit 1: may_have_holes; bits 16..31:
+/// old_block_size.
 struct slab_flags {
     bool upper_half = false;           ///< the bits of its blocks lie in the upper half of its live bitmap
     std::uint32_t old_block_size = 0;  ///< of blocks from before, whose bits lie in the other half; 0: there are none
+    bool may_have_holes = false;       ///< pages in which no block is live may lack space on disk
 };
 inline constexpr unsigned old_block_size_shift = 16;
+inline constexpr std::uint64_t slab_flag_may_have_holes = 2;
 [[nodiscard]] constexpr std::uint64_t encode(slab_flags flags) noexcept {
-    return (flags.upper_half ? 1U : 0U) | std::uint64_t{flags.old_block_size} << old_block_size_shift;
+    return (flags.upper_half ? 1U : 0U) | (flags.may_have_holes ? slab_flag_may_have_holes : 0) |
+           std::uint64_t{flags.old_block_size} << old_block_size_shift;
 }
 [[nodiscard]] constexpr slab_flags decode_slab_flags(std::uint64_t word) noexcept {
-    return {(word & 1) != 0, static_cast<std::uint32_t>(word >> old_block_size_shift) & 0xffff};
+    return {(word & 1) != 0, static_cast<std::uint32_t>(word >> old_block_size_shift) & 0xffff,
+            (word & slab_flag_may_have_holes) != 0};
 }
 /// The first word of the upper half of a live bitmap.
 inline constexpr std::uint64_t upper_bitmap_word = base::granule_size / 8 / 64 / 2;

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/units.hpp"
@@ -15,6 +17,9 @@
 #include "segment/segment_format.hpp"
 
 namespace holdfast::segment {
+
+/// Free space that a commit need not write, as first pages and lengths: sorted, disjoint.
+using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 
 /// Addresses of a mapped heap. Trivially copyable; valid while the heap is open. Thread safety: pure arithmetic.
 class space_view {

@@ -28,8 +28,6 @@ namespace {
 /// blocks that live on, those of an idle class become free by and by, and what is left of them would hold the slab.
 constexpr unsigned covered_of_idle = 90;
 constexpr unsigned covered_of_busy = 30;
-/// Slabs that were wanted since.
-constexpr std::uint64_t idle_after = 32;
 
 /// A bit for each block of a kind.
 struct bits_of_half {
@@ -238,9 +236,9 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
         return false;
     }
     slab_twin& twin = table_.twin(slab);
-    // Of a listed slab the countdown says about how many blocks are live.
+    // Of a slab that is listed or rests the countdown says about how many blocks are live.
     const std::int32_t left = twin.countdown.load(std::memory_order_relaxed);
-    if (!twin.listed() || left <= 0 ||
+    if ((!twin.listed() && !twin.rests()) || left <= 0 ||
         static_cast<std::uint32_t>(left) * 100 >
             size_classes[class_index].block_count * limit.value_or(covered_of_idle)) {
         return false;
@@ -248,8 +246,8 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
     bin& owner = *twin.owner.load(std::memory_order_acquire);
     {
         const base::scoped_lock lock(owner.mutex);
-        if (table_.state(slab) != state || twin.owner.load(std::memory_order_acquire) != &owner || !twin.listed() ||
-            twin.parts_out != 0 || twin.is_empty || uncover(slab).live != 0) {
+        if (table_.state(slab) != state || twin.owner.load(std::memory_order_acquire) != &owner ||
+            (!twin.listed() && !twin.rests()) || twin.parts_out != 0 || twin.is_empty || uncover(slab).live != 0) {
             return false;
         }
         const unsigned covered_at_most = limit.value_or(
@@ -261,7 +259,11 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
         if (count(covered) * 100 > size_classes[wanted.class_index].block_count * covered_at_most) {
             return false;
         }
-        unlink(owner, slab);
+        if (!twin.rests()) {
+            unlink(owner, slab);
+        } else if (!wake(owner, slab)) {  // a new block must not lie in a hole; nothing is changed so far
+            return false;
+        }
         if (traced_) {
             write_old_bits(slab, from, taken.all);
         }

@@ -34,13 +34,9 @@ protected:
     }
     /// A slab of blocks of `bytes` in which those at the indices alone are live; no thread has a part of it.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
-        const std::uint32_t count = size_classes[class_for(bytes, 1)].block_count;
-        std::vector<std::byte*> all(count);
-        std::generate(all.begin(), all.end(), [&] { return allocate(bytes); });
-        std::sort(all.begin(), all.end());
-        EXPECT_EQ(heap_.granule_of(all.front()), heap_.granule_of(all.back()));
+        const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;
-        for (std::uint32_t i = 0; i < count; ++i) {
+        for (std::uint32_t i = 0; i < all.size(); ++i) {
             if (indices.contains(i)) {
                 kept.push_back(all[i]);
             } else {
@@ -351,18 +347,9 @@ TEST_F(morphing_test, while_other_threads_free) {
             const std::size_t size = sizes[(static_cast<std::size_t>(round) / 8) % std::size(sizes)];
             for (int i = 0; i < 1500; ++i) {
                 std::byte* const block = static_cast<std::byte*>(heap_.blocks().allocate(size, 1));
-                if (block == nullptr) {
+                if (block == nullptr || !heap_.swap_in(exchange[random() % exchange.size()], block, size)) {
                     ++wrong;
                     return;
-                }
-                block[0] = block[size - 1] = static_cast<std::byte>(size);
-                block[1] = static_cast<std::byte>(size / 256);
-                std::byte* const out = exchange[random() % exchange.size()].exchange(block);
-                if (out != nullptr) {
-                    const std::size_t bytes = static_cast<std::size_t>(out[0]) + 256 * static_cast<std::size_t>(out[1]);
-                    if (out[bytes - 1] != out[0] || !heap_.blocks().try_free(out)) {
-                        ++wrong;
-                    }
                 }
             }
             for (int i = 0; i < 8; ++i) {

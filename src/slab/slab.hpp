@@ -264,6 +264,14 @@ public:
         pool_.write_bitmaps();
     }
 
+    /// slab_pool::rest_idle(), before write_bitmaps(); rested() where that commit is durable. Other threads stand
+    /// still.
+    [[nodiscard]] resting_pages rest_idle(bool all) {
+        pool_.remote().merge_all();
+        return pool_.rest_idle(all);
+    }
+    void rested(const segment::free_runs& holes) noexcept { pool_.rested(holes); }
+
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
     /// `held`: offsets of the blocks that are held by nobody's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {});

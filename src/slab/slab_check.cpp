@@ -105,26 +105,29 @@ private:
     // no block and no part out, and are as many as the owner says.
     void collect_lists() {
         for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
-            collect_list(pool_.bins_[i]);
+            collect_lists_of(pool_.bins_[i]);
         }
         for (auto* each = pool_.first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
-            collect_list(*each);
+            collect_lists_of(*each);
         }
     }
 
-    void collect_list(slab_pool::bin& bin) {
+    enum class list_kind : std::uint8_t { open, empty, resting };
+
+    void collect_lists_of(slab_pool::bin& bin) {
         const base::scoped_lock lock(bin.mutex);
-        collect_list(bin, bin.head, false);
-        const auto [empties, oldest] = collect_list(bin, bin.empty, true);
+        static_cast<void>(collect_list(bin, bin.head, list_kind::open));
+        const auto [empties, oldest] = collect_list(bin, bin.empty, list_kind::empty);
         if (empties != bin.empties || bin.idle > empties || oldest != bin.oldest_empty) {
             problems_.push_back(
                 fmt::format("SLAB-8: {} empty slabs of class {}, type {}, {} are counted, {} of them idle", empties,
                             bin.class_index, bin.type, bin.empties, bin.idle));
         }
+        static_cast<void>(collect_list(bin, bin.resting, list_kind::resting));
     }
 
     /// How many there are, and the last.
-    std::pair<std::uint32_t, std::uint32_t> collect_list(slab_pool::bin& bin, std::uint32_t first, bool empty)
+    std::pair<std::uint32_t, std::uint32_t> collect_list(slab_pool::bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
         std::uint32_t count = 0;
@@ -134,7 +137,10 @@ private:
             const std::uint8_t state = table_.state(slab);
             const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
                              twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
-            if (!own || !twin.listed() || twin.previous != previous || twin.is_empty != empty ||
+            const bool empty = of == list_kind::empty;
+            const bool resting = of == list_kind::resting;
+            if (!own || twin.listed() == resting || twin.rests() != resting || twin.previous != previous ||
+                twin.is_empty != empty ||
                 (empty && (table_.count_marked(slab, slab_state::kind_of(state)) != 0 || twin.parts_out != 0))) {
                 problem("SLAB-8", slab,
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
@@ -230,9 +236,11 @@ private:
         if (second_life::has_old(second)) {
             count += size_classes[slab_state::class_of_kind(second_life::old_kind(second))].block_count;
         }
-        if ((listed_.erase(slab.value) != 0) != twin.listed()) {
-            problem("SLAB-8", slab, fmt::format("listed: {}, and its owner's list", twin.listed()));
+        if ((listed_.erase(slab.value) != 0) != (twin.listed() || twin.rests())) {
+            problem("SLAB-8", slab,
+                    fmt::format("listed: {}, rests: {}, and its owner's lists", twin.listed(), twin.rests()));
         }
+        check_rest(slab, twin);
         const auto found = parts_.find(slab.value);
         const unsigned in_caches = found == parts_.end() ? 0 : found->second;
         if (in_caches != twin.parts_out) {
@@ -243,6 +251,30 @@ private:
         const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
         if (!twin.listed() && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
             problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
+        }
+    }
+
+    // SLAB-17: a slab that rests has no type, no part of it is out, and its header says that it may have holes. In
+    // durability `commit` a loaded slab whose header says so rests. What the last commit has made a hole has no live
+    // block.
+    void check_rest(granule slab, const slab_twin& twin) {
+        const bool may_have_holes = segment::decode_slab_flags(of_.space_.slab_header(slab).flags).may_have_holes;
+        if (!twin.rests()) {
+            if (may_have_holes && pool_.is_private()) {
+                problem("SLAB-17", slab, "it may have holes, and does not rest");
+            }
+            return;
+        }
+        if (!may_have_holes || table_.type(slab) != 0 || twin.parts_out != 0) {
+            problem("SLAB-17", slab,
+                    fmt::format("it rests; may have holes: {}, type {}, parts out {:#x}", may_have_holes,
+                                table_.type(slab), twin.parts_out));
+        }
+        const unsigned without = pool_.pages_without_blocks(slab);
+        if (((twin.empty_pages | twin.hole_pages) & ~without) != 0 || (twin.hole_pages & ~twin.empty_pages) != 0) {
+            problem("SLAB-17", slab,
+                    fmt::format("pages without a live block {:#x}, so they were {:#x}, holes {:#x}", without,
+                                twin.empty_pages, twin.hole_pages));
         }
     }
 

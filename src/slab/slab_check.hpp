@@ -2,7 +2,8 @@
 //
 // SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14
 // (remote_frees.hpp) of media and its volatile twins, while all threads stand still; SLAB-15 of media and of how the
-// heap was created; SLAB-16 of media and of the guard ranges of a hardened heap, while all threads stand still.
+// heap was created; SLAB-16 of media and of the guard ranges of a hardened heap, SLAB-17 of media and of slabs that
+// rest, both while all threads stand still.
 #pragma once
 
 #include <algorithm>
@@ -28,22 +29,27 @@ namespace holdfast::slab {
     return header.block_size != 0 && header.block_count == base::granule_size / header.block_size;
 }
 
-// SLAB-3: reserved fields of a slab's header are zero, and so are its flags, but for a slab that was morphed: it has no
-// type, and half a bitmap is enough for its present blocks and for those from before. Where these are of one class, it
-// was about to be morphed: the flags were written, and the class was not.
+/// Whether a sound header's slab has an earlier life, or its bits in the upper half of its bitmap.
+[[nodiscard]] constexpr bool is_morphed(const segment::slab_header_on_media& header) noexcept {
+    return (header.flags & ~segment::slab_flag_may_have_holes) != 0;
+}
+
+// SLAB-3: reserved fields of a slab's header are zero, and so are its flags, but for a slab that was morphed or that
+// may have holes: it has no type. Of one that was morphed, half a bitmap is enough for its present blocks and for those
+// from before. Where these are of one class, it was about to be morphed: the flags were written, and the class was not.
 [[nodiscard]] constexpr bool has_possible_flags(const segment::slab_header_on_media& header) noexcept {
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
-    const bool morphed = segment::encode(flags) == header.flags && header.type == 0 &&
-                         header.block_size >= segment::least_morphed_block &&
-                         (flags.old_block_size == 0 || (flags.old_block_size >= segment::least_morphed_block &&
-                                                        class_of_block_size(flags.old_block_size) != no_class));
-    return (header.flags == 0 || morphed) &&
+    const bool known = segment::encode(flags) == header.flags && (header.flags == 0 || header.type == 0);
+    const bool halves = header.block_size >= segment::least_morphed_block &&
+                        (flags.old_block_size == 0 || (flags.old_block_size >= segment::least_morphed_block &&
+                                                       class_of_block_size(flags.old_block_size) != no_class));
+    return known && (!is_morphed(header) || halves) &&
            std::ranges::all_of(header.reserved, [](std::uint64_t field) { return field == 0; });
 }
 
 /// What a sound header says of the slab's earlier life, as slab_table has it.
 [[nodiscard]] constexpr std::uint8_t second_of(const segment::slab_header_on_media& header) noexcept {
-    if (header.flags == 0) {
+    if (!is_morphed(header)) {
         return 0;
     }
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);

@@ -47,7 +47,7 @@ base::result<void> slab_pool::reset() {
 void slab_pool::record(granule found) {
     const segment::slab_header_on_media& header = space_.slab_header(found);
     recorded_end_ = found.value + 1;
-    if (!is_sound(header) || (header.flags != 0 && extents_.nodes() != 1)) {  // none is morphed there
+    if (!is_sound(header) || (is_morphed(header) && extents_.nodes() != 1)) {  // none is morphed there
         table_.set_state(found, slab_state::quarantined);
         return;
     }
@@ -81,37 +81,45 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
 }
 
 /// In front of the others.
-void slab_pool::link(bin& owner, granule slab, bool empty) const noexcept {
+void slab_pool::push(std::uint32_t& head, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
-    HF_ASSERT(!twin.listed());
-    std::uint32_t& head = empty ? owner.empty : owner.head;
-    twin.set_listed(true);
-    twin.is_empty = empty;
     twin.previous = 0;
     twin.next = head;
     if (head != 0) {
         table_.twin(linked(head)).previous = link_to(slab);
-    } else if (empty) {
-        owner.oldest_empty = link_to(slab);
     }
     head = link_to(slab);
-    owner.empties += empty ? 1 : 0;
+}
+
+void slab_pool::take_out(std::uint32_t& head, granule slab) const noexcept {
+    const slab_twin& twin = table_.twin(slab);
+    (twin.previous != 0 ? table_.twin(linked(twin.previous)).next : head) = twin.next;
+    if (twin.next != 0) {
+        table_.twin(linked(twin.next)).previous = twin.previous;
+    }
+}
+
+void slab_pool::link(bin& owner, granule slab, bool empty) const noexcept {
+    slab_twin& twin = table_.twin(slab);
+    HF_ASSERT(!twin.listed() && !twin.rests());
+    twin.set_listed(true);
+    twin.is_empty = empty;
+    push(empty ? owner.empty : owner.head, slab);
+    if (empty && owner.empties++ == 0) {
+        owner.oldest_empty = link_to(slab);
+    }
 }
 
 void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     HF_ASSERT(twin.listed());
     twin.set_listed(false);
-    (twin.previous != 0 ? table_.twin(linked(twin.previous)).next
-     : twin.is_empty    ? owner.empty
-                        : owner.head) = twin.next;
-    if (twin.next != 0) {
-        table_.twin(linked(twin.next)).previous = twin.previous;
-    } else if (twin.is_empty) {
-        owner.oldest_empty = twin.previous;
-    }
+    take_out(twin.is_empty ? owner.empty : owner.head, slab);
     if (twin.is_empty) {
         twin.is_empty = false;
+        if (owner.oldest_empty == link_to(slab)) {
+            owner.oldest_empty = twin.previous;
+        }
         --owner.empties;
         owner.idle = std::min(owner.idle, owner.empties);
     }
@@ -145,6 +153,12 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
     }
     fetch_remote_frees(arena);
     look_at_some(arena);
+    {
+        const base::scoped_lock lock(own.mutex);
+        if (const auto got = check_out_resting(own)) {
+            return *got;
+        }
+    }
     morph_some(own);
     const base::scoped_lock lock(own.mutex);
     std::optional<slab_part> got = check_out_listed(own);
@@ -164,6 +178,9 @@ std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noe
                 return got;
             }
         } while (loads_of_its_node(from) && load_next(from));  // however many unloaded slabs must be read
+        if (const auto got = check_out_resting(from)) {        // some may have space all the same
+            return got;
+        }
     }
     return std::nullopt;
 }
@@ -247,6 +264,9 @@ base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_i
     const base::scoped_lock lock(own.mutex);
     taken = take_listed(own);
     if (taken == 0) {
+        taken = take_resting(own);
+    }
+    if (taken == 0) {
         HF_TRY(create(own));
         taken = take_listed(own);
     }
@@ -272,7 +292,7 @@ std::uint64_t slab_pool::take_all_of(bin& from) noexcept {
     while (taken == 0 && loads_of_its_node(from) && load_next(from)) {
         taken = take_listed(from);
     }
-    return taken;
+    return taken != 0 ? taken : take_resting(from);
 }
 
 std::uint64_t slab_pool::take_listed(bin& from) noexcept {
@@ -309,8 +329,8 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
 
 // --- slabs come and go ----------------------------------------------------------------------------------------------
 
-/// Of a slab in no list, without a block out.
-void slab_pool::release(bin& owner, granule slab) noexcept {
+/// Of a slab in no list, without a block out. `backed`: all of it has space on disk.
+void slab_pool::release(bin& owner, granule slab, bool backed) noexcept {
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
     free_guard_of(slab);
     table_.set_second(slab, 0);
@@ -325,7 +345,7 @@ void slab_pool::release(bin& owner, granule slab) noexcept {
     }
     bool freed = false;
     try {
-        freed = extents_.free(base::first_page(slab), kind).ok();
+        freed = extents_.free(base::first_page(slab), kind, backed).ok();
     } catch (const std::bad_alloc&) {  // while a failure was worded
     }
     if (!freed) {
@@ -406,8 +426,11 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     twin.countdown.store(0, std::memory_order_relaxed);
     twin.set_listed(false);
     twin.is_empty = false;
+    twin.set_resting(false);
     twin.parts_out = 0;
     twin.first_word = 0;
+    twin.empty_pages = 0;
+    twin.hole_pages = 0;
     twin.old_taken = slab_twin::not_looked_at;
     twin.old_covered = 0;
     twin.owner.store(&owner, std::memory_order_release);
@@ -480,7 +503,12 @@ base::result<void> slab_pool::load_into(bin& owner, granule slab) noexcept {
     }
     adopt(owner, slab);
     load_marks(slab);
-    settle(owner, slab, 1);
+    if (segment::decode_slab_flags(space_.slab_header(slab).flags).may_have_holes) {
+        rest(owner, slab);
+        settle_resting(owner, slab);
+    } else {
+        settle(owner, slab, 1);
+    }
     return {};
 }
 

@@ -18,6 +18,9 @@
 // the bitmap can get no space on disk, the slab stays unloaded: a free of its blocks fails, an allocation goes to the
 // next, and later calls try it again.
 //
+// A slab may rest: its pages without a live block may have no space on disk. It is in no list to allocate from until it
+// is woken, which reserves that space first (resting.cpp).
+//
 // Locks are taken in this order: bin, unclaimed, the extent layer's; that of the typed bins alone.
 #pragma once
 
@@ -75,6 +78,9 @@ struct slab_part {
     friend bool operator==(const slab_part&, const slab_part&) = default;
 };
 
+/// Nobody has asked for blocks of a class while so many slabs were wanted of others: it is idle.
+inline constexpr std::uint64_t idle_after = 32;
+
 /// Free blocks that make it worth another look at a slab that had none.
 [[nodiscard]] constexpr std::uint32_t worth_listing(const size_class& kind) noexcept {
     return std::max<std::uint32_t>(kind.block_count / 16U, 1);
@@ -96,8 +102,15 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
     std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< how many of them
     std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least of that number in this period
+    std::uint32_t resting HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; slabs that rest, in a list of their own
     /// When it last gave a part or a block, on the clock of slabs that were wanted.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
+};
+
+/// What a commit is told of slabs that rest: pages in which no block is live, in order of address.
+struct resting_pages {
+    segment::free_runs free;   ///< all of them: nobody asks what they hold
+    segment::free_runs holes;  ///< those that no commit has made holes so far
 };
 
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
@@ -191,6 +204,14 @@ public:
     /// The bitmaps on media say what the marks say. All threads stand still. Not where the log's owner writes them.
     void write_bitmaps() noexcept;
 
+    /// Durability `commit`, before write_bitmaps(), while all threads stand still: slabs of classes that nobody has
+    /// asked for lately (`all`: of all classes) of which whole pages have no live block rest from now on. What the
+    /// commit that follows may do without. Nothing in other durabilities. May throw std::bad_alloc; then nothing was
+    /// lost.
+    [[nodiscard]] resting_pages rest_idle(bool all);
+    /// That commit is durable, and these are holes.
+    void rested(const segment::free_runs& holes) noexcept;
+
     /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
     /// Fails as bitmap_guard::back(): then the slab is unloaded as before, and may be loaded later.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
@@ -250,6 +271,8 @@ private:
     void fade_empty() noexcept;
     void fade_some_empty(std::uint64_t now) noexcept HF_REQUIRES(fading_);
     void adopt(bin& owner, base::granule slab) const noexcept;
+    void push(std::uint32_t& head, base::granule slab) const noexcept;
+    void take_out(std::uint32_t& head, base::granule slab) const noexcept;
     void link(bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
     void note_use(bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
     void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
@@ -264,11 +287,25 @@ private:
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     void settle(bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     void settle_empty(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    void release(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    void release(bin& owner, base::granule slab, bool backed = true) noexcept HF_REQUIRES(owner.mutex);
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
     void unwatch(base::granule slab, unsigned class_index) const noexcept;
+    /// Durability `commit`: what is stored to the heap is nobody else's until the commit.
+    [[nodiscard]] bool is_private() const noexcept { return log_ == nullptr && tracks_changes_ && !traced_; }
+    void rest(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    void end_rest(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    void settle_resting(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] bool wake(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] bool wake_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] std::optional<slab_part> check_out_resting(bin& from) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::uint64_t take_resting(bin& from) noexcept HF_REQUIRES(from.mutex);
+    void rest_slabs_of(std::uint64_t idle_classes) noexcept;
+    void rest_if_sparse(base::granule slab) noexcept;
+    [[nodiscard]] std::uint64_t idle_classes(std::uint64_t now) const noexcept;
+    [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
+    [[nodiscard]] std::uint16_t pages_with_blocks(base::granule slab, unsigned kind, bool present) const noexcept;
     /// Of a loaded slab.
     [[nodiscard]] unsigned kind_in(base::granule slab) const noexcept {
         return slab_state::kind_of(table_.state(slab));
@@ -306,7 +343,8 @@ private:
     slab_log* log_ = nullptr;
     std::atomic<std::uint64_t> next_look_{0};   ///< granules
     std::atomic<std::uint64_t> next_morph_{0};  ///< granules
-    std::atomic<std::uint64_t> wanted_{0};      ///< slabs that were made, or made of others, so far
+    std::atomic<std::uint64_t> wanted_{0};      ///< slabs that were made, made of others, or woken, so far
+    std::uint64_t looked_for_rest_ = 0;         ///< on that clock; of rest_idle() alone
     bool keeps_empty_ = false;
     std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: when empty slabs are looked at again
     base::mutex fading_;

@@ -128,17 +128,22 @@ struct alignas(base::cache_line_size) slab_twin {
     /// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never
     /// what is found.
     std::atomic<std::int32_t> countdown;
-    std::uint32_t next;      ///< in its list: granule + 1, 0 at the end
+    std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
     std::uint32_t previous;  ///< the same, toward the head
     std::atomic<slab_bin*> owner;
-    std::atomic<bool> in_list;  ///< in one of its owner's lists
-    bool is_empty;              ///< in that of the empty ones
+    std::atomic<bool> in_list;  ///< in one of its owner's two lists of slabs to allocate from
+    bool is_empty;              ///< in that of those without a block out
+    std::atomic<bool> resting;  ///< in its owner's list of slabs that rest (resting.cpp) instead
     std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
     std::uint8_t first_word;    ///< of marks: where the next search for a single block begins
     /// Of a morphed slab, when somebody looked last: blocks from before that were not free, and blocks behind them.
     std::uint16_t old_taken;
     std::uint16_t old_covered;
     static constexpr std::uint16_t not_looked_at = 0xffff;
+    /// Of a slab that rests, a bit a page: those in which no block was live when somebody looked last, which only
+    /// become more; and of these, those that a commit has made holes.
+    std::uint16_t empty_pages;
+    std::uint16_t hole_pages;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
@@ -155,6 +160,8 @@ struct alignas(base::cache_line_size) slab_twin {
         return left <= 0;
 #endif
     }
+    [[nodiscard]] bool rests() const noexcept { return resting.load(std::memory_order_relaxed); }
+    void set_resting(bool rests) noexcept { resting.store(rests, std::memory_order_relaxed); }
     /// So many blocks are out of it now that were not.
     void count_out(std::uint32_t blocks) noexcept {
         countdown.store(countdown.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),

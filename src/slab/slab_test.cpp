@@ -369,10 +369,17 @@ TEST_F(slab_test, a_damaged_slab_is_quarantined) {
     damage([](auto& header) { header.block_size = 0; }, "SLAB-1");
     damage([](auto& header) { header.block_size = ~0U; }, "SLAB-1");
     damage([](auto& header) { header.block_count = 1023; }, "SLAB-2");
-    damage([](auto& header) { header.flags = 2; }, "SLAB-3");
+    damage([](auto& header) { header.flags = 4; }, "SLAB-3");
+    damage([](auto& header) { header.flags = 0x8000; }, "SLAB-3");
     damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 24}); }, "SLAB-3");
     damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 8}); }, "SLAB-3");
     damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 0}); }, "SLAB-4");
+    damage(
+        [](auto& header) {
+            header.flags = segment::encode(segment::slab_flags{false, 0, true});
+            header.type = 5;
+        },
+        "SLAB-3");
     damage([](auto& header) { header.reserved[4] = 1; }, "SLAB-3");
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());

@@ -47,6 +47,10 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
         // The owner after the state: a slab that was made meanwhile has its owner before it is loaded.
         // After the last block of a slab became free, another thread may have found it empty, and made another of it.
         if (slab_state::is_loaded(table_.state(slab)) && twin.owner.load(std::memory_order_acquire) == &owner) {
+            if (twin.rests()) {
+                settle_resting(owner, slab);
+                return;
+            }
             if (twin.listed()) {
                 unlink(owner, slab);
             }

@@ -1,6 +1,8 @@
 // For tests of slab: a heap on anonymous memory that can be closed and opened again.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -58,6 +60,27 @@ public:
         std::vector<std::string> found;
         blocks_->check(found);
         return found;
+    }
+    /// All blocks of a slab of blocks of `bytes`, in order of address; no other slab of the class has a free one.
+    [[nodiscard]] std::vector<std::byte*> whole_slab(std::size_t bytes) {
+        std::vector<std::byte*> all(size_classes[class_for(bytes, 1)].block_count);
+        std::ranges::generate(all, [&] { return static_cast<std::byte*>(blocks_->allocate(bytes, 1)); });
+        std::ranges::sort(all);
+        if (all.front() == nullptr || granule_of(all.front()) != granule_of(all.back())) {
+            throw std::runtime_error("no whole slab");
+        }
+        return all;
+    }
+    /// Puts a block, which says how long it is, where another thread may have put one, which is freed.
+    [[nodiscard]] bool swap_in(std::atomic<std::byte*>& place, std::byte* block, std::size_t bytes) {
+        block[0] = block[bytes - 1] = static_cast<std::byte>(bytes);
+        block[1] = static_cast<std::byte>(bytes / 256);
+        std::byte* const out = place.exchange(block);
+        if (out == nullptr) {
+            return true;
+        }
+        const std::size_t out_bytes = static_cast<std::size_t>(out[0]) + 256 * static_cast<std::size_t>(out[1]);
+        return out[out_bytes - 1] == out[0] && blocks_->try_free(out);
     }
     [[nodiscard]] base::granule granule_of(const void* block) const noexcept {
         return base::granule_of(space_.view().offset(block));

@@ -324,12 +324,76 @@ std::vector<space_scenario> scenarios_of_several_kinds() {
     };
 }
 
+/// Three blocks of a slab are left, none of them the first that reaches into its page.
+void leave_three_of_a_slab(space_laboratory& in) {
+    constexpr unsigned blocks_of_slab = 64;
+    for (unsigned i = 0; i < blocks_of_slab; ++i) {
+        in.put(i, 1'000);
+    }
+    in.commit();
+    in.begin();
+    for (unsigned i = 0; i < blocks_of_slab; ++i) {
+        if (i != 2 && i != 30 && i != 61) {
+            in.drop(i);
+        }
+    }
+    in.shrink();
+}
+
+/// Pages of slabs that rest.
+std::vector<space_scenario> scenarios_of_resting_slabs() {
+    return {
+        {"a sparse slab has holes, and is allocated from again", small_segment, never,
+         [](space_laboratory& in) {
+             leave_three_of_a_slab(in);
+             in.rewrite(2);
+             in.commit();
+             for (unsigned i = 100; i < 120; ++i) {
+                 in.put(i, 1'000);
+             }
+             in.commit();
+             in.drop(105);
+             in.drop(30);
+             in.shrink();
+             in.reopen();
+             in.put(121, 1'000);
+             in.commit();
+         }},
+        {"a sparse slab has holes, and is morphed", small_segment, never,
+         [](space_laboratory& in) {
+             leave_three_of_a_slab(in);
+             for (unsigned i = 100; i < 110; ++i) {
+                 in.put(i, 2'000);
+             }
+             in.commit();
+             for (unsigned i = 100; i < 109; ++i) {
+                 in.drop(i);
+             }
+             in.shrink();
+             in.drop(61);
+             in.reopen();
+         }},
+        {"a sparse slab has holes, and becomes a block of pages", small_segment, never,
+         [](space_laboratory& in) {
+             leave_three_of_a_slab(in);
+             in.drop(2);
+             in.drop(30);
+             in.commit();
+             in.drop(61);
+             in.commit();
+             in.put(200, 60'000);
+             in.commit();
+         }},
+    };
+}
+
 }  // namespace
 
 const std::vector<space_scenario>& space_scenarios() {
     static const std::vector<space_scenario> all = [] {
         std::vector<space_scenario> together = scenarios_of_one_kind();
-        for (const auto& more : {scenarios_of_known_pages(), scenarios_of_several_kinds()}) {
+        for (const auto& more :
+             {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_resting_slabs()}) {
             together.insert(together.end(), more.begin(), more.end());
         }
         return together;

@@ -1,5 +1,6 @@
 // The whole engine of durability `commit` on real files, cut off at every operation while space goes back to the file
-// system: pages that become holes, a frontier that gets lower, segments that are removed, and all of it used again.
+// system: pages that become holes, of free extents and of slabs, a frontier that gets lower, segments that are removed,
+// and all of it used again.
 //
 // Oracle: each image opens; it is the last commit that returned or the one in flight, with every block of that commit,
 // its content, and no other block; all invariants and all checksums of pages hold; and the heap goes on: it grows, what
