@@ -32,31 +32,12 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
     if (Checks && !slab_state::is_unwatched(state)) [[unlikely]] {
         return false;
     }
-    const std::size_t kind = std::size_t{state} - slab_state::first_loaded;
-    const auto is_live = [](const std::uint8_t* mark) {
-        return std::atomic_ref(*mark).load(std::memory_order_acquire) == live_mark::live;
-    };
-    const cache_slot& slot = caches_.slot();
-    if (slot.instance == caches_.instance) [[likely]] {
-        cached_blocks& blocks = slot.cache->classes[state & slab_state::class_bits];
-        const auto into = static_cast<std::uint64_t>(static_cast<std::byte*>(block) - blocks.own);
-        if (blocks.owns(into)) {
-            const block_position at(into, blocks.reciprocal);
-            std::uint8_t* const mark = blocks.own_marks + at.index();
-            // A block from before the slab was morphed may begin where one of these does, whose mark is `covered`.
-            if (Checks && (!at.is_start() || !is_live(mark))) [[unlikely]] {
-                return false;
-            }
-            std::atomic_ref(*mark).store(live_mark::free, std::memory_order_release);
-            blocks.push(at.index());
-            return true;
-        }
-    }
-    const auto found = pool_.table().find_mark(offset.value, kind);
-    if (Checks && (!found.is_start || !is_live(found.mark))) [[unlikely]] {
+    const auto found = pool_.table().find_mark(offset.value, std::size_t{state} - slab_state::first_loaded);
+    const std::atomic_ref mark(*found.mark);
+    if (Checks && (!found.is_start || mark.load(std::memory_order_acquire) != live_mark::live)) [[unlikely]] {
         return false;
     }
-    std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
+    mark.store(live_mark::free, std::memory_order_release);
     pool_.note_free(slab);
     return true;
 }
@@ -149,9 +130,7 @@ HF_HOT void block_allocator::release(thread_cache* cache, const held_block& held
             return;
         }
         std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
-        if (cache == nullptr || !cache->classes[held.class_index].push(held.mark)) {
-            pool_.note_free(base::granule_of(base::heap_offset{held.offset}));
-        }
+        pool_.note_free(base::granule_of(base::heap_offset{held.offset}));
         return;
     }
     release_pages(cache, held);

@@ -123,7 +123,7 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
 /// Whole pages, or what only claim_by_node() may change.
 void block_allocator::release_pages(thread_cache* cache, const held_block& held) noexcept {
     if (held.is_by_node()) {
-        release_by_node(cache, held);
+        release_by_node(held);
         return;
     }
     const pages start = base::page_of(heap_offset{held.offset});

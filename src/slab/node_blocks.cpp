@@ -28,10 +28,7 @@ bool block_allocator::free_by_node(void* block, base::granule slab, unsigned cla
         return false;
     }
     if (done == remote_frees::outcome::at_home) {
-        thread_cache* const cache = find_cache();
-        if (cache == nullptr || !cache->classes[class_index].push(what.mark)) {
-            pool_.note_free(slab);
-        }
+        pool_.note_free(slab);
     }
     return true;
 }
@@ -62,10 +59,10 @@ void block_allocator::hold_by_node(held_block& found) noexcept {
     found.mark = what.mark;
 }
 
-void block_allocator::release_by_node(thread_cache* cache, const held_block& held) noexcept {
+void block_allocator::release_by_node(const held_block& held) noexcept {
     const block_at what = by_node(held.offset, held.class_index);
     pool_.remote().release(what);
-    if (!pool_.remote().is_remote(what) && (cache == nullptr || !cache->classes[held.class_index].push(what.mark))) {
+    if (!pool_.remote().is_remote(what)) {
         pool_.note_free(what.slab);
     }
 }

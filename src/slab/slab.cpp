@@ -174,33 +174,17 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
     return find_free(blocks, class_index, first_of_part(size_classes[class_index], got.part) / marks_a_word);
 }
 
-namespace {
-
-/// Of a window: which of its blocks lie in the part.
-void take_own(cached_blocks& blocks, const size_class& kind) noexcept {
-    const auto begin = static_cast<std::uint32_t>(blocks.word * marks_a_word);
-    const std::uint32_t own = std::max(first_of_part(kind, blocks.part_index), begin);
-    const std::uint32_t end = std::min(first_of_part(kind, blocks.part_index + 1U),
-                                       begin + static_cast<std::uint32_t>(cached_blocks::words * marks_a_word));
-    blocks.own_begin = own - begin;
-    blocks.own_count = end - own;
-    blocks.own_bytes = blocks.own_count * kind.block_size;
-    blocks.own = blocks.first + std::size_t{blocks.own_begin} * kind.block_size;
-    blocks.own_marks = blocks.window + blocks.own_begin;
-    blocks.reciprocal = kind.reciprocal;
-}
-
-}  // namespace
-
-/// The window is the first of the part, from that word on, that has a free block.
-bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept {
+/// The window is the first of the part, from that word on, that has so many free blocks.
+bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std::size_t from,
+                                std::uint32_t least) const noexcept {
     const slab_part place = blocks.place();
     const size_class& kind = size_classes[class_index];
     const std::uint32_t end = first_of_part(kind, place.part + 1);
     const unsigned slab_kind = slab_state::kind_of(pool_.table().state(place.slab));  // fixed while a part is out
     std::uint8_t* const marks = pool_.table().marks(place.slab, slab_kind);
-    for (std::size_t at = from; at * marks_a_word < end; ++at) {
+    for (std::size_t at = from; at * marks_a_word < end;) {
         if ((free_bits_of(marks + at * marks_a_word) & bits_of_part(kind, place.part, at)) == 0) {
+            ++at;
             continue;
         }
         std::uint32_t found = 0;
@@ -209,12 +193,16 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std
             blocks.free[i] = part == 0 ? 0 : free_bits_of(marks + (at + i) * marks_a_word) & part;
             found += count_bits(blocks.free[i]);
         }
+        if (found < least) {
+            blocks.free = {};
+            at += cached_blocks::words;
+            continue;
+        }
         blocks.word = static_cast<std::uint16_t>(at);
         blocks.upper = (slab_kind & slab_state::upper_bank) != 0;
         blocks.window = marks + at * marks_a_word;
         blocks.first =
             static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
-        take_own(blocks, kind);
         blocks.go_to(0);
         blocks.now = std::exchange(blocks.free[0], 0);
         pool_.table().twin(place.slab).count_out(found);
@@ -234,7 +222,7 @@ bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept
     return true;
 }
 
-/// The current word is used up: another of the window; the next window; the next pass over the part, where that is
+/// The current word is used up: another of the window; the next window; a window of the next pass over the part that is
 /// worth it; a part of another slab.
 bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (pool_.remote().active()) {
@@ -246,16 +234,11 @@ bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index)
             return true;
         }
         const size_class& kind = size_classes[class_index];
-        const unsigned slab_kind = slab_state::kind_of(pool_.table().state(blocks.place().slab));
         const std::uint32_t first = first_of_part(kind, blocks.part_index);
-        const std::uint32_t end = first_of_part(kind, blocks.part_index + 1U);
-        std::uint32_t free_blocks = 0;
-        for (std::size_t at = first / marks_a_word; at * marks_a_word < end; ++at) {
-            free_blocks += count_bits(pool_.table().free_bits(blocks.place().slab, slab_kind, at) &
-                                      bits_of_part(kind, blocks.part_index, at));
-        }
-        if (free_blocks * 4 >= end - first) {
-            return find_free(blocks, class_index, first / marks_a_word);
+        const std::uint32_t blocks_of_part = first_of_part(kind, blocks.part_index + 1U) - first;
+        const std::uint32_t worth_it = std::min(blocks_of_part, largest_window) / 16;
+        if (find_free(blocks, class_index, first / marks_a_word, std::max(worth_it, 1U))) {
+            return true;
         }
         cache.give_back(pool_, class_index);
     }

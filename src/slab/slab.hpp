@@ -293,7 +293,8 @@ private:
     }
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
-    [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::size_t from) const noexcept;
+    [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::size_t from,
+                                 std::uint32_t least = 1) const noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool refill_in_order(thread_cache& cache, unsigned class_index) noexcept;
     void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
@@ -321,7 +322,7 @@ private:
     [[nodiscard]] bool free_by_node(void* block, base::granule slab, unsigned class_index) noexcept;
     [[nodiscard]] bool find_by_node(const void* block, base::granule slab, unsigned class_index,
                                     held_block& found) noexcept;
-    void release_by_node(thread_cache* cache, const held_block& held) noexcept;
+    void release_by_node(const held_block& held) noexcept;
     void before_refill(thread_cache& cache) noexcept;
     [[nodiscard]] static bool is_type(std::uint32_t type) noexcept;
     [[nodiscard]] bool hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept;

@@ -39,30 +39,22 @@ namespace holdfast::slab {
 static_assert(largest_cache() <= base::mebibyte);
 
 /// The free blocks of a class that a thread hands out next: of up to 256 that lie side by side (the window), those of
-/// its part of the slab. What the thread frees among them it hands out again, as soon as it has used up the word that
-/// it is at. Not at once: in a loop of pairs each call would take its block from the word that the call before put one
-/// into, and wait for that store and for all that was computed for it. And the words take turns, so that each gathers
-/// what is freed for as long as it can.
+/// its part of the slab that were free when it looked. What is freed meanwhile, by whomever, its marks say alone: the
+/// thread finds it when it comes by again.
 struct alignas(base::cache_line_size) cached_blocks {
     static constexpr unsigned words = 4;
 
-    // What an allocation needs, and a free to know its block.
+    // What an allocation needs.
     std::uint64_t now = 0;              ///< of the current word of the window: what is handed out next
     std::byte* now_first = nullptr;     ///< the address of the block that its first bit stands for
     std::uint8_t* now_marks = nullptr;  ///< the mark of that block
     std::uint32_t block_size = 0;       ///< bytes
-    std::uint32_t reciprocal = 0;       ///< of the class
-    std::byte* own = nullptr;           ///< the address of the first block of the window that lies in the part
-    std::uint8_t* own_marks = nullptr;  ///< its mark
-    std::uint32_t own_bytes = 0;        ///< of all those blocks
-    std::uint32_t own_begin = 0;        ///< the index in the window of the first of them
     // The rest.
-    alignas(base::cache_line_size) std::array<std::uint64_t, words> free{};  ///< free blocks of the window besides
-    std::byte* first = nullptr;      ///< the address of the first block of the window
-    std::uint8_t* window = nullptr;  ///< its mark
-    std::uint32_t own_count = 0;
-    std::uint32_t slab = 0;  ///< granule + 1; 0: none
-    std::uint16_t word = 0;  ///< of the slab's marks: where the window begins
+    std::array<std::uint64_t, words> free{};  ///< of the window, what comes after the current word
+    std::byte* first = nullptr;               ///< the address of the first block of the window
+    std::uint8_t* window = nullptr;           ///< its mark
+    std::uint32_t slab = 0;                   ///< granule + 1; 0: none
+    std::uint16_t word = 0;                   ///< of the slab's marks: where the window begins
     std::uint8_t current = 0;
     std::uint8_t part_index = 0;
     bool upper = false;  ///< the blocks' bits lie in the upper half of the slab's live bitmap
@@ -89,26 +81,7 @@ struct alignas(base::cache_line_size) cached_blocks {
         now_first = first + std::size_t{next} * marks_a_word * block_size;
         now_marks = window + next * marks_a_word;
     }
-    /// Whether the address, `into` bytes beyond `own`, lies in one of its own blocks. Told by the address, before
-    /// anything is multiplied: of blocks that come and go at random half are others', and who guesses wrong learns it
-    /// early.
-    [[nodiscard]] bool owns(std::uint64_t into) const noexcept { return into < own_bytes; }
-    /// That one of its own has become free.
-    void push(std::size_t index) noexcept {
-        index += own_begin;
-        free[index / marks_a_word] |= std::uint64_t{1} << (index % marks_a_word);
-    }
-    /// The block with this mark has become free: whether it is one of its own.
-    [[nodiscard]] bool push(const std::uint8_t* mark) noexcept {
-        const auto index = static_cast<std::uint64_t>(mark - own_marks);  // beyond all for the marks of others
-        if (index >= own_count) {
-            return false;
-        }
-        push(index);
-        return true;
-    }
-    /// The current word is used up: whether one of the window, that one last, has a free block. Then it is the current
-    /// one.
+    /// The current word is used up: whether one of the window has a free block. Then it is the current one.
     [[nodiscard]] bool turn() noexcept {
         for (unsigned i = 1; i <= words; ++i) {
             const unsigned next = (current + i) % words;
@@ -123,6 +96,8 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
 };
 static_assert(sizeof(cached_blocks) == 2 * base::cache_line_size);
+/// Blocks.
+inline constexpr std::uint32_t largest_window = cached_blocks::words * marks_a_word;
 
 struct cache_group;
 
