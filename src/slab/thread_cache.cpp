@@ -17,7 +17,9 @@ constinit std::atomic<std::uint64_t> last_instance{0};
 
 void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept HF_REQUIRES(registry_mutex) {
     cache.machine_node = machine_node;
-    cache.arena = heap.pool->arena_of_thread(machine_node, heap.machine->nodes(), heap.next_arena++);
+    const unsigned turn = heap.next_arena;
+    std::atomic_ref(heap.next_arena).store(turn + 1, std::memory_order_relaxed);  // read without the lock
+    cache.arena = heap.pool->arena_of_thread(machine_node, heap.machine->nodes(), turn);
 }
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
