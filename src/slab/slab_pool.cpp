@@ -170,6 +170,7 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
 }
 
 std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noexcept {
+    look_at_every_slab();  // the attempts before this may have passed by slabs with few free blocks, as not worth it
     for (unsigned arena = 0; arena < arenas_; ++arena) {
         bin& from = bin_of(arena, class_index);
         const base::scoped_lock lock(from.mutex);
@@ -274,6 +275,7 @@ base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_i
 }
 
 std::uint64_t slab_pool::take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept {
+    look_at_every_slab();  // as check_out_anywhere()
     if (type != 0) {
         typed_bin* const only = find_typed_bin(class_index, type);
         return only == nullptr ? 0 : take_all_of(*only);
