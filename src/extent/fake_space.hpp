@@ -41,6 +41,8 @@ public:
     [[nodiscard]] base::pages frontier() const noexcept override { return frontier_; }
     [[nodiscard]] base::pages last_wanted() const noexcept { return last_wanted_; }
     [[nodiscard]] std::uint64_t grown() const noexcept { return grown_; }
+    /// Attempts to grow that failed.
+    [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
     void set_capacity(std::uint64_t bytes) noexcept { capacity_ = {bytes / base::page_size}; }
     /// Pages that the disk has in all.
     void set_disk(std::uint64_t pages) noexcept { disk_ = pages; }
@@ -62,6 +64,7 @@ public:
         const std::uint64_t rounded = base::align_up(wanted.value, unit);
         const std::uint64_t room = base::align_down(capacity_.value - std::min(frontier_, capacity_).value, unit);
         if (rounded > room) {
+            ++refused_;
             base::failure what;
             what.code = base::failure_code::no_space;
             what.field = "capacity of the test";
@@ -72,6 +75,7 @@ public:
         const base::pages added{std::min(std::max(rounded, step_.value), room)};
         const std::scoped_lock lock(mutex_);
         if (added.value > disk_ - std::min(disk_, count_on_disk())) {
+            ++refused_;
             return full_disk(added.value);
         }
         frontier_ += added;
@@ -155,6 +159,7 @@ private:
     base::pages frontier_{};
     base::pages last_wanted_{};
     std::uint64_t grown_ = 0;
+    std::uint64_t refused_ = 0;
     std::uint64_t given_back_ = 0;
     std::uint64_t disk_ = ~std::uint64_t{0};
     mutable std::mutex mutex_;

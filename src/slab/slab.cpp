@@ -257,7 +257,7 @@ bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index)
         const size_class& kind = size_classes[class_index];
         const std::uint32_t first = first_of_part(kind, blocks.part_index);
         const std::uint32_t blocks_of_part = first_of_part(kind, blocks.part_index + 1U) - first;
-        const std::uint32_t worth_it = std::min(blocks_of_part, largest_window) / 16;
+        const std::uint32_t worth_it = pool_.is_space_short() ? 1 : std::min(blocks_of_part, largest_window) / 16;
         if (find_free(blocks, class_index, first / marks_a_word, std::max(worth_it, 1U))) {
             return true;
         }

@@ -32,6 +32,7 @@ base::result<void> slab_pool::reset() {
     unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{nodes} * class_count);
     remote_.start(*this, table_, nodes, space_.shape().granules());
     recorded_end_ = 0;
+    space_is_short_.store(false, std::memory_order_relaxed);
     first_typed_.store(nullptr, std::memory_order_relaxed);
     {
         const base::scoped_lock lock(typed_mutex_);
@@ -151,6 +152,11 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
             return *got;
         }
     }
+    if (is_space_short()) {
+        if (const auto got = check_out_listed_anywhere(class_index)) {
+            return *got;
+        }
+    }
     fetch_remote_frees(arena);
     look_at_some(arena);
     {
@@ -169,7 +175,19 @@ base::result<slab_part> slab_pool::check_out(unsigned arena, unsigned class_inde
     return *got;
 }
 
+std::optional<slab_part> slab_pool::check_out_listed_anywhere(unsigned class_index) noexcept {
+    for (unsigned arena = 0; arena < arenas_; ++arena) {
+        bin& from = bin_of(arena, class_index);
+        const base::scoped_lock lock(from.mutex);
+        if (const auto got = check_out_listed(from)) {
+            return got;
+        }
+    }
+    return std::nullopt;
+}
+
 std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noexcept {
+    space_is_short_.store(true, std::memory_order_relaxed);
     look_at_every_slab();  // the attempts before this may have passed by slabs with few free blocks, as not worth it
     for (unsigned arena = 0; arena < arenas_; ++arena) {
         bin& from = bin_of(arena, class_index);
@@ -195,7 +213,7 @@ void slab_pool::check_in(slab_part from) noexcept {
         if (twin.listed()) {
             unlink(owner, from.slab);
         }
-        settle(owner, from.slab, worth_listing(size_classes[owner.class_index]));
+        settle(owner, from.slab, worth(owner));
     }
     fade_empty();
 }
@@ -229,7 +247,7 @@ std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
             return slab_part{slab, part};
         }
         unlink(from, slab);
-        settle(from, slab, worth_listing(kind));
+        settle(from, slab, worth(from));
     }
     return std::nullopt;
 }
@@ -258,6 +276,9 @@ bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) cons
 base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
     bin& own = type == 0 ? bin_of(arena, class_index) : typed_bin_of(class_index, type);
     std::uint64_t taken = take_known(own, loads_a_take);
+    if (taken == 0 && type == 0 && is_space_short()) {
+        taken = take_listed_anywhere(class_index);
+    }
     if (taken != 0) {
         return taken;
     }
@@ -274,7 +295,18 @@ base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_i
     return taken;
 }
 
+std::uint64_t slab_pool::take_listed_anywhere(unsigned class_index) noexcept {
+    std::uint64_t taken = 0;
+    for (unsigned arena = 0; arena < arenas_ && taken == 0; ++arena) {
+        bin& from = bin_of(arena, class_index);
+        const base::scoped_lock lock(from.mutex);
+        taken = take_listed(from);
+    }
+    return taken;
+}
+
 std::uint64_t slab_pool::take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept {
+    space_is_short_.store(true, std::memory_order_relaxed);
     look_at_every_slab();  // as check_out_anywhere()
     if (type != 0) {
         typed_bin* const only = find_typed_bin(class_index, type);
@@ -304,7 +336,7 @@ std::uint64_t slab_pool::take_listed(bin& from) noexcept {
             return taken;
         }
         unlink(from, slab);
-        settle(from, slab, worth_listing(size_classes[from.class_index]));
+        settle(from, slab, worth(from));
     }
     return 0;
 }
@@ -418,6 +450,7 @@ base::result<void> slab_pool::create(bin& owner) {
     table_.set_type(slab, owner.type);
     table_.set_state(slab, slab_state::loaded(owner.class_index));
     link(owner, slab, true);
+    space_is_short_.store(false, std::memory_order_relaxed);
     return {};
 }
 

@@ -184,6 +184,9 @@ public:
     /// it would have then, in percent, those that may be behind live ones.
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned covered_at_most) noexcept;
 
+    /// Space ran out, and no slab was made since: single free blocks are worth a look, for each that is passed by
+    /// costs another attempt to get space.
+    [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
     /// A block of a loaded slab has become free: its mark says so.
     void note_free(base::granule slab) noexcept {
         if (table_.twin(slab).count_in()) [[unlikely]] {
@@ -337,10 +340,18 @@ private:
     [[nodiscard]] base::result<void> load_typed(base::granule unloaded, unsigned class_index) noexcept;
     [[nodiscard]] base::result<void> load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
 
+    /// Free blocks that make it worth another look at a slab that had none.
+    [[nodiscard]] std::uint32_t worth(const bin& owner) const noexcept {
+        return is_space_short() ? 1 : worth_listing(size_classes[owner.class_index]);
+    }
+    [[nodiscard]] std::optional<slab_part> check_out_listed_anywhere(unsigned class_index) noexcept;
+    [[nodiscard]] std::uint64_t take_listed_anywhere(unsigned class_index) noexcept;
+
     segment::space_view space_;
     extent::extent_allocator& extents_;
     segment::bitmap_guard* guard_;
     slab_log* log_ = nullptr;
+    std::atomic<bool> space_is_short_{false};
     std::atomic<std::uint64_t> next_look_{0};   ///< granules
     std::atomic<std::uint64_t> next_morph_{0};  ///< granules
     std::atomic<std::uint64_t> wanted_{0};      ///< slabs that were made, made of others, or woken, so far

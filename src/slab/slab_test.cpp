@@ -182,6 +182,30 @@ TEST_F(slab_test, free_blocks_of_other_arenas_are_found_when_space_runs_out) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
+TEST_F(slab_test, where_space_is_short_free_blocks_cost_no_attempts_to_grow) {
+    heap_.space().set_capacity(4 * base::mebibyte);
+    std::vector<void*> blocks = exhaust(heap_.blocks(), 64);
+    const auto swap_some = [&] {
+        for (std::size_t i = 0; i < 1000; ++i) {
+            void*& block = blocks[i * 7919 % blocks.size()];
+            free(block);
+            block = heap_.blocks().allocate(64, 8);
+            ASSERT_NE(block, nullptr) << i;
+        }
+    };
+    const std::uint64_t before = heap_.space().refused();
+    ASSERT_GT(before, 0U);
+    swap_some();
+    heap_.blocks().flush_this_thread();
+    std::thread(swap_some).join();  // of another arena
+    EXPECT_EQ(heap_.space().refused(), before);
+
+    heap_.space().set_capacity(8 * base::mebibyte);
+    const std::vector<void*> more = exhaust(heap_.blocks(), 64);
+    EXPECT_GT(more.size(), blocks.size() * 9 / 10);
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
 TEST_F(slab_test, a_walk_sees_every_block_and_may_free_it) {
     std::set<std::uint64_t> expected;
     for (std::size_t i = 1; i < 3000; ++i) {

@@ -54,7 +54,7 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
             if (twin.listed()) {
                 unlink(owner, slab);
             }
-            settle(owner, slab, worth == 0 ? worth_listing(size_classes[owner.class_index]) : worth);
+            settle(owner, slab, worth == 0 ? this->worth(owner) : worth);
         }
     }
     fade_empty();
