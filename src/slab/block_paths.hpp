@@ -28,11 +28,7 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
     if (Checks && slab.value >= pool_.table().plain_granules()) [[unlikely]] {
         return false;
     }
-    const std::uint8_t state = pool_.table().state(slab);
-    if (Checks && !slab_state::is_unwatched(state)) [[unlikely]] {
-        return false;
-    }
-    const auto found = pool_.table().find_mark(offset.value, std::size_t{state} - slab_state::first_loaded);
+    const auto found = pool_.table().find_plain_mark(offset.value);
     const std::atomic_ref mark(*found.mark);
     if (Checks && (!found.is_start || mark.load(std::memory_order_acquire) != live_mark::live)) [[unlikely]] {
         return false;

@@ -170,6 +170,15 @@ struct alignas(base::cache_line_size) slab_twin {
 };
 static_assert(sizeof(slab_twin) == base::cache_line_size);
 
+/// How blocks that are freed by their marks alone are found in a slab. Read by every free and hardly ever written, so
+/// no part of the twin, which every free writes.
+struct plain_slab {
+    /// The reciprocal of the blocks' class in the lower half, 0 where none are freed so. The upper half counts the
+    /// changes: who finds the same before and after `marks` knows that the two belong together.
+    std::atomic<std::uint64_t> version;
+    std::atomic<std::uint8_t*> marks;  ///< of the slab's first block
+};
+
 /// Thread safety: states, marks and live bitmaps are atomic; twins are guarded as they say.
 class slab_table {
 public:
@@ -179,6 +188,7 @@ public:
         HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
         HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
         HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
+        HF_TRY_ASSIGN(plain_, base::sparse_table<plain_slab>::create(granules_, "places of marks"));
         HF_TRY_ASSIGN(seconds_, base::sparse_table<std::uint8_t>::create(granules_, "earlier classes of slabs"));
         for (unsigned bank = 0; bank < banks; ++bank) {
             for (unsigned shift = least_mark_shift; shift <= most_mark_shift; ++shift) {
@@ -332,8 +342,27 @@ public:
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
     }
+    /// Of one granule, one thread at a time. Of a slab with live blocks, with the lock of its owner: who finds blocks
+    /// by neither waits for that.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
+        plain_slab& plain = plain_[of.value];
+        const std::uint64_t change = (plain.version.load(std::memory_order_relaxed) | ~std::uint32_t{0}) + 1;
+        plain.version.store(change, std::memory_order_relaxed);
         std::atomic_ref<std::uint8_t>(states_[of.value]).store(state, std::memory_order_release);
+        if (slab_state::is_unwatched(state)) {
+            const unsigned kind = slab_state::kind_of(state);
+            plain.marks.store(marks(of, kind), std::memory_order_release);
+            plain.version.store(change | kinds_[kind].reciprocal, std::memory_order_release);
+        }
+    }
+    /// The same as find_mark() in a slab whose blocks are freed by their marks alone; any other has no start of a
+    /// block.
+    [[nodiscard]] found_mark find_plain_mark(std::uint64_t offset) const noexcept {
+        const plain_slab& plain = plain_[offset / base::granule_size];
+        const std::uint64_t version = plain.version.load(std::memory_order_acquire);
+        std::uint8_t* const first = plain.marks.load(std::memory_order_acquire);
+        const block_position at(offset % base::granule_size, static_cast<std::uint32_t>(version));
+        return {first + at.index(), plain.version.load(std::memory_order_relaxed) == version && at.is_start()};
     }
     /// second_life: fixed while nobody morphs the slab, and 0 where nobody has since it was made.
     [[nodiscard]] std::uint8_t second(base::granule of) const noexcept {
@@ -375,6 +404,7 @@ public:
     void for_each_range(base::granule first, base::granule end, Each each) const {
         each("states", &states_[first.value], &states_[end.value - 1] + 1);
         each("types", &types_[first.value], &types_[end.value - 1] + 1);
+        each("places of marks", &plain_[first.value], &plain_[end.value - 1] + 1);
         each("twins", &twins_[first.value], &twins_[end.value - 1] + 1);
         for (unsigned i = 0; i < marks_[0].size(); ++i) {  // slabs are not morphed where this is of interest
             each("marks", &marks_[0][i][first.value << (i + least_mark_shift)],
@@ -427,6 +457,7 @@ private:
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<std::uint32_t> types_;
     base::sparse_table<slab_twin> twins_;
+    base::sparse_table<plain_slab> plain_;
     base::sparse_table<std::uint8_t> seconds_;
     std::array<std::array<base::sparse_table<std::uint8_t>, most_mark_shift - least_mark_shift + 1>, banks> marks_;
 };
