@@ -12,9 +12,9 @@ HF_HOT void* block_allocator::allocate_cached(unsigned class_index) noexcept {
         return nullptr;
     }
     cached_blocks& blocks = slot.cache->classes[class_index];
-    const unsigned bit = blocks.pop();
-    std::atomic_ref(blocks.mark(bit)).store(live_mark::live, std::memory_order_release);
-    return blocks.block(bit);
+    const std::uint32_t index = blocks.pop();
+    std::atomic_ref(blocks.mark(index)).store(live_mark::live, std::memory_order_release);
+    return blocks.block(index);
 }
 
 HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
@@ -29,11 +29,10 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
         return false;
     }
     const auto found = pool_.table().find_plain_mark(offset.value);
-    const std::atomic_ref mark(*found.mark);
-    if (Checks && (!found.is_start || mark.load(std::memory_order_acquire) != live_mark::live)) [[unlikely]] {
+    if (Checks && (!found.is_start || !holds(*found.mark, live_mark::live))) [[unlikely]] {
         return false;
     }
-    mark.store(live_mark::free, std::memory_order_release);
+    std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
     pool_.note_free(slab);
     return true;
 }
@@ -83,14 +82,14 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
 }
 
 HF_HOT void block_allocator::hold_next(cached_blocks& blocks, unsigned class_index, held_block& held) noexcept {
-    const unsigned bit = blocks.pop();
-    std::atomic_ref(blocks.mark(bit)).store(live_mark::held, std::memory_order_relaxed);
-    held.offset = space_.offset(blocks.block(bit)).value;
+    const std::uint32_t index = blocks.pop();
+    std::atomic_ref(blocks.mark(index)).store(live_mark::held, std::memory_order_relaxed);
+    held.offset = space_.offset(blocks.block(index)).value;
     held.block = {lane::block_kind::small, blocks.block_size, 0, blocks.upper};
     held.place.word = pool_.table().live_address(blocks.place().slab) +
-                      (blocks.upper ? segment::upper_bitmap_word : 0) + blocks.word + blocks.current;
-    held.place.mask = held.place.set = std::uint64_t{1} << bit;
-    held.mark = &blocks.mark(bit);
+                      (blocks.upper ? segment::upper_bitmap_word : 0) + index / marks_a_word;
+    held.place.mask = held.place.set = std::uint64_t{1} << (index % marks_a_word);
+    held.mark = &blocks.mark(index);
     held.class_index = class_index;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "slab/slab.hpp"
 
@@ -84,31 +85,17 @@ hardened_thread* part_of(thread_cache* cache) noexcept {
 
 }  // namespace
 
-/// The cache has a free block of the class: a random one of its window is the next, and the only one in `now`, so that
-/// the allocation after that comes here again.
+/// What the cache has found of the class is not all handed out: a random one of the rest is the next, and the only one
+/// before `end`, so that the allocation after that comes here again.
 void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index) noexcept {
-    hardened_thread* const mine = part_of(&cache);
-    if (mine == nullptr) {
-        return;
-    }
     cached_blocks& blocks = cache.classes[class_index];
-    blocks.free[blocks.current] |= blocks.now;
-    std::uint32_t found = 0;
-    for (const std::uint64_t bits : blocks.free) {
-        found += count_bits(bits);
+    if (hardened_thread* const mine = part_of(&cache)) {
+        const std::uint32_t chosen = blocks.end + mine->random_below(std::uint32_t{blocks.filled} - blocks.end);
+        std::swap(blocks.order[blocks.end], blocks.order[chosen]);
+        ++blocks.end;
+    } else {
+        blocks.end = blocks.filled;
     }
-    std::uint32_t nth = mine->random_below(found);
-    unsigned word = 0;
-    while (nth >= count_bits(blocks.free[word])) {
-        nth -= count_bits(blocks.free[word++]);
-    }
-    std::uint64_t bits = blocks.free[word];
-    for (; nth != 0; --nth) {
-        bits &= bits - 1;
-    }
-    blocks.now = bits & (~bits + 1);
-    blocks.free[word] &= ~blocks.now;
-    blocks.go_to(word);
 }
 
 /// A small block whose mark is `held` is nobody's any more.

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__SANITIZE_THREAD__)
 #define HF_MARKS_ONE_BY_ONE 1
@@ -35,6 +36,24 @@ inline constexpr std::uint8_t covered = 8;  ///< blocks of the slab's earlier cl
 }  // namespace live_mark
 
 inline constexpr std::size_t marks_a_word = 64;
+
+/// Whether a mark, or another word that threads share, has that value; what its last writer did before is visible then.
+/// On x86 the load and the comparison are one instruction: compilers make two of an atomic load.
+template <class Word>
+[[nodiscard]] inline bool holds(const Word& word, Word value) noexcept {
+#if defined(__x86_64__) && !defined(HF_MARKS_ONE_BY_ONE)
+    bool so = false;
+    if constexpr (sizeof(Word) == 1) {
+        asm volatile("cmpb %2, %1" : "=@cce"(so) : "m"(word), "iq"(value) : "memory");
+    } else {
+        static_assert(sizeof(Word) == 8);
+        asm volatile("cmpq %2, %1" : "=@cce"(so) : "m"(word), "er"(value) : "memory");
+    }
+    return so;
+#else
+    return std::atomic_ref(const_cast<Word&>(word)).load(std::memory_order_acquire) == value;
+#endif
+}
 
 namespace detail {
 
@@ -109,9 +128,15 @@ namespace detail {
 #endif
 }
 
-/// Bits that are set. Without an option for it the compiler calls a library for std::popcount.
+/// Bits that are set. Without an option for it the compiler calls a library for std::popcount, and for this way of
+/// counting, too, where it recognises it.
 [[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
     bits -= bits >> 1U & 0x5555555555555555;
+#if defined(__GNUC__)
+    if (!std::is_constant_evaluated()) {
+        asm("" : "+r"(bits));  // so that it does not
+    }
+#endif
     bits = (bits & 0x3333333333333333) + (bits >> 2U & 0x3333333333333333);
     bits = (bits + (bits >> 4U)) & 0x0f0f0f0f0f0f0f0f;
     return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);

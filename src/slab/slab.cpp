@@ -118,9 +118,9 @@ void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     if (blocks.is_empty() && !refill(*cache, class_index)) {
         return nullptr;
     }
-    const unsigned bit = blocks.pop();
-    std::atomic_ref(blocks.mark(bit)).store(live_mark::live, std::memory_order_release);
-    return blocks.block(bit);
+    const std::uint32_t index = blocks.pop();
+    std::atomic_ref(blocks.mark(index)).store(live_mark::live, std::memory_order_release);
+    return blocks.block(index);
 }
 
 namespace {
@@ -189,81 +189,72 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
         return false;
     }
     cached_blocks& blocks = cache.classes[class_index];
+    const unsigned kind = slab_state::kind_of(pool_.table().state(got.slab));  // fixed while a part is out
     blocks.slab = static_cast<std::uint32_t>(got.slab.value + 1);
     blocks.part_index = static_cast<std::uint8_t>(got.part);
     blocks.block_size = size_classes[class_index].block_size;
-    return find_free(blocks, class_index, first_of_part(size_classes[class_index], got.part) / marks_a_word);
+    blocks.upper = (kind & slab_state::upper_bank) != 0;
+    blocks.first = static_cast<std::byte*>(space_.address(base::offset_of(got.slab)));
+    blocks.marks = pool_.table().marks(got.slab, kind);
+    blocks.go_to_start(class_index);
+    return find_free(blocks, class_index);
 }
 
-/// The window is the first of the part, from that word on, that has so many free blocks.
-bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index, std::size_t from,
-                                std::uint32_t least) const noexcept {
-    const slab_part place = blocks.place();
-    const size_class& kind = size_classes[class_index];
-    const std::uint32_t end = first_of_part(kind, place.part + 1);
-    const unsigned slab_kind = slab_state::kind_of(pool_.table().state(place.slab));  // fixed while a part is out
-    std::uint8_t* const marks = pool_.table().marks(place.slab, slab_kind);
-    for (std::size_t at = from; at * marks_a_word < end;) {
-        if ((free_bits_of(marks + at * marks_a_word) & bits_of_part(kind, place.part, at)) == 0) {
-            ++at;
-            continue;
-        }
-        std::uint32_t found = 0;
-        for (std::size_t i = 0; i < cached_blocks::words; ++i) {
-            const std::uint64_t part = bits_of_part(kind, place.part, at + i);  // none beyond the part
-            blocks.free[i] = part == 0 ? 0 : free_bits_of(marks + (at + i) * marks_a_word) & part;
-            found += count_bits(blocks.free[i]);
-        }
-        if (found < least) {
-            blocks.free = {};
-            at += cached_blocks::words;
-            continue;
-        }
-        blocks.word = static_cast<std::uint16_t>(at);
-        blocks.upper = (slab_kind & slab_state::upper_bank) != 0;
-        blocks.window = marks + at * marks_a_word;
-        blocks.first =
-            static_cast<std::byte*>(space_.address(base::offset_of(place.slab))) + at * marks_a_word * kind.block_size;
-        blocks.go_to(0);
-        blocks.now = std::exchange(blocks.free[0], 0);
-        pool_.table().twin(place.slab).count_out(found);
-        return true;
+/// Of the rest of the part.
+bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
+    const std::uint32_t found = blocks.fill(first_of_part(size_classes[class_index], blocks.part_index + 1U));
+    if (found == 0) {
+        return false;
     }
-    return false;
+    pool_.table().twin(blocks.place().slab).count_out(found);
+    return true;
 }
 
 /// What is handed out next is used up.
 bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
-    if (!refill_in_order(cache, class_index)) {
-        return false;
+    if (!hardened_) [[likely]] {
+        return refill_in_order(cache, class_index);
     }
-    if (hardened_) [[unlikely]] {
-        choose_at_random(cache, class_index);
+    cached_blocks& blocks = cache.classes[class_index];
+    if (blocks.end == blocks.filled) {
+        if (!refill_in_order(cache, class_index)) {
+            return false;
+        }
+        blocks.end = 0;
     }
+    choose_at_random(cache, class_index);
     return true;
 }
 
-/// The current word is used up: another of the window; the next window; a window of the next pass over the part that is
-/// worth it; a part of another slab.
+/// The rest of the part; where that has none, all of it, if that is worth it; a part of another slab.
 bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (pool_.remote().active()) {
         before_refill(cache);
     }
     cached_blocks& blocks = cache.classes[class_index];
     if (blocks.slab != 0) {
-        if (blocks.turn() || find_free(blocks, class_index, blocks.word + std::size_t{cached_blocks::words})) {
+        if (find_free(blocks, class_index)) {
             return true;
         }
-        const size_class& kind = size_classes[class_index];
-        const std::uint32_t first = first_of_part(kind, blocks.part_index);
-        const std::uint32_t blocks_of_part = first_of_part(kind, blocks.part_index + 1U) - first;
-        const std::uint32_t worth_it = pool_.is_space_short() ? 1 : std::min(blocks_of_part, largest_window) / 16;
-        if (find_free(blocks, class_index, first / marks_a_word, std::max(worth_it, 1U))) {
-            return true;
+        if (is_worth_a_pass(blocks, class_index)) {
+            blocks.go_to_start(class_index);
+            if (find_free(blocks, class_index)) {
+                return true;
+            }
         }
         cache.give_back(pool_, class_index);
     }
     return check_out(cache, class_index);
+}
+
+/// Whether enough blocks of the part have been freed: about so, for words that it shares with others are counted whole.
+bool block_allocator::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
+    const size_class& kind = size_classes[class_index];
+    const std::uint32_t first = first_of_part(kind, blocks.part_index);
+    const std::uint32_t end = first_of_part(kind, blocks.part_index + 1U);
+    const std::uint32_t least = pool_.is_space_short() ? 1 : std::max((end - first) / 16, 1U);
+    const std::uint32_t word = first / marks_a_word;
+    return count_free(blocks.marks + word * marks_a_word, (end + marks_a_word - 1) / marks_a_word - word) >= least;
 }
 
 unsigned block_allocator::arena() noexcept {

@@ -88,14 +88,14 @@ private:
             problem("SLAB-9", place.slab, fmt::format("part {} in a cache of class {}", place.part, class_index));
             return;
         }
-        for (unsigned i = 0; i < cached_blocks::words; ++i) {
-            const unsigned word = blocks.word + i;
-            const std::uint64_t part = bits_of_part(size_classes[class_index], place.part, word);
-            const std::uint64_t cached = blocks.free[i] | (i == blocks.current ? blocks.now : 0);
-            if (cached != 0 &&
-                (cached & ~(table_.free_bits(place.slab, slab_state::kind_of(state), word) & part)) != 0) {
+        for (unsigned i = blocks.next; i < blocks.filled; ++i) {
+            const unsigned index = blocks.order[i];
+            const std::uint64_t bit = std::uint64_t{1} << (index % marks_a_word);
+            const unsigned word = index / marks_a_word;
+            if ((bit & table_.free_bits(place.slab, slab_state::kind_of(state), word) &
+                 bits_of_part(size_classes[class_index], place.part, word)) == 0) {
                 problem("SLAB-9", place.slab,
-                        fmt::format("word {}: {:#x} in a cache, free are {:#x}", word, cached,
+                        fmt::format("block {} in a cache, free in its word are {:#x}", index,
                                     table_.free_bits(place.slab, slab_state::kind_of(state), word)));
             }
         }

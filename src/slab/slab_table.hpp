@@ -109,7 +109,11 @@ inline constexpr unsigned most_parts = 4;
                                                             : 1;
 }
 [[nodiscard]] constexpr std::uint32_t first_of_part(const size_class& kind, unsigned part) noexcept {
-    return part * std::uint32_t{kind.block_count} / parts_of(kind);
+    switch (parts_of(kind)) {  // no division
+        case 1: return part * std::uint32_t{kind.block_count};
+        case 2: return part * std::uint32_t{kind.block_count} / 2;
+        default: return part * std::uint32_t{kind.block_count} / most_parts;
+    }
 }
 /// The bits of a word that stand for blocks of the part.
 [[nodiscard]] constexpr std::uint64_t bits_of_part(const size_class& kind, unsigned part, std::size_t word) noexcept {
@@ -175,8 +179,8 @@ static_assert(sizeof(slab_twin) == base::cache_line_size);
 struct plain_slab {
     /// The reciprocal of the blocks' class in the lower half, 0 where none are freed so. The upper half counts the
     /// changes: who finds the same before and after `marks` knows that the two belong together.
-    std::atomic<std::uint64_t> version;
-    std::atomic<std::uint8_t*> marks;  ///< of the slab's first block
+    std::uint64_t version;
+    std::uint8_t* marks;  ///< of the slab's first block
 };
 
 /// Thread safety: states, marks and live bitmaps are atomic; twins are guarded as they say.
@@ -346,23 +350,28 @@ public:
     /// by neither waits for that.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
         plain_slab& plain = plain_[of.value];
-        const std::uint64_t change = (plain.version.load(std::memory_order_relaxed) | ~std::uint32_t{0}) + 1;
-        plain.version.store(change, std::memory_order_relaxed);
+        const std::atomic_ref version(plain.version);
+        const std::uint64_t change = (version.load(std::memory_order_relaxed) | ~std::uint32_t{0}) + 1;
+        version.store(change, std::memory_order_relaxed);
         std::atomic_ref<std::uint8_t>(states_[of.value]).store(state, std::memory_order_release);
         if (slab_state::is_unwatched(state)) {
             const unsigned kind = slab_state::kind_of(state);
-            plain.marks.store(marks(of, kind), std::memory_order_release);
-            plain.version.store(change | kinds_[kind].reciprocal, std::memory_order_release);
+            std::atomic_ref(plain.marks).store(marks(of, kind), std::memory_order_release);
+            version.store(change | kinds_[kind].reciprocal, std::memory_order_release);
         }
     }
     /// The same as find_mark() in a slab whose blocks are freed by their marks alone; any other has no start of a
     /// block.
     [[nodiscard]] found_mark find_plain_mark(std::uint64_t offset) const noexcept {
-        const plain_slab& plain = plain_[offset / base::granule_size];
-        const std::uint64_t version = plain.version.load(std::memory_order_acquire);
-        std::uint8_t* const first = plain.marks.load(std::memory_order_acquire);
+        plain_slab& plain = plain_[offset / base::granule_size];
+        const std::uint64_t version = std::atomic_ref(plain.version).load(std::memory_order_acquire);
+        std::uint8_t* const first = std::atomic_ref(plain.marks).load(std::memory_order_acquire);
         const block_position at(offset % base::granule_size, static_cast<std::uint32_t>(version));
-        return {first + at.index(), plain.version.load(std::memory_order_relaxed) == version && at.is_start()};
+        bool is_start = false;
+        if (holds(plain.version, version)) [[likely]] {
+            is_start = at.is_start();
+        }
+        return {first + at.index(), is_start};
     }
     /// second_life: fixed while nobody morphs the slab, and 0 where nobody has since it was made.
     [[nodiscard]] std::uint8_t second(base::granule of) const noexcept {

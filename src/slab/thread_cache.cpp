@@ -1,5 +1,6 @@
 #include "slab/thread_cache.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -77,10 +78,88 @@ thread_state* this_thread() noexcept {
 
 }  // namespace
 
+namespace {
+
+/// For each byte, the positions of its bits that are set, then whatever.
+alignas(base::cache_line_size) constexpr auto positions_of_bits = [] {
+    std::array<std::array<std::uint8_t, 8>, 256> table{};
+    for (unsigned byte = 0; byte < table.size(); ++byte) {
+        std::size_t found = 0;
+        for (std::uint8_t bit = 0; bit < 8; ++bit) {
+            if ((byte >> bit & 1U) != 0) {
+                table[byte][found++] = bit;
+            }
+        }
+    }
+    return table;
+}();
+constexpr auto counts_of_bits = [] {
+    std::array<std::uint8_t, 256> table{};
+    for (unsigned byte = 0; byte < table.size(); ++byte) {
+        table[byte] = static_cast<std::uint8_t>(count_bits(byte));
+    }
+    return table;
+}();
+
+/// Writes eight numbers, of which the first ones are those of the bits that are set: no branch depends on the bits.
+void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) noexcept {
+#if defined(__SSE2__)
+    const __m128i positions = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(positions_of_bits[bits].data()));
+    const __m128i wide = _mm_unpacklo_epi8(positions, _mm_setzero_si128());
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_add_epi16(wide, _mm_set1_epi16(static_cast<short>(first))));
+#else
+    for (unsigned i = 0; i < 8; ++i) {
+        to[i] = static_cast<std::uint16_t>(first + positions_of_bits[bits][i]);
+    }
+#endif
+}
+
+/// Writes as many as a word has.
+void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
+    for (unsigned i = 0; i < marks_a_word; ++i) {
+        to[i] = static_cast<std::uint16_t>(first + i);
+    }
+}
+
+}  // namespace
+
+std::uint32_t cached_blocks::fill(std::uint32_t end_of_part) noexcept {
+    constexpr std::uint32_t step = 8;
+    std::uint32_t found = 0;
+    std::uint32_t at = cursor;
+    while (at < end_of_part && found <= capacity - step) {
+        const auto word = static_cast<std::uint32_t>(at - at % marks_a_word);
+        std::uint64_t bits = free_bits_of(marks + word);
+        if (word + marks_a_word > end_of_part) {
+            bits &= (std::uint64_t{1} << (end_of_part - word)) - 1;
+        }
+        bits >>= at - word;
+        if (bits == 0) {
+            at = static_cast<std::uint32_t>(word + marks_a_word);
+            continue;
+        }
+        if (bits == ~std::uint64_t{0} && found <= capacity - marks_a_word) {
+            put_all(&order[found], at);
+            found += marks_a_word;
+            at += marks_a_word;
+            continue;
+        }
+        for (; at < word + marks_a_word && found <= capacity - step; at += step, bits >>= step) {
+            put_positions(&order[found], static_cast<std::uint8_t>(bits), at);
+            found += counts_of_bits[static_cast<std::uint8_t>(bits)];
+        }
+        at = std::min<std::uint32_t>(at, word + marks_a_word);
+    }
+    cursor = static_cast<std::uint16_t>(at);
+    next = 0;
+    end = filled = found;
+    return found;
+}
+
 void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
     if (classes[class_index].slab != 0) {
         const slab_part place = classes[class_index].place();
-        classes[class_index] = {};
+        classes[class_index].forget();
         to.check_in(place);
     }
 }

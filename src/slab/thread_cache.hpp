@@ -38,66 +38,54 @@ namespace holdfast::slab {
 }
 static_assert(largest_cache() <= base::mebibyte);
 
-/// The free blocks of a class that a thread hands out next: of up to 256 that lie side by side (the window), those of
-/// its part of the slab that were free when it looked. What is freed meanwhile, by whomever, its marks say alone: the
-/// thread finds it when it comes by again.
+/// The free blocks of a class that a thread hands out next: some of those of its part of the slab that were free when
+/// it looked. What is freed meanwhile, by whomever, its marks say alone: the thread finds it when it comes by again.
+///
+/// They are a list of indexes, not bits: where few blocks are free in each word, the end of a word is a branch that no
+/// processor foretells.
 struct alignas(base::cache_line_size) cached_blocks {
-    static constexpr unsigned words = 4;
+    static constexpr std::uint32_t capacity = 104;
 
     // What an allocation needs.
-    std::uint64_t now = 0;              ///< of the current word of the window: what is handed out next
-    std::byte* now_first = nullptr;     ///< the address of the block that its first bit stands for
-    std::uint8_t* now_marks = nullptr;  ///< the mark of that block
-    std::uint32_t block_size = 0;       ///< bytes
+    std::uint32_t next = 0;         ///< in `order`: what is handed out next
+    std::uint32_t end = 0;          ///< and what is not any more
+    std::byte* first = nullptr;     ///< the address of the slab's first block
+    std::uint8_t* marks = nullptr;  ///< its mark
+    std::uint32_t block_size = 0;   ///< bytes
     // The rest.
-    std::array<std::uint64_t, words> free{};  ///< of the window, what comes after the current word
-    std::byte* first = nullptr;               ///< the address of the first block of the window
-    std::uint8_t* window = nullptr;           ///< its mark
-    std::uint32_t slab = 0;                   ///< granule + 1; 0: none
-    std::uint16_t word = 0;                   ///< of the slab's marks: where the window begins
-    std::uint8_t current = 0;
+    std::uint32_t slab = 0;    ///< granule + 1; 0: none
+    std::uint32_t filled = 0;  ///< of `order`; beyond `end` in a hardened heap alone
+    std::uint16_t cursor = 0;  ///< the block where the next look begins
     std::uint8_t part_index = 0;
     bool upper = false;  ///< the blocks' bits lie in the upper half of the slab's live bitmap
+    alignas(16) std::array<std::uint16_t, capacity> order{};
 
-    [[nodiscard]] bool is_empty() const noexcept { return now == 0; }
-    /// There is one to be handed out: the bit of the next in the current word, which is not free any more.
-    [[nodiscard]] unsigned pop() noexcept {
-        const std::uint64_t bits = now;
-        now = bits & (bits - 1);
-        return static_cast<unsigned>(std::countr_zero(bits));
-    }
-    /// Of the current word.
-    [[nodiscard]] std::byte* block(unsigned bit) const noexcept {
-        std::byte* const found = now_first + std::size_t{bit} * block_size;
+    [[nodiscard]] bool is_empty() const noexcept { return next == end; }
+    /// There is one to be handed out: the index of the next, which is not free any more.
+    [[nodiscard]] std::uint32_t pop() noexcept { return order[next++]; }
+    [[nodiscard]] std::byte* block(std::uint32_t index) const noexcept {
+        std::byte* const found = first + std::size_t{index} * block_size;
         if (found == nullptr) {
             __builtin_unreachable();  // so that callers who ask whether there is one need not ask it again
         }
         return found;
     }
-    [[nodiscard]] std::uint8_t& mark(unsigned bit) const noexcept { return now_marks[bit]; }
-    /// That word of the window is the current one; nothing of it is handed out yet.
-    void go_to(unsigned next) noexcept {
-        current = static_cast<std::uint8_t>(next);
-        now_first = first + std::size_t{next} * marks_a_word * block_size;
-        now_marks = window + next * marks_a_word;
+    [[nodiscard]] std::uint8_t& mark(std::uint32_t index) const noexcept { return marks[index]; }
+    /// The next look is at all of the part.
+    void go_to_start(unsigned class_index) noexcept {
+        cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part_index));
     }
-    /// The current word is used up: whether one of the window has a free block. Then it is the current one.
-    [[nodiscard]] bool turn() noexcept {
-        for (unsigned i = 1; i <= words; ++i) {
-            const unsigned next = (current + i) % words;
-            if (free[next] != 0) {
-                go_to(next);
-                now = std::exchange(free[next], 0);
-                return true;
-            }
-        }
-        return false;
+    /// Of the part, from the cursor on, blocks become those that are handed out next, in order of address: all, or as
+    /// many as there is room for. Returns their number. `end_of_part`: blocks of the slab.
+    [[nodiscard]] std::uint32_t fill(std::uint32_t end_of_part) noexcept;
+    /// The part is somebody else's.
+    void forget() noexcept {
+        slab = 0;
+        next = end = filled = 0;
     }
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
 };
-static_assert(sizeof(cached_blocks) == 2 * base::cache_line_size);
-/// Blocks.
-inline constexpr std::uint32_t largest_window = cached_blocks::words * marks_a_word;
+static_assert(sizeof(cached_blocks) == 4 * base::cache_line_size);
 
 struct cache_group;
 
