@@ -21,7 +21,7 @@ public:
     }
     bool deallocate(void* block) noexcept override {
         slab::held_block found;
-        if (inner_ != nullptr && blocks_.find_allocated(block, found) && !found.is_small()) {
+        if (inner_ != nullptr && blocks_.find_allocated(block, found) && found.block.kind == lane::block_kind::pages) {
             return inner_->deallocate(block);  // whole pages: exact by their entry
         }
         return blocks_.free_exactly(block);

@@ -1,7 +1,9 @@
 // Small blocks of whole heaps that are freed on other nodes than their own: after a crash, and what is written where.
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "segment/test_support.hpp"
 #include "slab/node_heap.hpp"
 #include "slab/remote_touches.hpp"
+#include "slab/slab_check.hpp"
 
 namespace holdfast::heap {
 namespace {
@@ -120,6 +123,63 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
     }
 }
 
+TEST_P(heap_remote_frees, MorphedSlabsAreWhatTheyWereAfterACrash) {
+    const engine_options wanted = options(segment::minimum_segment_size * 8);
+    std::vector<std::uint64_t> offsets;  // of blocks of both classes
+    std::vector<bool> freed;
+    const auto free_every_other = [&](engine& heap, std::size_t from, unsigned node) {
+        on_node(node, [&] {
+            for (std::size_t i = from; i < offsets.size(); i += 4) {
+                ASSERT_TRUE(heap.try_deallocate(heap.files().view().address({offsets[i]})));
+                freed[i] = true;
+            }
+        });
+    };
+    {
+        const auto heap = must(engine::create(path(), wanted));
+        const segment::space_view& view = heap->files().view();
+        on_node(1, [&] {
+            std::vector<void*> first(4000);
+            std::ranges::generate(first, [&] { return heap->allocate(112, 8); });
+            on_node(0, [&] {
+                for (std::size_t i = 0; i < first.size(); ++i) {
+                    if (i % 100 == 0) {
+                        offsets.push_back(view.offset(first[i]).value);
+                    } else {
+                        ASSERT_TRUE(heap->try_deallocate(first[i]));
+                    }
+                }
+            });
+            for (int i = 0; i < 2000; ++i) {
+                offsets.push_back(view.offset(heap->allocate(160, 8)).value);
+            }
+        });
+        EXPECT_TRUE(std::ranges::any_of(offsets, [&](std::uint64_t offset) {
+            return slab::is_morphed(view.slab_header(base::granule_of(base::heap_offset{offset})));
+        }));
+        freed.resize(offsets.size());
+        free_every_other(*heap, 0, 0);
+        free_every_other(*heap, 1, 1);
+        expect_sound(*heap);
+        must(heap->commit());
+        if (is_atomic()) {
+            free_every_other(*heap, 2, 0);
+            heap->atomic()->checkpoint();
+            free_every_other(*heap, 3, 0);
+        }
+    }                                                         // not closed
+    if (GetParam().durability != durability_kind::collect) {  // there, nothing was reachable
+        const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+        for (std::size_t i = 0; i < offsets.size(); ++i) {
+            EXPECT_EQ(heap->usable_size(heap->files().view().address({offsets[i]})).ok(), !freed[i]) << i;
+        }
+        EXPECT_EQ(must(heap->statistics()).allocated_blocks,
+                  static_cast<std::uint64_t>(std::ranges::count(freed, false)));
+        expect_sound(*heap);
+        must(heap->close(true));
+    }
+}
+
 TEST_P(heap_remote_frees, ManyThreadsOfTwoNodes) {
     const auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
     constexpr unsigned threads = 4;
@@ -199,6 +259,75 @@ TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
     }
     EXPECT_THAT(by_frees, IsEmpty());
     threads.clear();
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
+TEST_P(heap_remote_frees, OfSeveralNodesThatFreeABlockOfAHardenedHeapOneSucceeds) {
+    engine_options wanted = options(segment::minimum_segment_size * 8);
+    wanted.hardened = true;
+    const auto heap = must(engine::create(path(), wanted));
+    std::vector<void*> blocks(3000);
+    on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(48, 8); }); });
+    constexpr std::size_t threads = 3;  // two at home
+    std::atomic<std::size_t> arrived{0};
+    std::atomic<std::size_t> succeeded{0};
+    std::vector<std::thread> running;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+        running.emplace_back([&, thread] {
+            made_up_topology::move_this_thread_to(thread == 0 ? 0 : 1);
+            std::size_t meeting = 0;
+            for (void* const block : blocks) {
+                meeting += threads;
+                ++arrived;
+                while (arrived < meeting) {
+                    std::this_thread::yield();
+                }
+                succeeded += heap->try_deallocate(block) ? 1U : 0U;
+            }
+        });
+    }
+    for (std::thread& one : running) {
+        one.join();
+    }
+    EXPECT_EQ(succeeded, blocks.size());
+    EXPECT_TRUE(heap->all_free());
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
+TEST_P(heap_remote_frees, WhatIsFreedElsewhereOfAHardenedHeapIsInQuarantine) {
+    engine_options wanted = options(segment::minimum_segment_size * 8);
+    wanted.hardened = true;
+    auto heap = must(engine::create(path(), wanted));
+    constexpr std::size_t count = 900;  // fewer than a quarantine holds
+    std::vector<void*> blocks(count);
+    on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(100, 8); }); });
+    slab::node_thread frees(0);
+    frees.run([&] {
+        for (void* const block : blocks) {
+            ASSERT_TRUE(heap->try_deallocate(block));
+            ASSERT_FALSE(heap->try_deallocate(block));
+        }
+    });
+    const std::set<void*> freed(blocks.begin(), blocks.end());
+    on_node(1, [&] {
+        std::vector<void*> others(5000);
+        for (void*& block : others) {
+            block = heap->allocate(100, 8);
+            ASSERT_FALSE(freed.contains(block));
+        }
+        EXPECT_FALSE(heap->try_deallocate(blocks.front()));
+        for (void* const block : others) {
+            ASSERT_TRUE(heap->try_deallocate(block));
+        }
+    });
+    EXPECT_TRUE(heap->all_free());
+    expect_sound(*heap);
+    must(heap->commit());
+    heap.reset();  // not closed
+    heap = must(engine::open(path(), access_mode::read_write, wanted));
+    EXPECT_TRUE(heap->all_free());
     expect_sound(*heap);
     must(heap->close(true));
 }

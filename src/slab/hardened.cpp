@@ -108,17 +108,33 @@ void block_allocator::keep_back(thread_cache* cache, const held_block& held) noe
     pool_.note_free(base::granule_of(heap_offset{held.offset}));
 }
 
+/// The same of a block that clear_by_node() has made so. The mark is written wherever it lies, for a block in
+/// quarantine is known by it.
+void block_allocator::keep_back_by_node(thread_cache* cache, held_block held) noexcept {
+    hold_by_node(held);
+    keep_back(cache, held);
+}
+
 bool block_allocator::free_exactly(void* block) noexcept {
     held_block found;
     if (!find_allocated(block, found)) {
         return false;
     }
-    if (!found.is_small()) {
+    if (found.block.kind == lane::block_kind::pages) {
         return try_free(block);
     }
     const granule slab = base::granule_of(heap_offset{found.offset});
     if (!slab_state::is_unwatched(pool_.table().state(slab))) {
         pool_.note_change(slab);
+    }
+    if (found.is_by_node()) {
+        if (!claim_by_node(found)) {
+            leave_refusal(block);
+            return false;
+        }
+        clear_by_node(found);
+        keep_back_by_node(find_cache(), found);
+        return true;
     }
     std::uint8_t live = live_mark::live;
     if (!std::atomic_ref(*found.mark)

@@ -87,7 +87,7 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
             return find_allocated(block, found);  // loaded now, or quarantined
         }
         if (slab_state::is_loaded(state) && pool_.remote().active()) {
-            return find_by_node(block, slab, slab_state::class_of(state), found);
+            return find_by_node(block, slab, state, found);
         }
         if (slab_state::is_loaded(state)) {
             return find_allocated(block, found);  // another thread has loaded it since find_allocated() looked
@@ -123,7 +123,11 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
 /// Whole pages, or what only claim_by_node() may change.
 void block_allocator::release_pages(thread_cache* cache, const held_block& held) noexcept {
     if (held.is_by_node()) {
-        release_by_node(held);
+        if (hardened_) {
+            keep_back_by_node(cache, held);
+        } else {
+            release_by_node(held);
+        }
         return;
     }
     const pages start = base::page_of(heap_offset{held.offset});

@@ -207,14 +207,16 @@ void slab_pool::write_old_bits(granule slab, unsigned old_kind, std::span<const 
 void slab_pool::morph_some(bin& wanted) noexcept {
     constexpr std::uint64_t looks = 16;  // a line each: a bound on what it costs where all slabs are full
     wanted_.fetch_add(1, std::memory_order_relaxed);
-    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
-    if (!can_morph(wanted.class_index) || end == 0) {
+    const std::uint32_t node = wanted.arena % extents_.nodes();
+    const std::uint64_t all = granules_of_node(node);
+    if (!can_morph(wanted.class_index) || all == 0) {
         return;
     }
-    const std::uint64_t from = next_morph_.fetch_add(looks, std::memory_order_relaxed);
+    std::atomic<std::uint64_t>& hand = hands_[node].morph;
+    const std::uint64_t from = hand.fetch_add(looks, std::memory_order_relaxed);
     for (std::uint64_t i = 0; i < looks; ++i) {
-        if (morph_into(wanted, {(from + i) % end}, std::nullopt)) {
-            next_morph_.store(from + i + 1, std::memory_order_relaxed);  // the next is likely to do as well
+        if (morph_into(wanted, nth_of_node(node, (from + i) % all), std::nullopt)) {
+            hand.store(from + i + 1, std::memory_order_relaxed);  // the next is likely to do as well
             return;
         }
     }
@@ -232,7 +234,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
     const std::uint8_t state = table_.state(slab);
     const unsigned class_index = slab_state::class_of(state);
     if (!slab_state::is_loaded(state) || class_index == wanted.class_index || !can_morph(class_index) ||
-        table_.type(slab) != 0 || extents_.nodes() != 1) {  // remote frees know a slab by its class (remote_frees.hpp)
+        table_.type(slab) != 0 || node_of(slab) != wanted.arena % extents_.nodes()) {
         return false;
     }
     slab_twin& twin = table_.twin(slab);

@@ -4,6 +4,8 @@
 
 namespace holdfast::slab {
 
+using base::granule;
+
 namespace {
 
 /// Refills between two looks of a thread at what other nodes have freed of its own; between two at where it runs.
@@ -12,55 +14,59 @@ constexpr unsigned refills_a_place = 64;
 
 }  // namespace
 
-/// A block of a loaded slab of the class, and this thread's node. Its mark is null where none begins at the offset.
-block_at block_allocator::by_node(std::uint64_t offset, unsigned class_index) noexcept {
+/// A block of a loaded slab, of that kind, and this thread's node. Its mark is null where none begins at the offset.
+block_at block_allocator::by_node(std::uint64_t offset, unsigned kind) noexcept {
     const thread_cache* const cache = find_cache();
-    return {base::granule_of(base::heap_offset{offset}), class_index, pool_.table().mark_at(offset, class_index),
+    return {base::granule_of(base::heap_offset{offset}), kind, pool_.table().mark_at(offset, kind),
             cache == nullptr ? remote_frees::no_node : pool_.remote().node_of_arena(cache->arena)};
 }
 
-/// As free_cached(), of a loaded slab.
-bool block_allocator::free_by_node(void* block, base::granule slab, unsigned class_index) noexcept {
-    const block_at what = by_node(space_.offset(block).value, class_index);
-    const auto done = what.mark == nullptr ? remote_frees::outcome::refused : pool_.remote().free(what);
-    if (done == remote_frees::outcome::refused) [[unlikely]] {
-        leave_refusal(block);
-        return false;
-    }
-    if (done == remote_frees::outcome::at_home) {
-        pool_.note_free(slab);
-    }
-    return true;
+block_at block_allocator::by_node(const held_block& held) noexcept {
+    return by_node(held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
 }
 
-bool block_allocator::find_by_node(const void* block, base::granule /*slab*/, unsigned class_index,
+/// As free_cached(), of a loaded slab in that state.
+bool block_allocator::free_by_node(void* block, base::granule slab, std::uint8_t state) noexcept {
+    for (const unsigned kind : pool_.table().kinds_in(slab, state)) {
+        const block_at what = by_node(space_.offset(block).value, kind);
+        const auto done = what.mark == nullptr ? remote_frees::outcome::refused : pool_.remote().free(what);
+        if (done == remote_frees::outcome::at_home) {
+            pool_.note_free(slab);
+        }
+        if (done != remote_frees::outcome::refused) {
+            return true;
+        }
+    }
+    leave_refusal(block);
+    return false;
+}
+
+bool block_allocator::find_by_node(const void* block, base::granule slab, std::uint8_t state,
                                    held_block& found) noexcept {
     const std::uint64_t offset = space_.offset(block).value;
-    const block_at what = by_node(offset, class_index);
-    if (what.mark == nullptr || !pool_.remote().is_live(what)) [[unlikely]] {
-        leave_refusal(block);
-        return false;
+    for (const unsigned kind : pool_.table().kinds_in(slab, state)) {
+        const block_at what = by_node(offset, kind);
+        if (what.mark != nullptr && pool_.remote().is_live(what)) {
+            found = small_block(offset, kind, nullptr);
+            return true;
+        }
     }
-    found = small_block(offset, class_index, nullptr);
-    return true;
+    leave_refusal(block);
+    return false;
 }
 
-bool block_allocator::claim_by_node(const held_block& found) noexcept {
-    return pool_.remote().claim(by_node(found.offset, found.class_index));
-}
+bool block_allocator::claim_by_node(const held_block& found) noexcept { return pool_.remote().claim(by_node(found)); }
 
-void block_allocator::clear_by_node(const held_block& found) noexcept {
-    pool_.remote().clear(by_node(found.offset, found.class_index));
-}
+void block_allocator::clear_by_node(const held_block& found) noexcept { pool_.remote().clear(by_node(found)); }
 
 void block_allocator::hold_by_node(held_block& found) noexcept {
-    const block_at what = by_node(found.offset, found.class_index);
+    const block_at what = by_node(found);
     pool_.remote().hold(what);
     found.mark = what.mark;
 }
 
 void block_allocator::release_by_node(const held_block& held) noexcept {
-    const block_at what = by_node(held.offset, held.class_index);
+    const block_at what = by_node(held);
     pool_.remote().release(what);
     if (!pool_.remote().is_remote(what)) {
         pool_.note_free(what.slab);
@@ -88,6 +94,24 @@ bool block_allocator::follow_this_thread() noexcept {
 }
 
 // --- the pool -------------------------------------------------------------------------------------------------------
+
+/// Of the heap as it is now.
+std::uint64_t slab_pool::granules_of_node(std::uint32_t node) const noexcept {
+    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
+    const std::uint32_t nodes = extents_.nodes();
+    if (nodes == 1) {
+        return end;
+    }
+    const std::uint64_t segment = space_.shape().granules();
+    const std::uint64_t whole = end / segment;
+    return (whole + nodes - 1 - node) / nodes * segment + (whole % nodes == node ? end % segment : 0);
+}
+
+/// Segments belong to the nodes by turns.
+granule slab_pool::nth_of_node(std::uint32_t node, std::uint64_t nth) const noexcept {
+    const std::uint64_t segment = space_.shape().granules();
+    return {(nth / segment * extents_.nodes() + node) * segment + nth % segment};
+}
 
 /// Before a new slab is made: what other nodes have freed of this one's.
 void slab_pool::fetch_remote_frees(unsigned arena) noexcept {

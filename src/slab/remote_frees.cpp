@@ -50,6 +50,8 @@ std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
 
 }  // namespace
 
+static_assert(remote_frees::kinds == slab_state::kinds);
+
 bool remote_frees::is_merging() noexcept { return merging; }
 
 void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment) {
@@ -59,7 +61,7 @@ void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std
     segment_shift_ = static_cast<unsigned>(std::countr_zero(granules_a_segment));
     sides_ = std::vector<node_side>(nodes > 1 ? nodes : 0);
     homes_ = std::make_unique<home_side[]>(sides_.size());
-    distances_.assign(sides_.size() * class_count, 0);
+    distances_.assign(sides_.size() * slab_state::kinds, 0);
     if (nodes > 1 && map(nodes)) {
         nodes_ = nodes;
         reciprocal_ = ~std::uint64_t{0} / nodes + 1;
@@ -71,15 +73,20 @@ void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std
 bool remote_frees::map(unsigned nodes) {
     for (unsigned node = 0; node < nodes; ++node) {
         node_side& side = sides_[node];
-        std::array<const std::uint8_t*, class_count> marks_of_tables{};
-        for (unsigned class_index = 0; class_index < class_count; ++class_index) {
-            const std::uint8_t* const marks = table_->marks({0}, class_index);
+        std::array<const std::uint8_t*, slab_state::kinds> marks_of_tables{};
+        for (unsigned kind = 0; kind < slab_state::kinds; ++kind) {
+            const unsigned class_index = slab_state::class_of_kind(kind);
+            const bool upper = (kind & slab_state::upper_bank) != 0;
+            if (class_index >= class_count || (upper && !slab_pool::can_morph(class_index))) {
+                continue;
+            }
+            const std::uint8_t* const marks = table_->marks({0}, kind);
             std::size_t at = 0;
             while (at < side.tables.size() && marks_of_tables[at] != marks) {
                 ++at;
             }
             if (at == side.tables.size()) {
-                const auto stride = static_cast<std::uint64_t>(table_->marks({1}, class_index) - marks);
+                const auto stride = static_cast<std::uint64_t>(table_->marks({1}, kind) - marks);
                 auto made = base::sparse_table<std::uint8_t>::create(table_->granules() * stride, "shadows of marks");
                 if (!made) {
                     return false;
@@ -87,7 +94,7 @@ bool remote_frees::map(unsigned nodes) {
                 side.tables.push_back({std::move(*made), stride});
                 marks_of_tables[at] = marks;
             }
-            distances_[node * std::size_t{class_count} + class_index] =
+            distances_[node * slab_state::kinds + kind] =
                 reinterpret_cast<std::uintptr_t>(&side.tables[at].shadows[0]) - reinterpret_cast<std::uintptr_t>(marks);
         }
         auto next = base::sparse_table<std::uint32_t>::create(table_->granules(), "slabs with shadows");
@@ -107,7 +114,7 @@ bool remote_frees::map(unsigned nodes) {
 /// the mark away before it takes the shadow.
 bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
-        if (node != home && load(shadow_of(node, block.class_index, block.mark)) != shadow::none) {
+        if (node != home && load(shadow_of(node, block.kind, block.mark)) != shadow::none) {
             return true;
         }
     }
@@ -124,10 +131,10 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
         if (node == home || node == block.node) {
             continue;
         }
-        std::uint8_t found = load(shadow_of(node, block.class_index, block.mark));
+        std::uint8_t found = load(shadow_of(node, block.kind, block.mark));
         while (found == shadow::claiming && node > block.node) {  // it gives way
             wait_for_another();
-            found = load(shadow_of(node, block.class_index, block.mark));
+            found = load(shadow_of(node, block.kind, block.mark));
         }
         if (found != shadow::none) {
             return false;
@@ -143,7 +150,7 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
 
 /// The shadow is `claiming`, and the slab in the node's list; or nothing has changed.
 bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
-    std::uint8_t* const own = shadow_of(block.node, block.class_index, block.mark);
+    std::uint8_t* const own = shadow_of(block.node, block.kind, block.mark);
     std::uint8_t found = shadow::none;
     while (!replace(own, found, shadow::claiming)) {
         if (found != shadow::claiming) {
@@ -176,7 +183,7 @@ remote_frees::outcome remote_frees::free(const block_at& block) noexcept {
     if (!claim_shadow(block, home)) {
         return outcome::refused;
     }
-    store(shadow_of(block.node, block.class_index, block.mark), shadow::freed);
+    store(shadow_of(block.node, block.kind, block.mark), shadow::freed);
     merge_when_late(block.node, home);
     return outcome::elsewhere;
 }
@@ -187,7 +194,7 @@ bool remote_frees::claim(const block_at& block) noexcept {
         if (!claim_shadow(block, home)) {
             return false;
         }
-        store(shadow_of(block.node, block.class_index, block.mark), shadow::freeing);
+        store(shadow_of(block.node, block.kind, block.mark), shadow::freeing);
         return true;
     }
     std::uint8_t live = live_mark::live;
@@ -201,7 +208,7 @@ bool remote_frees::claim(const block_at& block) noexcept {
 
 void remote_frees::clear(const block_at& block) noexcept {
     if (is_remote(block)) {
-        store(shadow_of(block.node, block.class_index, block.mark), shadow::held);
+        store(shadow_of(block.node, block.kind, block.mark), shadow::held);
     } else {
         store(block.mark, live_mark::held);
     }
@@ -209,7 +216,7 @@ void remote_frees::clear(const block_at& block) noexcept {
 
 void remote_frees::release(const block_at& block) noexcept {
     if (is_remote(block)) {
-        store(shadow_of(block.node, block.class_index, block.mark), shadow::freed);
+        store(shadow_of(block.node, block.kind, block.mark), shadow::freed);
         merge_when_late(block.node, home_of(block.slab));
     } else {
         store(block.mark, live_mark::free);
@@ -223,7 +230,7 @@ void remote_frees::hold(const block_at& block) noexcept {
             wait_for_another();  // who sees the shadow, and gives way
             mark = live_mark::live;
         }
-        store(shadow_of(block.node, block.class_index, block.mark), shadow::none);
+        store(shadow_of(block.node, block.kind, block.mark), shadow::none);
     }
 }
 
@@ -309,55 +316,62 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     if (!slab_state::is_loaded(state)) {
         return;  // all that freed something of it were refused, and it is gone
     }
-    const unsigned class_index = slab_state::class_of(state);
-    std::uint8_t* const marks = table_->marks(slab, class_index);
-    std::uint8_t* const shadows = shadow_of(node, class_index, marks);
 #if !defined(HF_MARKS_ONE_BY_ONE)                         // a sanitizer that knows no fences
     std::atomic_thread_fence(std::memory_order_seq_cst);  // eight bytes at once are not in the order of all
 #endif
-    std::uint32_t freed = 0;
-    bool unfinished = false;
-    bool watched = !slab_state::is_unwatched(state);
-    for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
+    merged_blocks all;
+    for (const unsigned kind : table_->kinds_in(slab, state)) {
+        const merged_blocks some = merge_kind(node, slab, kind);
+        all = {all.freed + some.freed, all.unfinished || some.unfinished};
+    }
+    if (all.unfinished) {
+        note(node, home_of(slab), slab);
+    }
+    home.slabs.fetch_add(1, std::memory_order_relaxed);
+    home.blocks.fetch_add(all.freed, std::memory_order_relaxed);
+    if (all.freed != 0) {
+        pool_->note_frees(slab, all.freed);
+    }
+}
+
+/// Of a slab that is morphed meanwhile, blocks of the kind are those from before: they are freed in the same way.
+remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, unsigned kind) noexcept {
+    std::uint8_t* const marks = table_->marks(slab, kind);
+    std::uint8_t* const shadows = shadow_of(node, kind, marks);
+    merged_blocks done;
+    for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
         for (std::uint64_t bits = any_bits_of(shadows + word * marks_a_word); bits != 0; bits &= bits - 1) {
             const std::size_t at = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(bits));
             std::uint8_t mark = live_mark::live;
             if (load(shadows + at) != shadow::freed) {
-                unfinished = true;
+                done.unfinished = true;
                 continue;
             }
-            if (std::exchange(watched, false)) {
+            if (!slab_state::is_unwatched(table_->state(slab))) {
                 pool_->note_change(slab);
             }
             // The mark says that the block is not live before the shadow does not say so any more.
             const bool was_live = replace(marks + at, mark, live_mark::held);
             if (mark == claiming_at_home) {  // and will see the shadow
-                unfinished = true;
+                done.unfinished = true;
                 continue;
             }
             store(shadows + at, shadow::none);
             if (was_live) {
                 store(marks + at, live_mark::free);
-                ++freed;
+                ++done.freed;
             }
         }
     }
-    if (unfinished) {
-        note(node, home_of(slab), slab);
-    }
-    home.slabs.fetch_add(1, std::memory_order_relaxed);
-    home.blocks.fetch_add(freed, std::memory_order_relaxed);
-    if (freed != 0) {
-        pool_->note_frees(slab, freed);
-    }
+    return done;
 }
 
-std::uint64_t remote_frees::freed_bits(granule slab, unsigned class_index, std::size_t word) const noexcept {
-    const std::uint8_t* const marks = table_->marks(slab, class_index) + word * marks_a_word;
+std::uint64_t remote_frees::freed_bits(granule slab, unsigned kind, std::size_t word) const noexcept {
+    const std::uint8_t* const marks = table_->marks(slab, kind) + word * marks_a_word;
     const unsigned home = home_of(slab);
     std::uint64_t bits = 0;
     for (unsigned node = 0; node < nodes_; ++node) {
-        bits |= node == home ? 0 : gone_bits_of(shadow_of(node, class_index, marks));
+        bits |= node == home ? 0 : gone_bits_of(shadow_of(node, kind, marks));
     }
     return bits;
 }
@@ -378,22 +392,27 @@ void remote_frees::check(std::vector<std::string>& problems, granule end) const 
         if (!slab_state::is_loaded(state)) {
             continue;
         }
-        const unsigned class_index = slab_state::class_of(state);
-        const std::uint8_t* const marks = table_->marks(slab, class_index);
-        for (std::size_t word = 0; word < words_of(size_classes[class_index]); ++word) {
-            std::uint64_t of_any = 0;
-            for (unsigned node = 0; node < nodes_; ++node) {
-                const std::uint64_t bits = any_bits_of(shadow_of(node, class_index, marks) + word * marks_a_word);
-                const bool listed = bits == 0 || sides_[node].next[slab.value] != none;
-                const bool live = (bits & ~live_bits_of(marks + word * marks_a_word)) == 0;
-                if (!listed || !live || (bits & of_any) != 0 || (bits != 0 && node == home_of(slab))) {
-                    problems.push_back(fmt::format(
-                        "SLAB-14: granule {}: word {}: node {} has shadows {:#x}, others "
-                        "{:#x}; live {:#x}; listed: {}",
-                        slab.value, word, node, bits, of_any, live_bits_of(marks + word * marks_a_word), listed));
-                }
-                of_any |= bits;
+        for (const unsigned kind : table_->kinds_in(slab, state)) {
+            check_kind(problems, slab, kind);
+        }
+    }
+}
+
+void remote_frees::check_kind(std::vector<std::string>& problems, granule slab, unsigned kind) const {
+    const std::uint8_t* const marks = table_->marks(slab, kind);
+    for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+        std::uint64_t of_any = 0;
+        for (unsigned node = 0; node < nodes_; ++node) {
+            const std::uint64_t bits = any_bits_of(shadow_of(node, kind, marks) + word * marks_a_word);
+            const bool listed = bits == 0 || sides_[node].next[slab.value] != none;
+            const bool live = (bits & ~live_bits_of(marks + word * marks_a_word)) == 0;
+            if (!listed || !live || (bits & of_any) != 0 || (bits != 0 && node == home_of(slab))) {
+                problems.push_back(fmt::format(
+                    "SLAB-14: granule {}: word {}: node {} has shadows {:#x}, others "
+                    "{:#x}; live {:#x}; listed: {}",
+                    slab.value, word, node, bits, of_any, live_bits_of(marks + word * marks_a_word), listed));
             }
+            of_any |= bits;
         }
     }
 }

@@ -46,7 +46,7 @@ inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes
 /// A small block of a loaded slab, and the node of the thread that speaks of it.
 struct block_at {
     base::granule slab{};
-    unsigned class_index = 0;
+    unsigned kind = 0;  ///< slab_state; where the slab was morphed, of its present blocks or of those from before
     std::uint8_t* mark = nullptr;
     unsigned node = 0;  ///< remote_frees::no_node: of a thread without a cache, which writes marks wherever they are
 };
@@ -55,6 +55,7 @@ struct block_at {
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
+    static constexpr std::size_t kinds = 128;  ///< slab_state::kinds
     /// Slabs with shadows of one node that a thread at home merges when it comes by: 4 MiB.
     static constexpr std::uint32_t epoch = 64;
     /// The same for a thread of the node that frees: nobody came by.
@@ -107,7 +108,7 @@ public:
     void merge_if_due(unsigned home) noexcept;
     /// Blocks of a word of marks that other nodes than the home have freed: bits, as live_bits_of(). To be read before
     /// the marks.
-    [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
+    [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned kind, std::size_t word) const noexcept;
 
     struct counters {
         std::uint64_t merges = 0;  ///< that found a slab
@@ -133,7 +134,7 @@ public:
     void check(std::vector<std::string>& problems, base::granule end) const;
 
 private:
-    /// Of classes whose marks share a table.
+    /// Of kinds whose marks share a table.
     struct shadow_table {
         base::sparse_table<std::uint8_t> shadows;
         std::uint64_t stride = 0;  ///< bytes a slab
@@ -165,10 +166,9 @@ private:
         return static_cast<unsigned>(product{reciprocal_ * index} * nodes_ >> 64U);
     }
     [[nodiscard]] bool map(unsigned nodes);
-    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned class_index,
-                                          const std::uint8_t* mark) const noexcept {
+    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned kind, const std::uint8_t* mark) const noexcept {
         return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(mark) +
-                                               distances_[node * std::size_t{class_count} + class_index]);
+                                               distances_[node * kinds + kind]);
     }
     [[nodiscard]] bool has_shadow(const block_at& block, unsigned home) const noexcept;
     [[nodiscard]] bool claim_shadow(const block_at& block, unsigned home) noexcept;
@@ -177,6 +177,12 @@ private:
     void merge_when_late(unsigned node, unsigned home) noexcept;
     void merge_locked(unsigned home) noexcept;
     void merge_slab(unsigned node, base::granule slab, home_side& home) noexcept;
+    struct merged_blocks {
+        std::uint32_t freed = 0;
+        bool unfinished = false;  ///< there are shadows left
+    };
+    [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, unsigned kind) noexcept;
+    void check_kind(std::vector<std::string>& problems, base::granule slab, unsigned kind) const;
 
     slab_pool* pool_ = nullptr;
     slab_table* table_ = nullptr;
@@ -185,7 +191,7 @@ private:
     std::uint64_t reciprocal_ = 0;  ///< 2^64 / nodes, rounded up
     std::vector<node_side> sides_;
     std::unique_ptr<home_side[]> homes_;
-    std::vector<std::uintptr_t> distances_;  ///< by node and class: from a mark to its shadow
+    std::vector<std::uintptr_t> distances_;  ///< by node and kind: from a mark to its shadow
 };
 
 }  // namespace holdfast::slab

@@ -335,7 +335,7 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 return try_free(block);  // loaded now, or quarantined
             }
             if (slab_state::is_loaded(state) && pool_.remote().active()) {
-                return free_by_node(block, slab, slab_state::class_of(state));
+                return free_by_node(block, slab, state);
             }
             held_block found;
             if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::kind_of(state), found)) {

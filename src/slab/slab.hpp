@@ -5,9 +5,10 @@
 // have slabs of their own, and no cache. What the user holds of a slab in use is what the marks of its blocks say, in
 // DRAM; the live bitmaps on media say it after a commit or a checkpoint. Page entries on media are always right.
 //
-// A small allocation: look up the class, find the thread's cache, take a bit of a word, store the block's mark. A free:
-// the slab's state from the address, the mark's place by a multiplication; it must say that a block is live that begins
-// there; store it. No lock, no locked instruction, no system call, no division, no touch of the block.
+// A small allocation: look up the class, find the thread's cache, take the next index of a list, store the block's
+// mark. A free: from the address what says where its slab's marks are, the mark's place by a multiplication; it must
+// say that a block is live that begins there; store it. No lock, no locked instruction, no system call, no division, no
+// touch of the block.
 #pragma once
 
 #include <cstddef>
@@ -160,7 +161,7 @@ public:
     template <bool Checks>
     [[nodiscard]] bool free_cached_with(void* block) noexcept;
     /// As try_free(), for a hardened heap: of several threads that free one block at once exactly one succeeds, and a
-    /// small block goes to the quarantine of this thread.
+    /// small block goes to the quarantine of this thread, of whichever node.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
@@ -299,6 +300,7 @@ private:
     [[nodiscard]] bool refill_in_order(thread_cache& cache, unsigned class_index) noexcept;
     void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
     void keep_back(thread_cache* cache, const held_block& held) noexcept;
+    void keep_back_by_node(thread_cache* cache, held_block held) noexcept;
     void list_kept_back(std::vector<std::uint64_t>& offsets) const;
     [[nodiscard]] void* allocate_cached(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_rarely(unsigned class_index) noexcept;
@@ -318,9 +320,10 @@ private:
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     void release_pages(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
-    [[nodiscard]] block_at by_node(std::uint64_t offset, unsigned class_index) noexcept;
-    [[nodiscard]] bool free_by_node(void* block, base::granule slab, unsigned class_index) noexcept;
-    [[nodiscard]] bool find_by_node(const void* block, base::granule slab, unsigned class_index,
+    [[nodiscard]] block_at by_node(std::uint64_t offset, unsigned kind) noexcept;
+    [[nodiscard]] block_at by_node(const held_block& held) noexcept;
+    [[nodiscard]] bool free_by_node(void* block, base::granule slab, std::uint8_t state) noexcept;
+    [[nodiscard]] bool find_by_node(const void* block, base::granule slab, std::uint8_t state,
                                     held_block& found) noexcept;
     void release_by_node(const held_block& held) noexcept;
     void before_refill(thread_cache& cache) noexcept;

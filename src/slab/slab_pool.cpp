@@ -30,6 +30,7 @@ base::result<void> slab_pool::reset() {
     arenas_ = std::min(wanted, maximum_arenas - maximum_arenas % nodes);
     bins_ = std::make_unique<bin[]>(std::size_t{arenas_} * class_count);
     unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{nodes} * class_count);
+    hands_ = std::make_unique<node_hands[]>(nodes);
     remote_.start(*this, table_, nodes, space_.shape().granules());
     recorded_end_ = 0;
     space_is_short_.store(false, std::memory_order_relaxed);
@@ -48,7 +49,7 @@ base::result<void> slab_pool::reset() {
 void slab_pool::record(granule found) {
     const segment::slab_header_on_media& header = space_.slab_header(found);
     recorded_end_ = found.value + 1;
-    if (!is_sound(header) || (is_morphed(header) && extents_.nodes() != 1)) {  // none is morphed there
+    if (!is_sound(header)) {
         table_.set_state(found, slab_state::quarantined);
         return;
     }

@@ -266,6 +266,8 @@ private:
     [[nodiscard]] std::uint32_t node_of(base::granule slab) const noexcept {
         return extents_.node_of(base::first_page(slab));
     }
+    [[nodiscard]] std::uint64_t granules_of_node(std::uint32_t node) const noexcept;
+    [[nodiscard]] base::granule nth_of_node(std::uint32_t node, std::uint64_t nth) const noexcept;
     /// Null where no such slab was ever there.
     [[nodiscard]] typed_bin* find_typed_bin(unsigned class_index, std::uint32_t type) noexcept
         HF_EXCLUDES(typed_mutex_);
@@ -352,10 +354,14 @@ private:
     segment::bitmap_guard* guard_;
     slab_log* log_ = nullptr;
     std::atomic<bool> space_is_short_{false};
-    std::atomic<std::uint64_t> next_look_{0};   ///< granules
-    std::atomic<std::uint64_t> next_morph_{0};  ///< granules
-    std::atomic<std::uint64_t> wanted_{0};      ///< slabs that were made, made of others, or woken, so far
-    std::uint64_t looked_for_rest_ = 0;         ///< on that clock; of rest_idle() alone
+    /// Of the granules of a node, counted through: where the next search begins.
+    struct alignas(base::cache_line_size) node_hands {
+        std::atomic<std::uint64_t> look{0};
+        std::atomic<std::uint64_t> morph{0};
+    };
+    std::unique_ptr<node_hands[]> hands_;
+    std::atomic<std::uint64_t> wanted_{0};  ///< slabs that were made, made of others, or woken, so far
+    std::uint64_t looked_for_rest_ = 0;     ///< on that clock; of rest_idle() alone
     bool keeps_empty_ = false;
     std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: when empty slabs are looked at again
     base::mutex fading_;

@@ -1,8 +1,9 @@
 // What DRAM knows of each slab: a state byte a granule, the type number where it has one, the marks of its blocks, and
 // a volatile twin of the slab.
 //
-// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. The
-// state byte is what the path of every free reads and hardly anyone writes, so it has a table of its own.
+// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. What the path
+// of every free reads and hardly anyone writes (the place of a slab's marks) has a table of its own; so has the state
+// byte.
 #pragma once
 
 #include <algorithm>
@@ -415,9 +416,11 @@ public:
         each("types", &types_[first.value], &types_[end.value - 1] + 1);
         each("places of marks", &plain_[first.value], &plain_[end.value - 1] + 1);
         each("twins", &twins_[first.value], &twins_[end.value - 1] + 1);
-        for (unsigned i = 0; i < marks_[0].size(); ++i) {  // slabs are not morphed where this is of interest
-            each("marks", &marks_[0][i][first.value << (i + least_mark_shift)],
-                 &marks_[0][i][(end.value << (i + least_mark_shift)) - 1] + 1);
+        for (const auto& bank : marks_) {
+            for (unsigned i = 0; i < bank.size(); ++i) {
+                each("marks", &bank[i][first.value << (i + least_mark_shift)],
+                     &bank[i][(end.value << (i + least_mark_shift)) - 1] + 1);
+            }
         }
     }
 

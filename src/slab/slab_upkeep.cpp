@@ -65,13 +65,11 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
 /// Of several nodes, each looks at its own.
 void slab_pool::look_at_some(unsigned arena) noexcept {
     constexpr std::uint64_t few = 8;
-    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
-    const std::uint64_t from = next_look_.fetch_add(few, std::memory_order_relaxed);
-    for (std::uint64_t i = 0; i < few && end != 0; ++i) {
-        const granule slab{(from + i) % end};
-        if (!remote_.active() || remote_.home_of(slab) == arena % extents_.nodes()) {
-            look_at(slab, 0);
-        }
+    const std::uint32_t node = arena % extents_.nodes();
+    const std::uint64_t all = granules_of_node(node);
+    const std::uint64_t from = hands_[node].look.fetch_add(few, std::memory_order_relaxed);
+    for (std::uint64_t i = 0; i < few && all != 0; ++i) {
+        look_at(nth_of_node(node, (from + i) % all), 0);
     }
 }
 

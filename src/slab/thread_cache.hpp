@@ -1,7 +1,7 @@
 // What makes an allocation a few loads and stores: each thread has, for each heap, parts of slabs that it alone
 // allocates from.
 //
-// Of each class the cache has a part of one slab, or none, and of that the free blocks among 64: a word of bits. They
+// Of each class the cache has a part of one slab, or none, and of that a list of free blocks. They
 // are free on media, in DRAM and after a crash, and only this thread may hand them out. Frees go to the marks of the
 // block (live_marks.hpp), whoever's slab it is, and need no cache.
 //
