@@ -9,6 +9,7 @@
 //
 // So nothing is moved, copied or indexed, and the switch is one header. PMAlloc takes the least recently used slab:
 // here slabs come by in order of their addresses, and those that a thread allocates from are passed over.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <optional>
@@ -164,9 +165,13 @@ slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
     const unsigned old = second_life::old_kind(second);
     const unsigned present = kind_in(slab);
     slab_twin& twin = table_.twin(slab);
-    // None of them is ever taken again, so as many are the same.
-    if (table_.count_marked(slab, old) == twin.old_taken) {
-        return {twin.old_taken, twin.old_covered};
+    // None of them is ever taken again, so as many are the same. Where few of many have gone, what they covered stays
+    // covered for now: to find it takes a look at all.
+    const std::uint32_t left_of_old = table_.count_marked(slab, old);
+    const std::uint32_t gone_since = twin.old_taken - left_of_old;  // many where nobody has looked
+    const std::uint32_t worth_it = is_space_short() ? 1 : std::max<std::uint32_t>(twin.old_taken / 8, 1);
+    if (left_of_old != 0 && gone_since < worth_it) {
+        return {left_of_old, twin.old_covered};
     }
     const bits_of_half taken = taken_bits(table_, slab, old);  // one look: they may be freed while this goes on
     const bits_of_half still = behind(taken, old, present);
