@@ -166,7 +166,7 @@ slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
     const unsigned present = kind_in(slab);
     slab_twin& twin = table_.twin(slab);
     // None of them is ever taken again, so as many are the same. Where few of many have gone, what they covered stays
-    // covered for now: to find it takes a look at all.
+    // covered until more have: to find it takes a look at all.
     const std::uint32_t left_of_old = table_.count_marked(slab, old);
     const std::uint32_t gone_since = twin.old_taken - left_of_old;  // many where nobody has looked
     const std::uint32_t worth_it = is_space_short() ? 1 : std::max<std::uint32_t>(twin.old_taken / 8, 1);

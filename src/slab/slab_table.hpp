@@ -347,8 +347,8 @@ public:
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
     }
-    /// Of one granule, one thread at a time. Of a slab with live blocks, with the lock of its owner: who finds blocks
-    /// by neither waits for that.
+    /// Of one granule, one thread at a time. Of a slab with live blocks, with the lock of its owner: a free that comes
+    /// between the two stores of the version takes the rare path, which waits for that lock.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
         plain_slab& plain = plain_[of.value];
         const std::atomic_ref version(plain.version);

@@ -206,6 +206,25 @@ TEST_F(slab_test, where_space_is_short_free_blocks_cost_no_attempts_to_grow) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
+TEST_F(slab_test, where_space_is_short_a_thread_without_a_cache_finds_blocks_of_other_arenas) {
+    heap_.space().set_capacity(4 * base::mebibyte);
+    free(allocate(64));  // this thread has the first arena, which such threads ask
+    heap_.blocks().flush_this_thread();
+    std::vector<void*> blocks;
+    std::thread([&] { blocks = exhaust(heap_.blocks(), 64); }).join();
+    const std::uint64_t before = heap_.space().refused();
+    std::vector<held_block> held(100);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        free(blocks[i * 7]);
+        ASSERT_TRUE(heap_.blocks().hold(nullptr, 64, 8, held[i])) << i;
+    }
+    EXPECT_EQ(heap_.space().refused(), before);
+    for (const held_block& each : held) {
+        heap_.blocks().release(nullptr, each);
+    }
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
 TEST_F(slab_test, a_walk_sees_every_block_and_may_free_it) {
     std::set<std::uint64_t> expected;
     for (std::size_t i = 1; i < 3000; ++i) {

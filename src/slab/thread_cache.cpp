@@ -6,6 +6,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace holdfast::slab {
 
 constinit thread_local cache_slots this_thread_slots{};
@@ -75,10 +79,6 @@ thread_state* this_thread() noexcept {
     static thread_local thread_state state;
     return &state;
 }
-
-}  // namespace
-
-namespace {
 
 /// For each byte, the positions of its bits that are set, then whatever.
 alignas(base::cache_line_size) constexpr auto positions_of_bits = [] {
