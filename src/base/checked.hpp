@@ -39,7 +39,9 @@ namespace holdfast::base {
     return (value & (alignment - 1)) == 0;
 }
 
-[[nodiscard]] constexpr bool is_power_of_two(std::uint64_t value) noexcept { return std::has_single_bit(value); }
+[[nodiscard]] constexpr bool is_power_of_two(std::uint64_t value) noexcept {
+    return value != 0 && (value & (value - 1)) == 0;  // std::has_single_bit calls a library that counts bits
+}
 
 /// ceil(a / b) for b > 0.
 [[nodiscard]] constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {

@@ -15,9 +15,9 @@ using base::granule;
 bool slab_pool::is_idle(slab_part part) const noexcept {
     const unsigned kind = kind_in(part.slab);
     const size_class& size = size_classes[slab_state::class_of_kind(kind)];
-    const std::uint32_t end = first_of_part(size, part.part + 1);
-    for (std::size_t word = first_of_part(size, part.part) / marks_a_word; word * marks_a_word < end; ++word) {
-        const std::uint64_t all = bits_of_part(size, part.part, word);
+    const block_range blocks = part.blocks(size);
+    for (std::size_t word = blocks.first_word(); word < blocks.end_word(); ++word) {
+        const std::uint64_t all = blocks.bits(word);
         if ((table_.free_bits(part.slab, kind, word) & all) != all) {
             return false;
         }

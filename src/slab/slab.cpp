@@ -176,7 +176,7 @@ unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcep
 
 }  // namespace
 
-/// The cache gets a part of a slab of the class with a free block.
+/// The cache gets a slab of the class, or parts of one, with a free block.
 bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
     if (extents_.nodes() == 1 && std::atomic_ref(caches_.next_arena).load(std::memory_order_relaxed) > pool_.arenas()) {
@@ -191,7 +191,8 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
     cached_blocks& blocks = cache.classes[class_index];
     const unsigned kind = slab_state::kind_of(pool_.table().state(got.slab));  // fixed while a part is out
     blocks.slab = static_cast<std::uint32_t>(got.slab.value + 1);
-    blocks.part_index = static_cast<std::uint8_t>(got.part);
+    blocks.part = static_cast<std::uint8_t>(got.part);
+    blocks.parts = static_cast<std::uint8_t>(got.parts);
     blocks.block_size = size_classes[class_index].block_size;
     blocks.upper = (kind & slab_state::upper_bank) != 0;
     blocks.first = static_cast<std::byte*>(space_.address(base::offset_of(got.slab)));
@@ -200,9 +201,9 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
     return find_free(blocks, class_index);
 }
 
-/// Of the rest of the part.
+/// Of the rest of its parts.
 bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
-    const std::uint32_t found = blocks.fill(first_of_part(size_classes[class_index], blocks.part_index + 1U));
+    const std::uint32_t found = blocks.fill(blocks.place().blocks(size_classes[class_index]).end);
     if (found == 0) {
         return false;
     }
@@ -226,7 +227,7 @@ bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept
     return true;
 }
 
-/// The rest of the part; where that has none, all of it, if that is worth it; a part of another slab.
+/// The rest of the parts; where that has none, all of them, if that is worth it; another slab.
 bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (pool_.remote().active()) {
         before_refill(cache);
@@ -247,14 +248,11 @@ bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index)
     return check_out(cache, class_index);
 }
 
-/// Whether enough blocks of the part have been freed: about so, for words that it shares with others are counted whole.
+/// Whether enough blocks have been freed: about so, for words that parts share are counted whole.
 bool block_allocator::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
-    const size_class& kind = size_classes[class_index];
-    const std::uint32_t first = first_of_part(kind, blocks.part_index);
-    const std::uint32_t end = first_of_part(kind, blocks.part_index + 1U);
-    const std::uint32_t least = pool_.is_space_short() ? 1 : std::max((end - first) / 16, 1U);
-    const std::uint32_t word = first / marks_a_word;
-    return count_free(blocks.marks + word * marks_a_word, (end + marks_a_word - 1) / marks_a_word - word) >= least;
+    const block_range range = blocks.place().blocks(size_classes[class_index]);
+    const std::uint32_t least = pool_.is_space_short() ? 1 : worth_a_look(range.end - range.first);
+    return count_free(blocks.marks + range.first_word() * marks_a_word, range.end_word() - range.first_word()) >= least;
 }
 
 unsigned block_allocator::arena() noexcept {

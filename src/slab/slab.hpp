@@ -294,8 +294,8 @@ private:
     }
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
-    [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index) const noexcept;
     [[nodiscard]] bool is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept;
+    [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index) const noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool refill_in_order(thread_cache& cache, unsigned class_index) noexcept;
     void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;

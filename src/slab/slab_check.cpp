@@ -66,8 +66,8 @@ private:
         problems_.push_back(fmt::format("{}: granule {}: {}", number, where.value, text));
     }
 
-    // SLAB-9: a part of a slab that is out is in one cache, and free blocks of a cache's word are free by their marks
-    // and lie in that part.
+    // SLAB-9: a part of a slab that is out is in one cache, and free blocks of a cache's list are free by their marks
+    // and lie in its parts.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches_.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
@@ -80,12 +80,13 @@ private:
 
     void collect_blocks(const cached_blocks& blocks, unsigned class_index) {
         const slab_part place = blocks.place();
-        const bool twice = (parts_[place.slab.value] >> place.part & 1U) != 0;
-        parts_[place.slab.value] |= 1U << place.part;
+        const bool twice = (parts_[place.slab.value] & place.mask()) != 0;
+        parts_[place.slab.value] |= place.mask();
         const std::uint8_t state = table_.state(place.slab);
         if (twice || !slab_state::is_unwatched(state) || slab_state::class_of(state) != class_index ||
             blocks.upper != ((slab_state::kind_of(state) & slab_state::upper_bank) != 0)) {
-            problem("SLAB-9", place.slab, fmt::format("part {} in a cache of class {}", place.part, class_index));
+            problem("SLAB-9", place.slab,
+                    fmt::format("{} parts from {} in a cache of class {}", place.parts, place.part, class_index));
             return;
         }
         for (unsigned i = blocks.next; i < blocks.filled; ++i) {
@@ -93,7 +94,7 @@ private:
             const std::uint64_t bit = std::uint64_t{1} << (index % marks_a_word);
             const unsigned word = index / marks_a_word;
             if ((bit & table_.free_bits(place.slab, slab_state::kind_of(state), word) &
-                 bits_of_part(size_classes[class_index], place.part, word)) == 0) {
+                 place.blocks(size_classes[class_index]).bits(word)) == 0) {
                 problem("SLAB-9", place.slab,
                         fmt::format("block {} in a cache, free in its word are {:#x}", index,
                                     table_.free_bits(place.slab, slab_state::kind_of(state), word)));

@@ -210,7 +210,7 @@ void slab_pool::check_in(slab_part from) noexcept {
     bin& owner = *twin.owner.load(std::memory_order_relaxed);
     {
         const base::scoped_lock lock(owner.mutex);
-        twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~(1U << from.part));
+        twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~from.mask());
         if (twin.listed()) {
             unlink(owner, from.slab);
         }
@@ -229,7 +229,7 @@ std::uint64_t slab_pool::bits_at_hand(granule slab, unsigned class_index, std::s
     const size_class& kind = size_classes[class_index];
     std::uint64_t bits = table_.free_bits(slab, kind_in(slab), word);
     for (unsigned out = table_.twin(slab).parts_out; out != 0; out &= out - 1) {
-        bits &= ~bits_of_part(kind, static_cast<unsigned>(std::countr_zero(out)), word);
+        bits &= ~blocks_of_parts(kind, static_cast<unsigned>(std::countr_zero(out)), 1).bits(word);
     }
     return bits;
 }
@@ -240,12 +240,16 @@ std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
         const granule slab = first_listed(from);
         slab_twin& twin = table_.twin(slab);
         for (unsigned part = 0; part < parts_of(kind); ++part) {
-            if ((twin.parts_out >> part & 1U) != 0 || !has_free(slab, from.class_index, part)) {
+            slab_part found{slab, part};
+            if ((twin.parts_out >> part & 1U) != 0 || !has_free(found, from.class_index)) {
                 continue;
             }
-            twin.parts_out = static_cast<std::uint8_t>(twin.parts_out | 1U << part);
+            if (gives_whole_slabs()) {
+                found = widen(found, from.class_index);
+            }
+            twin.parts_out = static_cast<std::uint8_t>(twin.parts_out | found.mask());
             note_use(from, slab);
-            return slab_part{slab, part};
+            return found;
         }
         unlink(from, slab);
         settle(from, slab, worth(from));
@@ -263,15 +267,29 @@ void slab_pool::note_use(bin& from, granule slab) const noexcept {
     from.last_use = wanted_.load(std::memory_order_relaxed);
 }
 
-bool slab_pool::has_free(granule slab, unsigned class_index, unsigned part) const noexcept {
-    const size_class& kind = size_classes[class_index];
-    const std::uint32_t end = first_of_part(kind, part + 1);
-    for (std::size_t word = first_of_part(kind, part) / marks_a_word; word * marks_a_word < end; ++word) {
-        if ((table_.free_bits(slab, kind_in(slab), word) & bits_of_part(kind, part, word)) != 0) {
+bool slab_pool::has_free(slab_part of, unsigned class_index) const noexcept {
+    const block_range blocks = of.blocks(size_classes[class_index]);
+    const unsigned kind = kind_in(of.slab);
+    for (std::size_t word = blocks.first_word(); word < blocks.end_word(); ++word) {
+        if ((table_.free_bits(of.slab, kind, word) & blocks.bits(word)) != 0) {
             return true;
         }
     }
     return false;
+}
+
+/// With those beside it that are not out.
+slab_part slab_pool::widen(slab_part found, unsigned class_index) const noexcept {
+    const unsigned out = table_.twin(found.slab).parts_out;
+    while (found.part != 0 && (out >> (found.part - 1) & 1U) == 0) {
+        --found.part;
+        ++found.parts;
+    }
+    while (found.part + found.parts < parts_of(size_classes[class_index]) &&
+           (out >> (found.part + found.parts) & 1U) == 0) {
+        ++found.parts;
+    }
+    return found;
 }
 
 base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {

@@ -71,19 +71,29 @@ public:
     virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 
-/// A part of a slab, see parts_of().
+/// Parts of a slab that lie side by side, see parts_of().
 struct slab_part {
     base::granule slab{};
     unsigned part = 0;
+    unsigned parts = 1;
     friend bool operator==(const slab_part&, const slab_part&) = default;
+
+    /// A bit each.
+    [[nodiscard]] unsigned mask() const noexcept { return ((1U << parts) - 1) << part; }
+    [[nodiscard]] block_range blocks(const size_class& kind) const noexcept {
+        return blocks_of_parts(kind, part, parts);
+    }
 };
+
+/// As long as no more threads have come, each takes whole slabs.
+inline constexpr unsigned threads_an_arena = 8;
 
 /// Nobody has asked for blocks of a class while so many slabs were wanted of others: it is idle.
 inline constexpr std::uint64_t idle_after = 32;
 
-/// Free blocks that make it worth another look at a slab that had none.
-[[nodiscard]] constexpr std::uint32_t worth_listing(const size_class& kind) noexcept {
-    return std::max<std::uint32_t>(kind.block_count / 16U, 1);
+/// Free blocks of so many that make it worth another look at them, when there was none.
+[[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
+    return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
 
 [[nodiscard]] constexpr std::uint32_t link_to(base::granule slab) noexcept {
@@ -158,15 +168,24 @@ public:
     [[nodiscard]] const remote_frees& remote() const noexcept { return remote_; }
     [[nodiscard]] remote_frees& remote() noexcept { return remote_; }
 
-    /// A part of a slab without a type, with at least one free block, for the caller alone: of the arena's own slabs,
-    /// of unloaded ones, of a new one. Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// A part of a slab without a type, with at least one free block, for the caller alone, and as gives_whole_slabs()
+    /// those beside it that nobody has: of the arena's own slabs, of unloaded ones, of a new one. Fails as
+    /// extent_allocator::allocate() does. May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
     /// The same when space has run out: of any arena. Nothing where no slab of the class has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     /// The caller allocates from it no more.
     void check_in(slab_part from) noexcept;
-    /// Whether no block of a part that is out is held by anybody: each is free, by its mark.
+    /// Whether no block of what is out is held by anybody: each is free, by its mark.
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
+    /// A thread that checks parts out has come, or is gone.
+    void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
+    void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
+    /// Where no more threads have come than share a core gladly, and there is space, a thread takes what it can get of
+    /// a slab: it comes for more that less often, and no two write marks and countdowns in the same lines.
+    [[nodiscard]] bool gives_whole_slabs() const noexcept {
+        return threads_.load(std::memory_order_relaxed) <= threads_an_arena * arenas_ && !is_space_short();
+    }
     /// The offset of one block, whose mark is `held` now: for threads without a cache, and blocks with a type, for
     /// which the arena does not matter. Fails as check_out().
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
@@ -283,7 +302,8 @@ private:
     void unlink(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] std::optional<slab_part> check_out_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] base::granule first_listed(const bin& from) const noexcept HF_REQUIRES(from.mutex);
-    [[nodiscard]] bool has_free(base::granule slab, unsigned class_index, unsigned part) const noexcept;
+    [[nodiscard]] bool has_free(slab_part of, unsigned class_index) const noexcept;
+    [[nodiscard]] slab_part widen(slab_part found, unsigned class_index) const noexcept;
     [[nodiscard]] std::uint64_t take_listed(bin& from) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_from(bin& from, base::granule slab) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::uint64_t take_all_of(bin& from) noexcept;
@@ -344,7 +364,7 @@ private:
 
     /// Free blocks that make it worth another look at a slab that had none.
     [[nodiscard]] std::uint32_t worth(const bin& owner) const noexcept {
-        return is_space_short() ? 1 : worth_listing(size_classes[owner.class_index]);
+        return is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
     [[nodiscard]] std::optional<slab_part> check_out_listed_anywhere(unsigned class_index) noexcept;
     [[nodiscard]] std::uint64_t take_listed_anywhere(unsigned class_index) noexcept;
@@ -372,6 +392,7 @@ private:
     guard_ranges guards_;
     remote_frees remote_;
     unsigned arenas_ = 0;
+    std::atomic<unsigned> threads_{0};
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
     std::unique_ptr<bin[]> bins_;
     std::unique_ptr<unclaimed[]> unclaimed_;

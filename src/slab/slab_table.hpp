@@ -98,9 +98,9 @@ struct slab_kinds {
 
 struct slab_bin;
 
-/// What a thread takes of a slab at once, to allocate from it alone: a half or a quarter of it, or all, where a quarter
-/// would be few blocks. Sizes about 512 bytes get most, for four classes share what is asked for of each doubling, and
-/// of larger ones programs have fewer.
+/// What a thread takes of a slab at the least, to allocate from it alone: a half or a quarter of it, or all, where a
+/// quarter would be few blocks. Sizes about 512 bytes get most, for four classes share what is asked for of each
+/// doubling, and of larger ones programs have fewer.
 ///
 /// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
 inline constexpr unsigned most_parts = 4;
@@ -116,14 +116,28 @@ inline constexpr unsigned most_parts = 4;
         default: return part * std::uint32_t{kind.block_count} / most_parts;
     }
 }
-/// The bits of a word that stand for blocks of the part.
-[[nodiscard]] constexpr std::uint64_t bits_of_part(const size_class& kind, unsigned part, std::size_t word) noexcept {
-    const auto below = [word](std::uint32_t block) {  // bits of the word that stand for blocks before that one
-        return block >= (word + 1) * marks_a_word ? ~std::uint64_t{0}
-               : block <= word * marks_a_word     ? 0
-                                                  : (std::uint64_t{1} << (block % marks_a_word)) - 1;
-    };
-    return below(first_of_part(kind, part + 1)) & ~below(first_of_part(kind, part));
+
+/// Blocks of a slab, from `first` to before `end`.
+struct block_range {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+
+    /// The bits of a word that stand for some of them.
+    [[nodiscard]] constexpr std::uint64_t bits(std::size_t word) const noexcept {
+        const auto below = [word](std::uint32_t block) {  // bits of the word that stand for blocks before that one
+            return block >= (word + 1) * marks_a_word ? ~std::uint64_t{0}
+                   : block <= word * marks_a_word     ? 0
+                                                      : (std::uint64_t{1} << (block % marks_a_word)) - 1;
+        };
+        return below(end) & ~below(first);
+    }
+    /// The first of the words that have some, and that behind the last.
+    [[nodiscard]] constexpr std::size_t first_word() const noexcept { return first / marks_a_word; }
+    [[nodiscard]] constexpr std::size_t end_word() const noexcept { return (end + marks_a_word - 1) / marks_a_word; }
+};
+/// Those of so many parts.
+[[nodiscard]] constexpr block_range blocks_of_parts(const size_class& kind, unsigned first, unsigned parts) noexcept {
+    return {first_of_part(kind, first), first_of_part(kind, first + parts)};
 }
 
 /// Valid while the slab is loaded. All but `countdown` is guarded by the lock of the owner, which is fixed; who has

@@ -4,8 +4,10 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <latch>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,6 +41,12 @@ protected:
         EXPECT_THAT(refused.error().found, HasSubstr(why));
         EXPECT_THAT(refused.error().field, HasSubstr(fmt::format("{:#x}", address_of(block))));
         EXPECT_EQ(heap_.blocks().usable_size(block).error().code, code);
+    }
+
+    void free_one_of_each_class() {
+        for (const size_class& kind : size_classes) {
+            free(allocate(kind.block_size));
+        }
     }
 
     test_heap heap_;
@@ -512,25 +520,53 @@ TEST_F(slab_test, bitmaps_follow_when_they_are_written) {
     EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
 }
 
-TEST_F(slab_test, a_thread_keeps_parts_of_slabs_and_others_take_the_rest) {
-    for (const size_class& kind : size_classes) {
-        free(allocate(kind.block_size));
-    }
-    const std::uint64_t slabs = heap_.blocks().statistics().slabs;
-    EXPECT_EQ(slabs, class_count);
+TEST_F(slab_test, a_thread_keeps_slabs_and_gives_them_back_when_it_ends) {
+    free_one_of_each_class();
+    EXPECT_EQ(heap_.blocks().statistics().slabs, class_count);
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    for (unsigned arena = 0; arena < std::thread::hardware_concurrency(); ++arena) {  // one of them has this thread's
+    for (int turn = 0; turn < 3; ++turn) {
+        for (unsigned arena = 0; arena < std::thread::hardware_concurrency();
+             ++arena) {  // one of them is this thread's
+            std::thread([&] {
+                free_one_of_each_class();
+                EXPECT_THAT(heap_.problems(), IsEmpty());
+            }).join();
+        }
+        EXPECT_LE(heap_.blocks().statistics().slabs, class_count * (std::thread::hardware_concurrency() + 1UL));
+    }
+    heap_.blocks().release_unused();
+    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+}
+
+TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_the_rest) {
+    const unsigned many = threads_an_arena * std::thread::hardware_concurrency();
+    std::latch all_came(many + 1);
+    std::latch end(1);
+    std::vector<std::jthread> others;
+    for (unsigned i = 0; i < many; ++i) {
+        others.emplace_back([&] {
+            free(allocate(segment::least_morphed_block));
+            all_came.count_down();
+            end.wait();
+        });
+    }
+    all_came.arrive_and_wait();
+    const std::uint64_t before = heap_.blocks().statistics().slabs;
+    free_one_of_each_class();
+    EXPECT_LE(heap_.blocks().statistics().slabs, before + class_count);
+    for (unsigned arena = 0; arena < std::thread::hardware_concurrency(); ++arena) {
         std::thread([&] {
-            for (const size_class& kind : size_classes) {
-                free(allocate(kind.block_size));
-            }
+            free_one_of_each_class();
             EXPECT_THAT(heap_.problems(), IsEmpty());
         }).join();
     }
     const auto unshared =
         std::ranges::count_if(size_classes, [](const size_class& kind) { return parts_of(kind) == 1; });
-    EXPECT_LE(heap_.blocks().statistics().slabs,
-              class_count * std::size_t{std::thread::hardware_concurrency()} + static_cast<std::size_t>(unshared));
+    EXPECT_LE(
+        heap_.blocks().statistics().slabs,
+        before + class_count * std::size_t{std::thread::hardware_concurrency()} + static_cast<std::size_t>(unshared));
+    end.count_down();
+    others.clear();
     heap_.blocks().release_unused();
     EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
 }

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
-#if defined(__SSE2__)
+#if defined(__x86_64__) && !defined(HF_MARKS_ONE_BY_ONE)
+#include <immintrin.h>
+#define HF_CAN_COMPRESS 1
+#elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
@@ -32,6 +35,7 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
     cache.hardened.reset();
     settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
+    heap.pool->thread_came();
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
     cache.next_of_heap = heap.first;
     heap.first = &cache;
@@ -45,6 +49,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
         cache.heap->lanes->release(*std::exchange(cache.own_lane, nullptr));
     }
     cache.give_back_all(*cache.heap->pool);
+    cache.heap->pool->thread_went();
     thread_cache** link = &cache.heap->first;
     while (*link != &cache) {
         link = &(*link)->next_of_heap;
@@ -121,17 +126,74 @@ void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
     }
 }
 
+#if defined(HF_CAN_COMPRESS)
+/// Whether fill_by_compressing() runs here. False before it was found out, too: malloc is called that early.
+const bool can_compress = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vbmi2") != 0 &&
+           __builtin_cpu_supports("popcnt") != 0;
+}();
+#endif
+
 }  // namespace
 
-std::uint32_t cached_blocks::fill(std::uint32_t end_of_part) noexcept {
+bool cached_blocks::compresses() noexcept {
+#if defined(HF_CAN_COMPRESS)
+    return can_compress;
+#else
+    return false;
+#endif
+}
+
+std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
+    return compresses() ? fill_by_compressing(before) : fill_by_bytes(before);
+}
+
+#if defined(HF_CAN_COMPRESS)
+/// 32 marks at a time: an instruction says which are free, another puts their indexes side by side.
+__attribute__((target("avx512bw,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
+    std::uint32_t before) noexcept {
+    constexpr std::uint32_t step = 32;
+    alignas(64) static constexpr auto first_indexes = [] {
+        std::array<std::uint16_t, step> indexes{};
+        for (std::uint16_t i = 0; i < step; ++i) {
+            indexes[i] = i;
+        }
+        return indexes;
+    }();
+    const __m512i ascending = _mm512_load_si512(first_indexes.data());
+    std::uint32_t found = 0;
+    std::uint32_t at = cursor;
+    while (at < before && found <= capacity - step) {
+        const std::uint32_t begin = at - at % step;
+        const std::uint32_t stop = std::min(begin + step, before);
+        const __m256i some = _mm256_load_si256(reinterpret_cast<const __m256i*>(marks + begin));
+        auto free = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(some, _mm256_setzero_si256())));
+        free &= ~std::uint32_t{0} << (at - begin) & ~std::uint32_t{0} >> (begin + step - stop);
+        const __m512i indexes = _mm512_add_epi16(ascending, _mm512_set1_epi16(static_cast<short>(begin)));
+        _mm512_storeu_si512(&order[found], _mm512_maskz_compress_epi16(free, indexes));
+        found += static_cast<std::uint32_t>(_mm_popcnt_u32(free));
+        at = stop;
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);  // for the compiler: loads are in order here
+    cursor = static_cast<std::uint16_t>(at);
+    next = 0;
+    end = filled = found;
+    return found;
+}
+#else
+std::uint32_t cached_blocks::fill_by_compressing(std::uint32_t before) noexcept { return fill_by_bytes(before); }
+#endif
+
+std::uint32_t cached_blocks::fill_by_bytes(std::uint32_t before) noexcept {
     constexpr std::uint32_t step = 8;
     std::uint32_t found = 0;
     std::uint32_t at = cursor;
-    while (at < end_of_part && found <= capacity - step) {
+    while (at < before && found <= capacity - step) {
         const auto word = static_cast<std::uint32_t>(at - at % marks_a_word);
         std::uint64_t bits = free_bits_of(marks + word);
-        if (word + marks_a_word > end_of_part) {
-            bits &= (std::uint64_t{1} << (end_of_part - word)) - 1;
+        if (word + marks_a_word > before) {
+            bits &= (std::uint64_t{1} << (before - word)) - 1;
         }
         bits >>= at - word;
         if (bits == 0) {

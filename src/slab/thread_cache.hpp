@@ -1,7 +1,7 @@
 // What makes an allocation a few loads and stores: each thread has, for each heap, parts of slabs that it alone
 // allocates from.
 //
-// Of each class the cache has a part of one slab, or none, and of that a list of free blocks. They
+// Of each class the cache has one slab, parts of it, or none, and of that a list of free blocks. They
 // are free on media, in DRAM and after a crash, and only this thread may hand them out. Frees go to the marks of the
 // block (live_marks.hpp), whoever's slab it is, and need no cache.
 //
@@ -28,23 +28,25 @@
 
 namespace holdfast::slab {
 
-/// Bytes that one thread keeps from all others at most.
-[[nodiscard]] constexpr std::uint64_t largest_cache() noexcept {
+/// Bytes that one thread keeps from all others at most: of whole slabs, or of parts where more threads have come than
+/// gives_whole_slabs() says.
+[[nodiscard]] constexpr std::uint64_t largest_cache(bool whole_slabs) noexcept {
     std::uint64_t bytes = 0;
     for (const size_class& kind : size_classes) {
-        bytes += base::granule_size / parts_of(kind);
+        bytes += base::granule_size / (whole_slabs ? 1 : parts_of(kind));
     }
     return bytes;
 }
-static_assert(largest_cache() <= base::mebibyte);
+static_assert(largest_cache(false) <= base::mebibyte);
+static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
-/// The free blocks of a class that a thread hands out next: some of those of its part of the slab that were free when
+/// The free blocks of a class that a thread hands out next: some of those of its parts of the slab that were free when
 /// it looked. What is freed meanwhile, by whomever, its marks say alone: the thread finds it when it comes by again.
 ///
 /// They are a list of indexes, not bits: where few blocks are free in each word, the end of a word is a branch that no
 /// processor foretells.
 struct alignas(base::cache_line_size) cached_blocks {
-    static constexpr std::uint32_t capacity = 104;
+    static constexpr std::uint32_t capacity = 232;
 
     // What an allocation needs.
     std::uint32_t next = 0;         ///< in `order`: what is handed out next
@@ -56,7 +58,8 @@ struct alignas(base::cache_line_size) cached_blocks {
     std::uint32_t slab = 0;    ///< granule + 1; 0: none
     std::uint32_t filled = 0;  ///< of `order`; beyond `end` in a hardened heap alone
     std::uint16_t cursor = 0;  ///< the block where the next look begins
-    std::uint8_t part_index = 0;
+    std::uint8_t part = 0;
+    std::uint8_t parts = 1;
     bool upper = false;  ///< the blocks' bits lie in the upper half of the slab's live bitmap
     alignas(16) std::array<std::uint16_t, capacity> order{};
 
@@ -71,21 +74,25 @@ struct alignas(base::cache_line_size) cached_blocks {
         return found;
     }
     [[nodiscard]] std::uint8_t& mark(std::uint32_t index) const noexcept { return marks[index]; }
-    /// The next look is at all of the part.
+    /// The next look is at all of its parts.
     void go_to_start(unsigned class_index) noexcept {
-        cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part_index));
+        cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Of the part, from the cursor on, blocks become those that are handed out next, in order of address: all, or as
-    /// many as there is room for. Returns their number. `end_of_part`: blocks of the slab.
-    [[nodiscard]] std::uint32_t fill(std::uint32_t end_of_part) noexcept;
-    /// The part is somebody else's.
+    /// From the cursor to before that block of the slab, free ones become those that are handed out next, in order of
+    /// address: all, or as many as there is room for. Returns their number.
+    [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
+    /// The same, in the two ways in which it is done: the first on processors that can, as compresses() says.
+    [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
+    [[nodiscard]] std::uint32_t fill_by_bytes(std::uint32_t before) noexcept;
+    [[nodiscard]] static bool compresses() noexcept;
+    /// The parts are somebody else's.
     void forget() noexcept {
         slab = 0;
         next = end = filled = 0;
     }
-    [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part_index}; }
+    [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
 };
-static_assert(sizeof(cached_blocks) == 4 * base::cache_line_size);
+static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 
 struct cache_group;
 

@@ -32,13 +32,21 @@ protected:
         }
         return found;
     }
-    /// What fill() finds until it finds nothing.
-    [[nodiscard]] std::vector<std::uint32_t> fill_all(std::uint32_t first, std::uint32_t end) {
+    using way_to_fill = std::uint32_t (cached_blocks::*)(std::uint32_t);
+    [[nodiscard]] static std::vector<way_to_fill> ways_to_fill() {
+        std::vector<way_to_fill> ways{&cached_blocks::fill, &cached_blocks::fill_by_bytes};
+        if (cached_blocks::compresses()) {
+            ways.push_back(&cached_blocks::fill_by_compressing);
+        }
+        return ways;
+    }
+    /// What it finds until it finds nothing.
+    [[nodiscard]] std::vector<std::uint32_t> fill_all(way_to_fill fill, std::uint32_t first, std::uint32_t end) {
         std::vector<std::uint32_t> found;
         cached_blocks blocks;
         blocks.marks = marks_.data();
         blocks.cursor = static_cast<std::uint16_t>(first);
-        while (const std::uint32_t filled = blocks.fill(end)) {
+        while (const std::uint32_t filled = (blocks.*fill)(end)) {
             EXPECT_LE(filled, cached_blocks::capacity);
             EXPECT_EQ(blocks.filled, filled);
             for (std::uint32_t i = 0; i < filled; ++i) {
@@ -64,8 +72,10 @@ TEST_F(cached_blocks_test, are_all_free_blocks_of_a_part_in_order) {
             for (unsigned part = 0; part < parts_of(kind); ++part) {
                 const std::uint32_t first = first_of_part(kind, part);
                 const std::uint32_t end = first_of_part(kind, part + 1);
-                ASSERT_THAT(fill_all(first, end), ElementsAreArray(free_blocks(first, end)))
-                    << percent << " %, blocks of " << kind.block_size << ", part " << part;
+                for (const way_to_fill way : ways_to_fill()) {
+                    ASSERT_THAT(fill_all(way, first, end), ElementsAreArray(free_blocks(first, end)))
+                        << percent << " %, blocks of " << kind.block_size << ", part " << part;
+                }
             }
         }
     }
@@ -77,7 +87,9 @@ TEST_F(cached_blocks_test, are_those_of_any_range) {
         const auto first = static_cast<std::uint32_t>(random_() % marks_.size());
         const auto end =
             first + static_cast<std::uint32_t>(random_() % std::min<std::size_t>(marks_.size() - first, 700));
-        ASSERT_THAT(fill_all(first, end), ElementsAreArray(free_blocks(first, end))) << first << " to " << end;
+        for (const way_to_fill way : ways_to_fill()) {
+            ASSERT_THAT(fill_all(way, first, end), ElementsAreArray(free_blocks(first, end))) << first << " to " << end;
+        }
     }
 }
 
