@@ -1,7 +1,6 @@
 // Arithmetic that cannot wrap silently. Everything that comes from a caller or from media goes through here.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <optional>
 

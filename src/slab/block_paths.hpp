@@ -29,11 +29,11 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
         return false;
     }
     const auto found = pool_.table().find_plain_mark(offset.value);
-    if (Checks && (!found.is_start || !holds(*found.mark, live_mark::live))) [[unlikely]] {
+    if (Checks && (!found.is_start || !holds(found.mark(), live_mark::live))) [[unlikely]] {
         return false;
     }
-    std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
-    pool_.note_free(slab);
+    std::atomic_ref(found.mark()).store(live_mark::free, std::memory_order_release);
+    pool_.note_free(slab, slab_countdown(found.marks));
     return true;
 }
 

@@ -95,27 +95,47 @@ BENCHMARK(hardened_frees)->Name("frees/hardened")->Arg(1)->Arg(1000)->Arg(100'00
 BENCHMARK(checked_frees<true>)->Name("frees/with_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 BENCHMARK(checked_frees<false>)->Name("frees/without_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 
-/// Blocks of mixed sizes, replaced at random: the state of a heap that has lived.
+/// So many blocks of sizes in a range, replaced at random: the state of a heap that has lived.
 void replace_at_random(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
     std::mt19937_64 random(42);
-    std::vector<void*> held(10'000);
+    std::vector<void*> held(static_cast<std::size_t>(state.range(0)));
+    const auto draw_size = [&, least = static_cast<std::size_t>(state.range(1)),
+                            sizes = static_cast<std::size_t>(state.range(2) - state.range(1) + 1)] {
+        return least + random() % sizes;
+    };
     for (void*& block : held) {
-        block = blocks.allocate(16 + random() % 500, 8);
+        block = blocks.allocate(draw_size(), 8);
     }
+    struct step {
+        std::size_t block;
+        std::size_t bytes;
+    };
+    std::vector<step> steps(std::size_t{1} << 16U);  // drawn before: no generator and no division in what is measured
+    for (step& each : steps) {
+        each = {random() % held.size(), draw_size()};
+    }
+    std::size_t turn = 0;
     for ([[maybe_unused]] auto _ : state) {
-        void*& block = held[random() % held.size()];
+        const step& now = steps[turn++ % steps.size()];
+        void*& block = held[now.block];
         if (!blocks.try_free(block)) {
             state.SkipWithError("free failed");
         }
-        block = blocks.allocate(16 + random() % 500, 8);
+        block = blocks.allocate(now.bytes, 8);
     }
     for (void* const block : held) {
         static_cast<void>(blocks.try_free(block));
     }
     state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(replace_at_random)->ThreadRange(1, 2)->UseRealTime();
+BENCHMARK(replace_at_random)
+    ->Args({1'000, 64, 64})
+    ->Args({1'000, 64, 256})
+    ->Args({8'192, 1, 1'000})
+    ->Args({100'000, 1, 1'000})
+    ->ThreadRange(1, 2)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace holdfast::slab

@@ -140,13 +140,42 @@ struct block_range {
     return {first_of_part(kind, first), first_of_part(kind, first + parts)};
 }
 
-/// Valid while the slab is loaded. All but `countdown` is guarded by the lock of the owner, which is fixed; who has
-/// freed the last block may find another slab's.
-struct alignas(base::cache_line_size) slab_twin {
-    /// Frees until somebody should look at the slab: until it is empty, or worth listing again. Whoever frees a block
-    /// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never
-    /// what is found.
-    std::atomic<std::int32_t> countdown;
+/// Frees until somebody should look at the slab: until it is empty, or worth listing again. Whoever frees a block
+/// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never what
+/// is found. It lies in the line before the slab's marks, which who frees a block has found anyway; a slab that is made
+/// one of another class gets another.
+class slab_countdown {
+public:
+    explicit slab_countdown(std::uint8_t* marks) noexcept
+        : left_(*reinterpret_cast<std::int32_t*>(marks - base::cache_line_size)) {}
+
+    [[nodiscard]] std::int32_t left() const noexcept { return std::atomic_ref(left_).load(std::memory_order_relaxed); }
+    void set(std::int32_t frees) const noexcept { std::atomic_ref(left_).store(frees, std::memory_order_relaxed); }
+    /// A block less is out: whether somebody should look now. On x86 the load and the store are one instruction, which
+    /// is not a locked one; of two threads at once one may still be lost.
+    [[nodiscard]] bool count_in() const noexcept {
+#if defined(__x86_64__)
+        bool due = false;
+        asm("subl $1, %0" : "+m"(left_), "=@ccle"(due));
+        return due;
+#else
+        return count_in(1);
+#endif
+    }
+    /// So many less are.
+    [[nodiscard]] bool count_in(std::uint32_t blocks) const noexcept {
+        set(left() - static_cast<std::int32_t>(blocks));
+        return left() <= 0;
+    }
+    /// So many blocks are out of it now that were not.
+    void count_out(std::uint32_t blocks) const noexcept { set(left() + static_cast<std::int32_t>(blocks)); }
+
+private:
+    std::int32_t& left_;
+};
+
+/// Valid while the slab is loaded, and guarded by the lock of the owner, which is fixed.
+struct slab_twin {
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
     std::uint32_t previous;  ///< the same, toward the head
     std::atomic<slab_bin*> owner;
@@ -166,31 +195,13 @@ struct alignas(base::cache_line_size) slab_twin {
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// A block less is out: whether somebody should look now. On x86 the load and the store are one instruction, which
-    /// is not a locked one; of two threads at once one may still be lost.
-    [[nodiscard]] bool count_in() noexcept {
-#if defined(__x86_64__)
-        bool due = false;
-        asm("subl $1, %0" : "+m"(reinterpret_cast<std::int32_t&>(countdown)), "=@ccle"(due));
-        return due;
-#else
-        const std::int32_t left = countdown.load(std::memory_order_relaxed) - 1;
-        countdown.store(left, std::memory_order_relaxed);
-        return left <= 0;
-#endif
-    }
     [[nodiscard]] bool rests() const noexcept { return resting.load(std::memory_order_relaxed); }
     void set_resting(bool rests) noexcept { resting.store(rests, std::memory_order_relaxed); }
-    /// So many blocks are out of it now that were not.
-    void count_out(std::uint32_t blocks) noexcept {
-        countdown.store(countdown.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
-                        std::memory_order_relaxed);
-    }
 };
-static_assert(sizeof(slab_twin) == base::cache_line_size);
+static_assert(sizeof(slab_twin) == base::cache_line_size / 2);
 
 /// How blocks that are freed by their marks alone are found in a slab. Read by every free and hardly ever written, so
-/// no part of the twin, which every free writes.
+/// neither in the twin nor in the line of the countdown.
 struct plain_slab {
     /// The reciprocal of the blocks' class in the lower half, 0 where none are freed so. The upper half counts the
     /// changes: who finds the same before and after `marks` knows that the two belong together.
@@ -211,12 +222,14 @@ public:
         HF_TRY_ASSIGN(seconds_, base::sparse_table<std::uint8_t>::create(granules_, "earlier classes of slabs"));
         for (unsigned bank = 0; bank < banks; ++bank) {
             for (unsigned shift = least_mark_shift; shift <= most_mark_shift; ++shift) {
-                HF_TRY_ASSIGN(marks_[bank][shift - least_mark_shift],
-                              base::sparse_table<std::uint8_t>::create(granules_ << shift, "live marks of blocks"));
+                HF_TRY_ASSIGN(
+                    marks_[bank][shift - least_mark_shift],
+                    base::sparse_table<std::uint8_t>::create(granules_ * mark_stride(shift), "live marks of blocks"));
             }
             for (unsigned i = 0; i < class_count; ++i) {
-                kinds_[bank * slab_state::upper_bank + i] = {&marks_[bank][mark_shifts[i] - least_mark_shift][0],
-                                                             size_classes[i].reciprocal, 1U << mark_shifts[i]};
+                kinds_[bank * slab_state::upper_bank + i] = {
+                    &marks_[bank][mark_shifts[i] - least_mark_shift][base::cache_line_size], size_classes[i].reciprocal,
+                    mark_stride(mark_shifts[i])};
             }
         }
         live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
@@ -233,21 +246,28 @@ public:
         const mark_kind& found = kinds_[kind];
         return found.marks + of.value * found.stride;
     }
+    [[nodiscard]] slab_countdown countdown(base::granule of, unsigned kind) const noexcept {
+        return slab_countdown(marks(of, kind));
+    }
     /// The mark of the block of that kind in a loaded slab that contains the offset, and whether it begins there. What
     /// lies beyond the last block has a mark, which is never `live`.
     struct found_mark {
-        std::uint8_t* mark;
+        std::uint8_t* marks;  ///< of the slab's first block
+        std::uint32_t index;
         bool is_start;
+
+        [[nodiscard]] std::uint8_t& mark() const noexcept { return marks[index]; }
     };
     [[nodiscard]] found_mark find_mark(std::uint64_t offset, std::size_t kind) const noexcept {
         const mark_kind& found = kinds_[kind];
         const block_position at(offset % base::granule_size, found.reciprocal);
-        return {found.marks + offset / base::granule_size * found.stride + at.index(), at.is_start()};
+        return {found.marks + offset / base::granule_size * found.stride, static_cast<std::uint32_t>(at.index()),
+                at.is_start()};
     }
     /// The mark of the block that begins at the offset; null where none does.
     [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned kind) const noexcept {
         const found_mark found = find_mark(offset, kind);
-        return found.is_start ? found.mark : nullptr;
+        return found.is_start ? &found.mark() : nullptr;
     }
     /// The mark of a live block that begins at the offset and is older than the slab's present class; else null.
     [[nodiscard]] std::uint8_t* old_mark_at(std::uint64_t offset) const noexcept {
@@ -386,7 +406,7 @@ public:
         if (holds(plain.version, version)) [[likely]] {
             is_start = at.is_start();
         }
-        return {first + at.index(), is_start};
+        return {first, static_cast<std::uint32_t>(at.index()), is_start};
     }
     /// second_life: fixed while nobody morphs the slab, and 0 where nobody has since it was made.
     [[nodiscard]] std::uint8_t second(base::granule of) const noexcept {
@@ -432,8 +452,8 @@ public:
         each("twins", &twins_[first.value], &twins_[end.value - 1] + 1);
         for (const auto& bank : marks_) {
             for (unsigned i = 0; i < bank.size(); ++i) {
-                each("marks", &bank[i][first.value << (i + least_mark_shift)],
-                     &bank[i][(end.value << (i + least_mark_shift)) - 1] + 1);
+                const std::uint32_t stride = mark_stride(i + least_mark_shift);
+                each("marks", &bank[i][first.value * stride], &bank[i][end.value * stride - 1] + 1);
             }
         }
     }
@@ -464,12 +484,16 @@ private:
         return shifts;
     }();
     static_assert(std::ranges::max(mark_shifts) == most_mark_shift);
+    /// Bytes of a slab: its countdown's line and its marks.
+    [[nodiscard]] static constexpr std::uint32_t mark_stride(unsigned shift) noexcept {
+        return static_cast<std::uint32_t>(base::cache_line_size) + (1U << shift);
+    }
 
     /// What finds the mark of a block.
     struct mark_kind {
         std::uint8_t* marks;
         std::uint32_t reciprocal;
-        std::uint32_t stride;  ///< marks of a slab; a product takes less than a shift by a number that was loaded
+        std::uint32_t stride;  ///< bytes of a slab
     };
 
     std::array<mark_kind, slab_state::kinds> kinds_{};

@@ -51,7 +51,9 @@ TEST(slab_table_test, the_place_of_a_mark_is_of_one_kind_while_another_thread_ch
         const auto at = table.find_plain_mark(offset);
         if (at.is_start) {
             ++found;
-            wrong += at.mark != table.mark_at(offset, kinds[0]) && at.mark != table.mark_at(offset, kinds[1]) ? 1U : 0U;
+            wrong += &at.mark() != table.mark_at(offset, kinds[0]) && &at.mark() != table.mark_at(offset, kinds[1])
+                         ? 1U
+                         : 0U;
         }
     }
     stop.store(true);
