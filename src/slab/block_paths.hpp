@@ -28,12 +28,13 @@ HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
     if (Checks && slab.value >= pool_.table().plain_granules()) [[unlikely]] {
         return false;
     }
-    const auto found = pool_.table().find_plain_mark(offset.value);
-    if (Checks && (!found.is_start || !holds(found.mark(), live_mark::live))) [[unlikely]] {
+    slab_record& record = pool_.table().record(slab);
+    const auto found = slab_table::find_plain_mark(record.plain, offset.value);
+    if (Checks && (!found.is_start || !holds(*found.mark, live_mark::live))) [[unlikely]] {
         return false;
     }
-    std::atomic_ref(found.mark()).store(live_mark::free, std::memory_order_release);
-    pool_.note_free(slab, slab_countdown(found.marks));
+    std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
+    pool_.note_free(slab, record.twin);
     return true;
 }
 

@@ -33,7 +33,7 @@ void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
         return;
     }
     link(owner, slab, true);
-    table_.countdown(slab, kind_in(slab)).set(0);
+    table_.twin(slab).countdown.store(0, std::memory_order_relaxed);
 }
 
 void slab_pool::release_oldest_empty(bin& owner) noexcept {

@@ -244,7 +244,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
     }
     slab_twin& twin = table_.twin(slab);
     // Of a slab that is listed or rests the countdown says about how many blocks are live.
-    const std::int32_t left = table_.countdown(slab, slab_state::kind_of(state)).left();
+    const std::int32_t left = twin.countdown.load(std::memory_order_relaxed);
     if ((!twin.listed() && !twin.rests()) || left <= 0 ||
         static_cast<std::uint32_t>(left) * 100 >
             size_classes[class_index].block_count * limit.value_or(covered_of_idle)) {
@@ -293,7 +293,7 @@ void slab_pool::become(bin& wanted, granule slab, unsigned from, unsigned to) no
     }
     table_.set_second(slab, second_life::make(to, slab_state::class_of_kind(from)));
     table_.set_state(slab, slab_state::loaded(to));
-    adopt(wanted, slab, to);  // from here on it is the new owner's, who need not wait for the lock of the old one
+    adopt(wanted, slab);  // from here on it is the new owner's, who need not wait for the lock of the old one
 }
 
 }  // namespace holdfast::slab

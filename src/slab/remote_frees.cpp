@@ -330,7 +330,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     home.slabs.fetch_add(1, std::memory_order_relaxed);
     home.blocks.fetch_add(all.freed, std::memory_order_relaxed);
     if (all.freed != 0) {
-        pool_->note_free(slab, all.freed);
+        pool_->note_frees(slab, all.freed);
     }
 }
 

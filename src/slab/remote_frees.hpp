@@ -4,7 +4,7 @@
 // of the block's mark, a byte in a table that each node has for the blocks of all others, and, for the first free in a
 // slab, a link in a list of the node's slabs with shadows. Until the shadows are merged the mark says that the block is
 // live; who asks what the user holds reads mark and shadows. A *merge*, under the lock of the home, takes the lists of
-// all nodes, makes blocks with a shadow free by their marks, and counts their slabs down.
+// all nodes, makes blocks with a shadow free by their marks, and counts them down in the twins of their slabs.
 //
 // Of several threads of other nodes that free a block at once, one gets it: a shadow is claimed by a locked instruction
 // on the own node's line, and then the shadows of all other nodes are read, and the mark. All of this is in the one

@@ -81,9 +81,8 @@ public:
     void forget() noexcept { counts_ = {}; }
 
 private:
-    static constexpr std::array<const char*, 10> kinds{"blocks", "headers",         "page entries", "bitmaps",
-                                                       "states", "places of marks", "types",        "twins",
-                                                       "marks",  "shadows"};
+    static constexpr std::array<const char*, 9> kinds{"blocks", "headers", "page entries", "bitmaps", "states",
+                                                      "types",  "twins",   "marks",        "shadows"};
     struct region {
         std::uintptr_t begin;
         std::uintptr_t end;

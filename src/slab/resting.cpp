@@ -140,8 +140,8 @@ void slab_pool::end_rest(bin& owner, granule slab) const noexcept {
 
 /// What settle() is for other slabs. It is never one of the empty ones, which are allocated from.
 void slab_pool::settle_resting(bin& owner, granule slab) noexcept {
-    const slab_countdown countdown = table_.countdown(slab, kind_in(slab));
-    const std::int32_t before = countdown.left();
+    slab_twin& twin = table_.twin(slab);
+    const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
     const older_blocks older = uncover(slab);
     const std::uint32_t marked = table_.count_marked(slab, kind_in(slab));
     if (marked == 0 && older.live == 0) {
@@ -150,8 +150,8 @@ void slab_pool::settle_resting(bin& owner, granule slab) noexcept {
         return;
     }
     const auto live = static_cast<std::int32_t>(marked - older.covered + older.live);
-    const std::int32_t meanwhile = before - countdown.left();
-    countdown.set(std::max(live - meanwhile, 1));
+    const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
+    twin.countdown.store(std::max(live - meanwhile, 1), std::memory_order_relaxed);
 }
 
 /// All of the slab has space on disk; it is in no list then. False where there is no space: it rests as before.

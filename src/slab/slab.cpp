@@ -207,7 +207,7 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index) con
     if (found == 0) {
         return false;
     }
-    slab_countdown(blocks.marks).count_out(found);
+    pool_.table().twin(blocks.place().slab).count_out(found);
     return true;
 }
 

@@ -249,7 +249,7 @@ private:
         }
         parts_.erase(slab.value);
         // SLAB-10: a slab in no list is looked at again when one more of its blocks is free, or so many.
-        const std::int32_t countdown = table_.countdown(slab, slab_state::kind_of(table_.state(slab))).left();
+        const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
         if (!twin.listed() && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
             problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
         }

@@ -373,7 +373,7 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
             const std::size_t index = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(free_blocks));
             std::atomic_ref(table_.marks(slab, kind_in(slab))[index]).store(live_mark::held, std::memory_order_relaxed);
             twin.first_word = static_cast<std::uint8_t>(word);
-            table_.countdown(slab, kind_in(slab)).count_out(1);
+            twin.count_out(1);
             note_use(from, slab);
             return base::offset_of(slab).value + index * kind.block_size;
         }
@@ -465,7 +465,7 @@ base::result<void> slab_pool::create(bin& owner) {
                              "holdfast check names the page",
                              0};
     }
-    adopt(owner, slab, owner.class_index);
+    adopt(owner, slab);
     table_.set_second(slab, 0);
     table_.set_type(slab, owner.type);
     table_.set_state(slab, slab_state::loaded(owner.class_index));
@@ -476,9 +476,9 @@ base::result<void> slab_pool::create(bin& owner) {
 
 /// The twin of a slab that nobody knows yet, or that is morphed under the lock of its owner so far: whoever finds the
 /// new owner here, which is stored last, finds all that was done before.
-void slab_pool::adopt(bin& owner, granule slab, unsigned kind) const noexcept {
-    table_.countdown(slab, kind).set(0);
+void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
+    twin.countdown.store(0, std::memory_order_relaxed);
     twin.set_listed(false);
     twin.is_empty = false;
     twin.set_resting(false);
@@ -556,7 +556,7 @@ base::result<void> slab_pool::load_into(bin& owner, granule slab) noexcept {
         table_.set_state(slab, slab_state::quarantined);
         return {};
     }
-    adopt(owner, slab, table_.kinds_in(slab, table_.state(slab)).kinds[0]);
+    adopt(owner, slab);
     load_marks(slab);
     if (segment::decode_slab_flags(space_.slab_header(slab).flags).may_have_holes) {
         rest(owner, slab);

@@ -3,7 +3,7 @@
 // A bin is one class in one arena: a lock, and the list of its slabs that have enough free blocks to be worth a look.
 // A slab belongs to the bin that made or loaded it. A thread that needs blocks checks a slab out, or a part of one:
 // from then on it alone allocates from that, by its marks (live_marks.hpp) and without a lock, until it checks it in
-// again. Anybody frees blocks of any slab by their marks. A countdown before the marks of each slab says when somebody
+// again. Anybody frees blocks of any slab by their marks. A countdown in the twin of each slab says when somebody
 // should look at it: when it has become empty, or worth listing. A slab without a block out goes back to the extents;
 // each bin keeps one, so that a program that frees and allocates one block does not make and unmake a slab each time.
 //
@@ -206,16 +206,20 @@ public:
     /// Space ran out, and no slab was made since: single free blocks are worth a look, for each that is passed by
     /// costs another attempt to get space.
     [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
-    /// A block of a slab that was loaded has become free: its mark says so.
-    void note_free(base::granule slab, slab_countdown countdown) noexcept {
-        if (countdown.count_in()) [[unlikely]] {
+    /// A block of a loaded slab has become free: its mark says so.
+    void note_free(base::granule slab) noexcept { note_free(slab, table_.twin(slab)); }
+    /// The same where its twin is at hand.
+    void note_free(base::granule slab, slab_twin& twin) noexcept {
+        if (twin.count_in()) [[unlikely]] {
             look_at(slab, 0);
         }
     }
-    /// The same where its countdown was not found with the mark, of so many blocks.
-    void note_free(base::granule slab, std::uint32_t blocks = 1) noexcept {
-        const std::uint8_t state = table_.state(slab);
-        if (slab_state::is_loaded(state) && table_.countdown(slab, slab_state::kind_of(state)).count_in(blocks)) {
+    /// So many have.
+    void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
+        slab_twin& twin = table_.twin(slab);
+        const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
+        twin.countdown.store(left, std::memory_order_relaxed);
+        if (left <= 0) [[unlikely]] {
             look_at(slab, 0);
         }
     }
@@ -292,7 +296,7 @@ private:
     void release_oldest_empty(bin& owner) noexcept HF_REQUIRES(owner.mutex);
     void fade_empty() noexcept;
     void fade_some_empty(std::uint64_t now) noexcept HF_REQUIRES(fading_);
-    void adopt(bin& owner, base::granule slab, unsigned kind) const noexcept;
+    void adopt(bin& owner, base::granule slab) const noexcept;
     void push(std::uint32_t& head, base::granule slab) const noexcept;
     void take_out(std::uint32_t& head, base::granule slab) const noexcept;
     void link(bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);

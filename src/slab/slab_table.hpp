@@ -2,8 +2,8 @@
 // a volatile twin of the slab.
 //
 // All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. What the path
-// of every free reads and hardly anyone writes (the place of a slab's marks) has a table of its own; so has the state
-// byte.
+// of every free reads and hardly anyone writes (the place of a slab's marks) has a line of its own; the state byte has
+// a table of its own.
 #pragma once
 
 #include <algorithm>
@@ -140,42 +140,13 @@ struct block_range {
     return {first_of_part(kind, first), first_of_part(kind, first + parts)};
 }
 
-/// Frees until somebody should look at the slab: until it is empty, or worth listing again. Whoever frees a block
-/// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never what
-/// is found. It lies in the line before the slab's marks, which who frees a block has found anyway; a slab that is made
-/// one of another class gets another.
-class slab_countdown {
-public:
-    explicit slab_countdown(std::uint8_t* marks) noexcept
-        : left_(*reinterpret_cast<std::int32_t*>(marks - base::cache_line_size)) {}
-
-    [[nodiscard]] std::int32_t left() const noexcept { return std::atomic_ref(left_).load(std::memory_order_relaxed); }
-    void set(std::int32_t frees) const noexcept { std::atomic_ref(left_).store(frees, std::memory_order_relaxed); }
-    /// A block less is out: whether somebody should look now. On x86 the load and the store are one instruction, which
-    /// is not a locked one; of two threads at once one may still be lost.
-    [[nodiscard]] bool count_in() const noexcept {
-#if defined(__x86_64__)
-        bool due = false;
-        asm("subl $1, %0" : "+m"(left_), "=@ccle"(due));
-        return due;
-#else
-        return count_in(1);
-#endif
-    }
-    /// So many less are.
-    [[nodiscard]] bool count_in(std::uint32_t blocks) const noexcept {
-        set(left() - static_cast<std::int32_t>(blocks));
-        return left() <= 0;
-    }
-    /// So many blocks are out of it now that were not.
-    void count_out(std::uint32_t blocks) const noexcept { set(left() + static_cast<std::int32_t>(blocks)); }
-
-private:
-    std::int32_t& left_;
-};
-
-/// Valid while the slab is loaded, and guarded by the lock of the owner, which is fixed.
-struct slab_twin {
+/// Valid while the slab is loaded. All but `countdown` is guarded by the lock of the owner, which is fixed; who has
+/// freed the last block may find another slab's.
+struct alignas(base::cache_line_size) slab_twin {
+    /// Frees until somebody should look at the slab: until it is empty, or worth listing again. Whoever frees a block
+    /// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never
+    /// what is found.
+    std::atomic<std::int32_t> countdown;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
     std::uint32_t previous;  ///< the same, toward the head
     std::atomic<slab_bin*> owner;
@@ -195,19 +166,44 @@ struct slab_twin {
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
+    /// A block less is out: whether somebody should look now. On x86 the load and the store are one instruction, which
+    /// is not a locked one; of two threads at once one may still be lost.
+    [[nodiscard]] bool count_in() noexcept {
+#if defined(__x86_64__)
+        bool due = false;
+        asm("subl $1, %0" : "+m"(reinterpret_cast<std::int32_t&>(countdown)), "=@ccle"(due));
+        return due;
+#else
+        const std::int32_t left = countdown.load(std::memory_order_relaxed) - 1;
+        countdown.store(left, std::memory_order_relaxed);
+        return left <= 0;
+#endif
+    }
     [[nodiscard]] bool rests() const noexcept { return resting.load(std::memory_order_relaxed); }
     void set_resting(bool rests) noexcept { resting.store(rests, std::memory_order_relaxed); }
+    /// So many blocks are out of it now that were not.
+    void count_out(std::uint32_t blocks) noexcept {
+        countdown.store(countdown.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
+                        std::memory_order_relaxed);
+    }
 };
-static_assert(sizeof(slab_twin) == base::cache_line_size / 2);
+static_assert(sizeof(slab_twin) == base::cache_line_size);
 
 /// How blocks that are freed by their marks alone are found in a slab. Read by every free and hardly ever written, so
-/// neither in the twin nor in the line of the countdown.
-struct plain_slab {
+/// not in the line of the twin, which every free writes.
+struct alignas(base::cache_line_size) plain_slab {
     /// The reciprocal of the blocks' class in the lower half, 0 where none are freed so. The upper half counts the
     /// changes: who finds the same before and after `marks` knows that the two belong together.
     std::uint64_t version;
     std::uint8_t* marks;  ///< of the slab's first block
 };
+
+/// What a free reads and writes of a slab but its mark: side by side, so that one address leads to both.
+struct slab_record {
+    plain_slab plain;
+    slab_twin twin;
+};
+static_assert(sizeof(slab_record) == 2 * base::cache_line_size);
 
 /// Thread safety: states, marks and live bitmaps are atomic; twins are guarded as they say.
 class slab_table {
@@ -217,19 +213,16 @@ public:
         shadows_ = nullptr;
         HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
         HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
-        HF_TRY_ASSIGN(twins_, base::sparse_table<slab_twin>::create(granules_, "twins of slabs"));
-        HF_TRY_ASSIGN(plain_, base::sparse_table<plain_slab>::create(granules_, "places of marks"));
+        HF_TRY_ASSIGN(records_, base::sparse_table<slab_record>::create(granules_, "twins of slabs"));
         HF_TRY_ASSIGN(seconds_, base::sparse_table<std::uint8_t>::create(granules_, "earlier classes of slabs"));
         for (unsigned bank = 0; bank < banks; ++bank) {
             for (unsigned shift = least_mark_shift; shift <= most_mark_shift; ++shift) {
-                HF_TRY_ASSIGN(
-                    marks_[bank][shift - least_mark_shift],
-                    base::sparse_table<std::uint8_t>::create(granules_ * mark_stride(shift), "live marks of blocks"));
+                HF_TRY_ASSIGN(marks_[bank][shift - least_mark_shift],
+                              base::sparse_table<std::uint8_t>::create(granules_ << shift, "live marks of blocks"));
             }
             for (unsigned i = 0; i < class_count; ++i) {
-                kinds_[bank * slab_state::upper_bank + i] = {
-                    &marks_[bank][mark_shifts[i] - least_mark_shift][base::cache_line_size], size_classes[i].reciprocal,
-                    mark_stride(mark_shifts[i])};
+                kinds_[bank * slab_state::upper_bank + i] = {&marks_[bank][mark_shifts[i] - least_mark_shift][0],
+                                                             size_classes[i].reciprocal, 1U << mark_shifts[i]};
             }
         }
         live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
@@ -246,28 +239,21 @@ public:
         const mark_kind& found = kinds_[kind];
         return found.marks + of.value * found.stride;
     }
-    [[nodiscard]] slab_countdown countdown(base::granule of, unsigned kind) const noexcept {
-        return slab_countdown(marks(of, kind));
-    }
     /// The mark of the block of that kind in a loaded slab that contains the offset, and whether it begins there. What
     /// lies beyond the last block has a mark, which is never `live`.
     struct found_mark {
-        std::uint8_t* marks;  ///< of the slab's first block
-        std::uint32_t index;
+        std::uint8_t* mark;
         bool is_start;
-
-        [[nodiscard]] std::uint8_t& mark() const noexcept { return marks[index]; }
     };
     [[nodiscard]] found_mark find_mark(std::uint64_t offset, std::size_t kind) const noexcept {
         const mark_kind& found = kinds_[kind];
         const block_position at(offset % base::granule_size, found.reciprocal);
-        return {found.marks + offset / base::granule_size * found.stride, static_cast<std::uint32_t>(at.index()),
-                at.is_start()};
+        return {found.marks + offset / base::granule_size * found.stride + at.index(), at.is_start()};
     }
     /// The mark of the block that begins at the offset; null where none does.
     [[nodiscard]] std::uint8_t* mark_at(std::uint64_t offset, unsigned kind) const noexcept {
         const found_mark found = find_mark(offset, kind);
-        return found.is_start ? &found.mark() : nullptr;
+        return found.is_start ? found.mark : nullptr;
     }
     /// The mark of a live block that begins at the offset and is older than the slab's present class; else null.
     [[nodiscard]] std::uint8_t* old_mark_at(std::uint64_t offset) const noexcept {
@@ -384,7 +370,7 @@ public:
     /// Of one granule, one thread at a time. Of a slab with live blocks, with the lock of its owner: a free that comes
     /// between the two stores of the version takes the rare path, which waits for that lock.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
-        plain_slab& plain = plain_[of.value];
+        plain_slab& plain = records_[of.value].plain;
         const std::atomic_ref version(plain.version);
         const std::uint64_t change = (version.load(std::memory_order_relaxed) | ~std::uint32_t{0}) + 1;
         version.store(change, std::memory_order_relaxed);
@@ -395,10 +381,10 @@ public:
             version.store(change | kinds_[kind].reciprocal, std::memory_order_release);
         }
     }
+    [[nodiscard]] slab_record& record(base::granule of) const noexcept { return records_[of.value]; }
     /// The same as find_mark() in a slab whose blocks are freed by their marks alone; any other has no start of a
     /// block.
-    [[nodiscard]] found_mark find_plain_mark(std::uint64_t offset) const noexcept {
-        plain_slab& plain = plain_[offset / base::granule_size];
+    [[nodiscard]] static found_mark find_plain_mark(plain_slab& plain, std::uint64_t offset) noexcept {
         const std::uint64_t version = std::atomic_ref(plain.version).load(std::memory_order_acquire);
         std::uint8_t* const first = std::atomic_ref(plain.marks).load(std::memory_order_acquire);
         const block_position at(offset % base::granule_size, static_cast<std::uint32_t>(version));
@@ -406,7 +392,7 @@ public:
         if (holds(plain.version, version)) [[likely]] {
             is_start = at.is_start();
         }
-        return {first, static_cast<std::uint32_t>(at.index()), is_start};
+        return {first + at.index(), is_start};
     }
     /// second_life: fixed while nobody morphs the slab, and 0 where nobody has since it was made.
     [[nodiscard]] std::uint8_t second(base::granule of) const noexcept {
@@ -428,7 +414,7 @@ public:
             std::atomic_ref<std::uint32_t>(types_[of.value]).store(type, std::memory_order_relaxed);
         }
     }
-    [[nodiscard]] slab_twin& twin(base::granule of) const noexcept { return twins_[of.value]; }
+    [[nodiscard]] slab_twin& twin(base::granule of) const noexcept { return records_[of.value].twin; }
     /// The live bitmap on media: bit set iff the user holds the block; of a loaded slab after a commit or a checkpoint.
     [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
         return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
@@ -448,12 +434,11 @@ public:
     void for_each_range(base::granule first, base::granule end, Each each) const {
         each("states", &states_[first.value], &states_[end.value - 1] + 1);
         each("types", &types_[first.value], &types_[end.value - 1] + 1);
-        each("places of marks", &plain_[first.value], &plain_[end.value - 1] + 1);
-        each("twins", &twins_[first.value], &twins_[end.value - 1] + 1);
+        each("twins", &records_[first.value], &records_[end.value - 1] + 1);
         for (const auto& bank : marks_) {
             for (unsigned i = 0; i < bank.size(); ++i) {
-                const std::uint32_t stride = mark_stride(i + least_mark_shift);
-                each("marks", &bank[i][first.value * stride], &bank[i][end.value * stride - 1] + 1);
+                each("marks", &bank[i][first.value << (i + least_mark_shift)],
+                     &bank[i][(end.value << (i + least_mark_shift)) - 1] + 1);
             }
         }
     }
@@ -484,16 +469,12 @@ private:
         return shifts;
     }();
     static_assert(std::ranges::max(mark_shifts) == most_mark_shift);
-    /// Bytes of a slab: its countdown's line and its marks.
-    [[nodiscard]] static constexpr std::uint32_t mark_stride(unsigned shift) noexcept {
-        return static_cast<std::uint32_t>(base::cache_line_size) + (1U << shift);
-    }
 
     /// What finds the mark of a block.
     struct mark_kind {
         std::uint8_t* marks;
         std::uint32_t reciprocal;
-        std::uint32_t stride;  ///< bytes of a slab
+        std::uint32_t stride;  ///< marks of a slab; a product takes less than a shift by a number that was loaded
     };
 
     std::array<mark_kind, slab_state::kinds> kinds_{};
@@ -506,8 +487,7 @@ private:
     unsigned segment_shift_ = 0;
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<std::uint32_t> types_;
-    base::sparse_table<slab_twin> twins_;
-    base::sparse_table<plain_slab> plain_;
+    base::sparse_table<slab_record> records_;
     base::sparse_table<std::uint8_t> seconds_;
     std::array<std::array<base::sparse_table<std::uint8_t>, most_mark_shift - least_mark_shift + 1>, banks> marks_;
 };

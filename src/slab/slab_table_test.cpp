@@ -27,7 +27,8 @@ TEST(slab_table_test, a_slab_whose_blocks_are_not_freed_by_their_marks_has_no_st
         table.set_state(slab, state);
         for (const std::uint64_t offset : offsets) {
             const bool is_start = slab_state::is_unwatched(state) && offset % 64 == 0;
-            EXPECT_EQ(table.find_plain_mark(begin + offset).is_start, is_start) << int{state} << ", " << offset;
+            EXPECT_EQ(slab_table::find_plain_mark(table.record(slab).plain, begin + offset).is_start, is_start)
+                << int{state} << ", " << offset;
         }
     }
 }
@@ -48,12 +49,10 @@ TEST(slab_table_test, the_place_of_a_mark_is_of_one_kind_while_another_thread_ch
     std::uint64_t wrong = 0;
     for (std::uint64_t turn = 0; found < 1'000'000; ++turn) {  // however long the other thread is stopped halfway
         const std::uint64_t offset = base::offset_of(slab).value + offsets.at(turn % offsets.size());
-        const auto at = table.find_plain_mark(offset);
+        const auto at = slab_table::find_plain_mark(table.record(slab).plain, offset);
         if (at.is_start) {
             ++found;
-            wrong += &at.mark() != table.mark_at(offset, kinds[0]) && &at.mark() != table.mark_at(offset, kinds[1])
-                         ? 1U
-                         : 0U;
+            wrong += at.mark != table.mark_at(offset, kinds[0]) && at.mark != table.mark_at(offset, kinds[1]) ? 1U : 0U;
         }
     }
     stop.store(true);

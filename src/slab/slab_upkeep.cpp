@@ -10,8 +10,7 @@ using base::granule;
 /// What a slab that is in no list is from now on; it is listed if so many of its blocks are free and at hand.
 void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
     slab_twin& twin = table_.twin(slab);
-    const slab_countdown countdown = table_.countdown(slab, kind_in(slab));
-    const std::int32_t before = countdown.left();
+    const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
     const size_class& kind = size_classes[owner.class_index];
     const older_blocks older = uncover(slab);
     const std::uint32_t marked = table_.count_marked(slab, kind_in(slab));
@@ -32,8 +31,8 @@ void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
         until = static_cast<std::int32_t>(marked - older.covered + older.live);
     }
     // Those that were freed meanwhile may have been counted or not: rather look too early than never.
-    const std::int32_t meanwhile = before - countdown.left();
-    countdown.set(std::max(until - meanwhile, 1));
+    const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
+    twin.countdown.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
 }
 
 /// Looks at a slab, if it is loaded, whatever its countdown says; `worth` 0: as much as is worth it of its class.
