@@ -370,15 +370,18 @@ public:
     /// Of one granule, one thread at a time. Of a slab with live blocks, with the lock of its owner: a free that comes
     /// between the two stores of the version takes the rare path, which waits for that lock.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
+        const std::atomic_ref<std::uint8_t> now(states_[of.value]);
         plain_slab& plain = records_[of.value].plain;
         const std::atomic_ref version(plain.version);
-        const std::uint64_t change = (version.load(std::memory_order_relaxed) | ~std::uint32_t{0}) + 1;
-        version.store(change, std::memory_order_relaxed);
-        std::atomic_ref<std::uint8_t>(states_[of.value]).store(state, std::memory_order_release);
+        if (slab_state::is_unwatched(now.load(std::memory_order_relaxed))) {  // an open touches no record of a slab
+            version.store(next_version(version.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+        }
+        now.store(state, std::memory_order_release);
         if (slab_state::is_unwatched(state)) {
             const unsigned kind = slab_state::kind_of(state);
             std::atomic_ref(plain.marks).store(marks(of, kind), std::memory_order_release);
-            version.store(change | kinds_[kind].reciprocal, std::memory_order_release);
+            version.store(next_version(version.load(std::memory_order_relaxed)) | kinds_[kind].reciprocal,
+                          std::memory_order_release);
         }
     }
     [[nodiscard]] slab_record& record(base::granule of) const noexcept { return records_[of.value]; }
@@ -444,6 +447,10 @@ public:
     }
 
 private:
+    /// No reciprocal, and a change more.
+    [[nodiscard]] static constexpr std::uint64_t next_version(std::uint64_t version) noexcept {
+        return (version | ~std::uint32_t{0}) + 1;
+    }
     /// A word of the bitmap on media, from the marks of blocks of a kind; 0 where it is none of the kind's.
     [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, unsigned kind, std::size_t word) const noexcept {
         const std::size_t index = word - slab_state::first_word_of(kind);
