@@ -129,6 +129,8 @@ manager_core::~manager_core() {
     }
 }
 
+const slab::plain_blocks* plain_path::of_no_heap() noexcept { return slab::plain_blocks::of_no_heap(); }
+
 void throw_moved_from() {
     throw_failure(
         failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
@@ -139,18 +141,6 @@ void throw_closed() {
 }
 
 void* allocate_rarely(manager& heap, std::size_t bytes) { return heap.allocate_aligned(bytes, bytes >= 16 ? 16 : 8); }
-
-void deallocate_rarely(const manager_core* core, void* address) {
-    if (address == nullptr) {
-        return;
-    }
-    if (core == nullptr) {
-        throw_moved_from();
-    }
-    heap::engine& engine = core->engine();
-    refuse_read_only(engine, "deallocate");
-    free_or_throw(engine, address);
-}
 
 const std::string& manager_core::path() const noexcept {
     static const std::string closed;
@@ -305,10 +295,8 @@ ptr<void>& manager::root(size_type index) const {
 }
 
 void* manager::allocate(size_type bytes) {
-    if (slab::block_allocator* const plain = plain_.get()) [[likely]] {
-        if (void* const block = plain->allocate_cached(bytes)) [[likely]] {
-            return block;
-        }
+    if (void* const block = plain_->allocate(bytes)) [[likely]] {
+        return block;
     }
     return detail::allocate_rarely(*this, bytes);
 }
@@ -341,10 +329,18 @@ void* manager::allocate_aligned(size_type bytes, size_type alignment) {
 }
 
 void manager::deallocate(void* address) {
-    slab::block_allocator* const plain = plain_.get();
-    if (plain == nullptr || !plain->free_cached(address)) [[unlikely]] {
-        detail::deallocate_rarely(core_.get(), address);
+    if (!plain_->free(address)) [[unlikely]] {
+        deallocate_rarely(address);
     }
+}
+
+void manager::deallocate_rarely(void* address) {
+    if (address == nullptr) {
+        return;
+    }
+    heap::engine& engine = core().engine();
+    detail::refuse_read_only(engine, "deallocate");
+    detail::free_or_throw(engine, address);
 }
 
 manager::size_type manager::usable_size(const void* address) const {

@@ -73,9 +73,9 @@ public:
         }
         return *engine_;
     }
-    /// engine::plain(); null for a closed heap.
+    /// engine::plain(), or that of no heap for a closed one.
     [[nodiscard]] plain_path plain() const noexcept {
-        return plain_path(engine_ == nullptr ? nullptr : engine_->plain());
+        return plain_path(engine_ == nullptr ? slab::plain_blocks::of_no_heap() : engine_->plain());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -96,10 +96,8 @@ private:
     commit_report report_;
 };
 
-/// manager::allocate() and deallocate() but for the paths that nearly all calls take. Not inline, so that those need no
-/// frame.
+/// manager::allocate() but for the path that nearly all calls take. Not inline, so that this one needs no frame.
 [[nodiscard, gnu::noinline]] void* allocate_rarely(manager& heap, std::size_t bytes);
-[[gnu::noinline]] void deallocate_rarely(const manager_core* core, void* address);
 
 }  // namespace detail
 }  // namespace holdfast

@@ -154,9 +154,9 @@ public:
     /// The operations of durability `atomic`; null in others.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
-    /// The same where calls for small blocks need nothing but it: open for writing, durability `commit` or `collect`,
-    /// not hardened, and nobody sees the frees; else null.
-    [[nodiscard]] slab::block_allocator* plain() const noexcept { return plain_; }
+    /// Their shortest ways, where calls for small blocks need nothing else: open for writing, durability `commit` or
+    /// `collect`, not hardened, and nobody sees the frees; else those of no heap. Never null.
+    [[nodiscard]] const slab::plain_blocks* plain() const noexcept { return plain_; }
     /// block_allocator::follow_this_thread().
     bool follow_this_thread() noexcept { return !read_only() && blocks_.follow_this_thread(); }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
@@ -246,10 +246,11 @@ private:
     object_directory objects_;
     type_registry types_;
     void find_plain_path() noexcept {
-        plain_ = read_only() || atomic_ != nullptr || keep_back_ || blocks_.is_hardened() ? nullptr : &blocks_;
+        const bool refused = read_only() || atomic_ != nullptr || keep_back_ || blocks_.is_hardened();
+        plain_ = refused ? slab::plain_blocks::of_no_heap() : &blocks_.plain();
     }
 
-    slab::block_allocator* plain_ = nullptr;
+    const slab::plain_blocks* plain_ = slab::plain_blocks::of_no_heap();
     free_filter keep_back_;
     std::recursive_mutex object_mutex_;
     std::unique_ptr<atomic_operations> atomic_;

@@ -11,31 +11,7 @@ HF_HOT void* block_allocator::allocate_cached(unsigned class_index) noexcept {
     if (slot.instance != caches_.instance || slot.cache->classes[class_index].is_empty()) [[unlikely]] {
         return nullptr;
     }
-    cached_blocks& blocks = slot.cache->classes[class_index];
-    const std::uint32_t index = blocks.pop();
-    std::atomic_ref(blocks.mark(index)).store(live_mark::live, std::memory_order_release);
-    return blocks.block(index);
-}
-
-HF_HOT void* block_allocator::allocate_cached(std::size_t bytes) noexcept {
-    return bytes - 1 < fine_limit ? allocate_cached(unsigned{fine_classes[(bytes + 7) / 8]}) : nullptr;
-}
-
-template <bool Checks>
-HF_HOT bool block_allocator::free_cached_with(void* block) noexcept {
-    const base::heap_offset offset = space_.offset(block);
-    const base::granule slab = base::granule_of(offset);
-    if (Checks && slab.value >= pool_.table().plain_granules()) [[unlikely]] {
-        return false;
-    }
-    slab_record& record = pool_.table().record(slab);
-    const auto found = slab_table::find_plain_mark(record.plain, offset.value);
-    if (Checks && (!found.is_start || !holds(*found.mark, live_mark::live))) [[unlikely]] {
-        return false;
-    }
-    std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
-    pool_.note_free(slab, record.twin);
-    return true;
+    return slot.cache->classes[class_index].hand_out();
 }
 
 HF_HOT void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
@@ -48,7 +24,7 @@ HF_HOT void* block_allocator::allocate(std::size_t bytes, std::size_t alignment)
 }
 
 HF_HOT bool block_allocator::try_free(void* block) noexcept {
-    if (free_cached(block)) [[likely]] {
+    if (plain_.free(block)) [[likely]] {
         return true;
     }
     return free_rarely(block);

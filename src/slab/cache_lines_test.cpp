@@ -47,7 +47,7 @@ TEST_F(cache_lines_test, no_two_blocks_share_a_line_whichever_way_they_come) {
     for (std::size_t bytes = 1; bytes <= 700; bytes += bytes < 200 ? 3 : 50) {
         for (int i = 0; i < 3; ++i) {
             take(heap_.blocks().allocate(bytes, bytes < 16 ? 8 : 16));
-            if (void* const cached = heap_.blocks().allocate_cached(bytes)) {
+            if (void* const cached = heap_.blocks().plain().allocate(bytes)) {
                 take(cached);
             }
             take(heap_.blocks().allocate_typed(bytes, 1, 7));
@@ -72,7 +72,7 @@ TEST_F(cache_lines_test, what_is_freed_comes_again_as_whole_lines) {
             take(blocks.back());
         }
         for (void* const block : blocks) {
-            ASSERT_TRUE(heap_.blocks().free_cached(block));
+            ASSERT_TRUE(heap_.blocks().plain().free(block));
         }
         blocks.clear();
         EXPECT_TRUE(heap_.blocks().all_free());

@@ -25,7 +25,7 @@ block_at block_allocator::by_node(const held_block& held) noexcept {
     return by_node(held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
 }
 
-/// As free_cached(), of a loaded slab in that state.
+/// As plain_blocks::free(), of a loaded slab in that state.
 bool block_allocator::free_by_node(void* block, base::granule slab, std::uint8_t state) noexcept {
     for (const unsigned kind : pool_.table().kinds_in(slab, state)) {
         const block_at what = by_node(space_.offset(block).value, kind);

@@ -92,7 +92,7 @@ TEST(remote_frees, AFreedBlockIsFreeForAllBeforeAndAfterTheMerge) {
     expect_free();
     on_node(2, [&] {
         EXPECT_FALSE(heap.blocks().try_free(static_cast<std::byte*>(blocks[21]) + 8));
-        EXPECT_FALSE(heap.blocks().free_cached(blocks[21]));
+        EXPECT_FALSE(heap.blocks().plain().free(blocks[21]));
         EXPECT_TRUE(heap.blocks().try_free(blocks[21]));
     });
 }

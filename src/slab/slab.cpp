@@ -61,9 +61,19 @@ result<void> block_allocator::start() {
 
 void block_allocator::open_caches() noexcept {
     caches_ = {};
-    caches_.become(thread_cache_registry::new_instance());
+    thread_cache_registry::open(caches_);
     caches_.pool = &pool_;
     caches_.machine = &machine_;
+    renew_plain();
+}
+
+/// What it copies has changed.
+void block_allocator::renew_plain() noexcept {
+    plain_.lists_at = caches_.place_at();
+    plain_.base = reinterpret_cast<std::uintptr_t>(space_.base());
+    plain_.end = pool_.table().plain_granules() * base::granule_size;
+    plain_.records = &pool_.table().record({0});
+    plain_.pool = &pool_;
 }
 
 result<void> block_allocator::format() {
@@ -89,11 +99,25 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
     return {};
 }
 
+const plain_blocks* plain_blocks::of_no_heap() noexcept {
+    static const plain_blocks none = [] {
+        plain_blocks made;
+        made.lists_at = cache_group().place_at();
+        return made;
+    }();
+    return &none;
+}
+
+void plain_blocks::look_at(const slab_record& freed) const noexcept {
+    pool->countdown_ended({static_cast<std::uint64_t>(&freed - records)});
+}
+
 void block_allocator::close() noexcept {
     thread_cache_registry::detach_all(caches_);
     cached_extents_.stop();
     pool_.keep_empty(false);
     caches_ = {};
+    plain_ = *plain_blocks::of_no_heap();
 }
 
 // --- allocate -------------------------------------------------------------------------------------------------------
@@ -118,9 +142,7 @@ void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     if (blocks.is_empty() && !refill(*cache, class_index)) {
         return nullptr;
     }
-    const std::uint32_t index = blocks.pop();
-    std::atomic_ref(blocks.mark(index)).store(live_mark::live, std::memory_order_release);
-    return blocks.block(index);
+    return blocks.hand_out();
 }
 
 namespace {

@@ -25,6 +25,7 @@
 #include "extent/extent_cache.hpp"
 #include "lane/effects.hpp"
 #include "segment/space.hpp"
+#include "slab/plain_blocks.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
 #include "slab/thread_cache.hpp"
@@ -141,9 +142,6 @@ public:
     /// where there is none: last_failure() says why (invalid_argument; no_space, limit or what else growing failed
     /// with; out_of_memory). The content is arbitrary.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
-    /// At the alignment that malloc gives (16 where at least 16 bytes are wanted, else 8), if this thread's cache has
-    /// such a block; else null, without a reason: allocate() does the rest.
-    [[nodiscard]] void* allocate_cached(std::size_t bytes) noexcept;
     /// The same with a type number that is not 0; invalid_argument where it is not below segment::type_limit.
     [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
@@ -153,13 +151,9 @@ public:
     /// with: a later call may succeed. Where several threads free one block at once, without an order between
     /// them, the block is free once; more than one of them may be told that it was he.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses,
-    /// and in heaps with several nodes: try_free() does the rest.
-    [[nodiscard]] bool free_cached(void* block) noexcept { return free_cached_with<true>(block); }
-    /// The same; without checks it is undefined what happens to other addresses. For the benchmark that says what the
-    /// checks cost: nothing else may leave them out.
-    template <bool Checks>
-    [[nodiscard]] bool free_cached_with(void* block) noexcept;
+    /// The shortest ways of allocate() and try_free(), which do the rest. Not for heaps that are hardened, or of
+    /// durability `atomic`.
+    [[nodiscard]] const plain_blocks& plain() const noexcept { return plain_; }
     /// As try_free(), for a hardened heap: of several threads that free one block at once exactly one succeeds, and a
     /// small block goes to the quarantine of this thread, of whichever node.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
@@ -221,6 +215,7 @@ public:
     void abandon() noexcept {
         thread_cache_registry::abandon_all(caches_);
         pool_.table().refuse_plain_frees();
+        renew_plain();
     }
 
     /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
@@ -283,6 +278,7 @@ private:
 
     [[nodiscard]] base::result<void> start();
     void open_caches() noexcept;
+    void renew_plain() noexcept;
     [[nodiscard]] thread_cache* find_cache() noexcept {
         const cache_slot& slot = caches_.slot();
         return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
@@ -339,6 +335,7 @@ private:
     slab_pool pool_;
     const persist::topology& machine_;
     cache_group caches_;
+    plain_blocks plain_;
     bool hardened_ = false;
     bool separates_lines_ = false;
     /// What goes back to the extents before the heap grows.

@@ -60,7 +60,7 @@ BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->Thre
 /// Calls, as a program's are: in the loop itself the compiler reads what a free without checks needs once, for all.
 template <bool Checks>
 [[gnu::noinline]] bool free_by_call(block_allocator& blocks, void* block) noexcept {
-    return blocks.free_cached_with<Checks>(block);
+    return blocks.plain().free<Checks>(block);
 }
 [[gnu::noinline]] void* allocate_by_call(block_allocator& blocks) noexcept { return blocks.allocate(64, 8); }
 

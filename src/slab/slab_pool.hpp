@@ -207,13 +207,13 @@ public:
     /// costs another attempt to get space.
     [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
     /// A block of a loaded slab has become free: its mark says so.
-    void note_free(base::granule slab) noexcept { note_free(slab, table_.twin(slab)); }
-    /// The same where its twin is at hand.
-    void note_free(base::granule slab, slab_twin& twin) noexcept {
-        if (twin.count_in()) [[unlikely]] {
-            look_at(slab, 0);
+    void note_free(base::granule slab) noexcept {
+        if (table_.twin(slab).count_in()) [[unlikely]] {
+            countdown_ended(slab);
         }
     }
+    /// The same, and its twin says that somebody should look at it now.
+    void countdown_ended(base::granule slab) noexcept { look_at(slab, 0); }
     /// So many have.
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_twin& twin = table_.twin(slab);

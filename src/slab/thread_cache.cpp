@@ -15,13 +15,21 @@
 
 namespace holdfast::slab {
 
+constinit const cached_lists no_lists{};
 constinit thread_local cache_slots this_thread_slots{};
 
 namespace {
 
 /// Guards the list of caches of every group and the `heap` of every cache. Taken before all locks of a pool.
 constinit base::mutex registry_mutex;
-constinit std::atomic<std::uint64_t> last_instance{0};
+constinit std::uint64_t last_instance HF_GUARDED_BY(registry_mutex) = 0;
+constinit std::uint32_t places_taken HF_GUARDED_BY(registry_mutex) = 0;  ///< a bit each
+
+void give_place_back(cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
+    if (heap.place != own_place_count) {
+        places_taken &= ~(std::uint32_t{1} << std::exchange(heap.place, own_place_count));
+    }
+}
 
 void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept HF_REQUIRES(registry_mutex) {
     cache.machine_node = machine_node;
@@ -56,6 +64,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     }
     *link = cache.next_of_heap;
     cache.heap = nullptr;
+    cache.own_place = nullptr;
 }
 
 /// What a thread owns: its caches, attached or waiting for another heap, and its last failure.
@@ -174,6 +183,7 @@ __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t ca
     cursor = static_cast<std::uint16_t>(at);
     next = 0;
     end = filled = found;
+    order[found] = none;
     return found;
 }
 #else
@@ -210,6 +220,7 @@ std::uint32_t cached_blocks::fill_by_bytes(std::uint32_t before) noexcept {
     cursor = static_cast<std::uint16_t>(at);
     next = 0;
     end = filled = found;
+    order[found] = none;
     return found;
 }
 
@@ -238,8 +249,14 @@ void thread_cache::give_back_idle(slab_pool& to) noexcept {
     }
 }
 
-std::uint64_t thread_cache_registry::new_instance() noexcept {
-    return last_instance.fetch_add(1, std::memory_order_relaxed) + 1;
+void thread_cache_registry::open(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    heap.become(++last_instance);
+    const auto place = static_cast<unsigned>(std::countr_one(places_taken));
+    if (place < own_place_count) {
+        places_taken |= std::uint32_t{1} << place;
+        heap.place = place;
+    }
 }
 
 thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
@@ -265,6 +282,10 @@ thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
         attach_to(*cache, heap);
     }
     heap.slot() = {heap.instance, cache};
+    if (heap.place != own_place_count) {
+        cache->own_place = &this_thread_slots.own[heap.place];
+        *cache->own_place = &cache->classes;
+    }
     return cache;
 }
 
@@ -285,8 +306,12 @@ void thread_cache_registry::detach_all(cache_group& heap) noexcept {
     for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
         cache->heap = nullptr;
         cache->own_lane = nullptr;
+        if (cache->own_place != nullptr) {
+            *std::exchange(cache->own_place, nullptr) = &no_lists;
+        }
     }
     heap.first = nullptr;
+    give_place_back(heap);
 }
 
 void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
@@ -295,9 +320,12 @@ void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD
     for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
         cache->heap = nullptr;
         cache->own_lane = nullptr;
+        cache->own_place = nullptr;  // that of a thread that is not there
     }
     heap.first = nullptr;
-    heap.become(new_instance());  // no thread's slot matches
+    this_thread_slots.own[heap.place] = &no_lists;
+    give_place_back(heap);
+    heap.become(++last_instance);  // no thread's slot matches
     heap.pool = nullptr;
 }
 

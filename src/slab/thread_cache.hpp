@@ -46,7 +46,8 @@ static_assert(largest_cache(true) <= 3 * base::mebibyte);
 /// They are a list of indexes, not bits: where few blocks are free in each word, the end of a word is a branch that no
 /// processor foretells.
 struct alignas(base::cache_line_size) cached_blocks {
-    static constexpr std::uint32_t capacity = 232;
+    static constexpr std::uint32_t capacity = 231;
+    static constexpr std::uint16_t none = 0xffff;  ///< no index
 
     // What an allocation needs.
     std::uint32_t next = 0;         ///< in `order`: what is handed out next
@@ -61,7 +62,8 @@ struct alignas(base::cache_line_size) cached_blocks {
     std::uint8_t part = 0;
     std::uint8_t parts = 1;
     bool upper = false;  ///< the blocks' bits lie in the upper half of the slab's live bitmap
-    alignas(16) std::array<std::uint16_t, capacity> order{};
+    /// Behind those that were filled is `none`: who finds that need not read `end`.
+    alignas(16) std::array<std::uint16_t, capacity + 1> order{none};
 
     [[nodiscard]] bool is_empty() const noexcept { return next == end; }
     /// There is one to be handed out: the index of the next, which is not free any more.
@@ -74,6 +76,22 @@ struct alignas(base::cache_line_size) cached_blocks {
         return found;
     }
     [[nodiscard]] std::uint8_t& mark(std::uint32_t index) const noexcept { return marks[index]; }
+    /// The next, which is the user's from now on.
+    [[nodiscard]] std::byte* hand_out() noexcept { return hand_out(pop()); }
+    [[nodiscard]] std::byte* hand_out(std::uint32_t index) const noexcept {
+        std::atomic_ref(mark(index)).store(live_mark::live, std::memory_order_release);
+        return block(index);
+    }
+    /// The same, or null where there is none. Not in a hardened heap.
+    [[nodiscard]] std::byte* try_hand_out() noexcept {
+        const std::uint32_t at = next;
+        const std::uint16_t index = order[at];
+        if (static_cast<std::int16_t>(index) < 0) [[unlikely]] {  // takes a shorter instruction than `none`
+            return nullptr;
+        }
+        next = at + 1;
+        return hand_out(index);
+    }
     /// The next look is at all of its parts.
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
@@ -89,6 +107,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     void forget() noexcept {
         slab = 0;
         next = end = filled = 0;
+        order[0] = none;
     }
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
 };
@@ -96,15 +115,21 @@ static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 
 struct cache_group;
 
+/// By class, and one behind them, which stays empty: that of allocations of no byte.
+using cached_lists = std::array<cached_blocks, class_count + 1>;
+/// Those of a thread without a cache: all empty.
+extern const cached_lists no_lists;
+
 /// Used by its thread alone, but for `heap` and `next_of_heap`, which the registry's lock guards.
 struct thread_cache {
-    std::array<cached_blocks, class_count> classes{};
+    cached_lists classes{};
     unsigned arena = 0;
     unsigned machine_node = 0;       ///< where the thread was when it got the arena
     unsigned refills = 0;            ///< in heaps with several nodes: of all classes
     lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
+    const cached_lists** own_place = nullptr;   ///< among this_thread_slots.own; null where the heap has none
     std::unique_ptr<hardened_thread> hardened;  ///< of a hardened heap, once the thread has used it
 
     /// Checks the part of a slab of the class in, where there is one.
@@ -122,8 +147,16 @@ struct cache_slot {
     thread_cache* cache = nullptr;
 };
 inline constexpr std::size_t cache_slot_count = 8;
+/// Of so many heaps that are open at once each has a place of its own, where a thread finds the lists of its cache
+/// without a question whose they are. Where it has none yet, and behind the last place, it finds no_lists.
+inline constexpr unsigned own_place_count = 8;
 struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
+    std::array<const cached_lists*, own_place_count + 1> own = [] {
+        std::array<const cached_lists*, own_place_count + 1> all{};
+        all.fill(&no_lists);
+        return all;
+    }();
     bool ended = false;  ///< the thread's caches are destroyed
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
@@ -141,8 +174,9 @@ struct cache_slots {
 /// The heap's end of it: the caches that threads hold for one open heap.
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
-    std::uint64_t instance = closed;  ///< unique in the process; what the slots of threads are compared with
-    std::uintptr_t slot_at = 0;       ///< bytes from thread_anchor() to the slot of this heap
+    std::uint64_t instance = closed;   ///< unique in the process; what the slots of threads are compared with
+    std::uintptr_t slot_at = 0;        ///< bytes from thread_anchor() to the slot of this heap
+    unsigned place = own_place_count;  ///< its own; the last is that of heaps without one
     slab_pool* pool = nullptr;
     const persist::topology* machine = nullptr;
     unsigned next_arena = 0;
@@ -155,6 +189,10 @@ struct cache_group {
         slot_at =
             reinterpret_cast<std::uintptr_t>(&this_thread_slots.slots[number % cache_slot_count]) - thread_anchor();
     }
+    /// Bytes from thread_anchor() to its place.
+    [[nodiscard]] std::uintptr_t place_at() const noexcept {
+        return reinterpret_cast<std::uintptr_t>(&this_thread_slots.own[place]) - thread_anchor();
+    }
     /// Of this thread, after become(): the heap's, where it names the instance.
     [[nodiscard]] cache_slot& slot() const noexcept {
         return *reinterpret_cast<cache_slot*>(thread_anchor() + slot_at);
@@ -164,8 +202,8 @@ struct cache_group {
 /// Finds, makes and ends caches. Process-wide; all functions are thread-safe.
 class thread_cache_registry {
 public:
-    /// A number for a heap that opens.
-    [[nodiscard]] static std::uint64_t new_instance() noexcept;
+    /// A heap opens: it is an instance, and has a place of its own where one is left.
+    static void open(cache_group& heap) noexcept;
     /// This thread's cache for the heap, made where there is none yet; null while the thread ends, and where DRAM is
     /// short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;

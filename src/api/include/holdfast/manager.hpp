@@ -51,8 +51,8 @@
 #include <holdfast/trace.hpp>
 
 namespace holdfast::slab {
-class block_allocator;
-}
+struct plain_blocks;
+}  // namespace holdfast::slab
 
 namespace holdfast {
 
@@ -120,24 +120,26 @@ private:
 
 namespace detail {
 
-/// The allocator whose paths the smallest calls take at once; null where they must not, for a closed manager, and for
+/// The paths that the smallest calls take at once; those of no heap where they must not, for a closed manager, and for
 /// one that was moved from.
 class plain_path {
 public:
     plain_path() = default;
-    explicit plain_path(slab::block_allocator* of) noexcept : of_(of) {}
-    plain_path(plain_path&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    explicit plain_path(const slab::plain_blocks* of) noexcept : of_(of) {}
+    plain_path(plain_path&& other) noexcept : of_(std::exchange(other.of_, of_no_heap())) {}
     plain_path& operator=(plain_path&& other) noexcept {
-        of_ = std::exchange(other.of_, nullptr);
+        of_ = std::exchange(other.of_, of_no_heap());
         return *this;
     }
     plain_path(const plain_path&) = delete;
     plain_path& operator=(const plain_path&) = delete;
     ~plain_path() = default;
-    [[nodiscard]] slab::block_allocator* get() const noexcept { return of_; }
+    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept { return of_; }
 
 private:
-    slab::block_allocator* of_ = nullptr;
+    [[nodiscard]] static const slab::plain_blocks* of_no_heap() noexcept;
+
+    const slab::plain_blocks* of_ = of_no_heap();
 };
 
 }  // namespace detail
@@ -538,6 +540,8 @@ private:
         manager& owner;
         void* block;
     };
+
+    [[gnu::noinline]] void deallocate_rarely(void* address);
 
     std::unique_ptr<detail::manager_core> core_;
     detail::plain_path plain_;
