@@ -76,9 +76,9 @@ struct thread_state {
     thread_state(const thread_state&) = delete;
     thread_state& operator=(const thread_state&) = delete;
     ~thread_state() {
+        const base::scoped_lock lock(registry_mutex);  // a heap that closes writes there, too
         this_thread_slots = {};
         this_thread_slots.ended = true;
-        const base::scoped_lock lock(registry_mutex);
         for (const auto& cache : caches) {
             end(*cache);
         }
