@@ -1,5 +1,7 @@
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <type_traits>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
@@ -129,7 +131,20 @@ manager_core::~manager_core() {
     }
 }
 
-const slab::plain_blocks* plain_path::of_no_heap() noexcept { return slab::plain_blocks::of_no_heap(); }
+plain_path::plain_path() noexcept : plain_path(slab::plain_blocks::of_no_heap()) {}
+
+plain_path::plain_path(const slab::plain_blocks& of) noexcept {
+    static_assert(sizeof blocks_ == sizeof of && std::is_trivially_copyable_v<slab::plain_blocks>);
+    std::memcpy(blocks_, &of, sizeof blocks_);
+}
+
+plain_path& plain_path::operator=(plain_path&& other) noexcept {
+    if (this != &other) {
+        std::memcpy(blocks_, other.blocks_, sizeof blocks_);
+        std::memcpy(other.blocks_, &slab::plain_blocks::of_no_heap(), sizeof blocks_);
+    }
+    return *this;
+}
 
 void throw_moved_from() {
     throw_failure(
@@ -236,8 +251,13 @@ void manager::close() {
 }
 void manager::close(bool commit_changes) {
     if (core_ != nullptr) {
-        core_->close(commit_changes);
         plain_ = {};
+        try {
+            core_->close(commit_changes);
+        } catch (...) {
+            plain_ = core_->plain();  // what can be freed still, if anything
+            throw;
+        }
     }
 }
 commit_report manager::last_commit() const { return core().last_report(); }

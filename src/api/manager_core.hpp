@@ -75,7 +75,7 @@ public:
     }
     /// engine::plain(), or that of no heap for a closed one.
     [[nodiscard]] plain_path plain() const noexcept {
-        return plain_path(engine_ == nullptr ? slab::plain_blocks::of_no_heap() : engine_->plain());
+        return plain_path(engine_ == nullptr ? slab::plain_blocks::of_no_heap() : *engine_->plain());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace holdfast::base {
 
@@ -22,6 +23,12 @@ result<sparse_memory> sparse_memory::map(std::uint64_t bytes, const char* purpos
     memory.address_ = address;
     memory.size_ = bytes;
     return memory;
+}
+
+void sparse_memory::discard() noexcept {
+    if (address_ != nullptr && ::madvise(address_, size_, MADV_DONTNEED) != 0) {
+        std::memset(address_, 0, size_);  // locked in memory, for one: then it is all there
+    }
 }
 
 sparse_memory::~sparse_memory() {

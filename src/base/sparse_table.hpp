@@ -32,6 +32,8 @@ public:
     [[nodiscard]] static result<sparse_memory> map(std::uint64_t bytes, const char* purpose);
 
     [[nodiscard]] void* address() const noexcept { return address_; }
+    /// It is zero again, and costs nothing.
+    void discard() noexcept;
 
 private:
     void* address_ = nullptr;
@@ -59,6 +61,8 @@ public:
         return elements_[index];
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+    /// All elements are zero again.
+    void discard() noexcept { memory_.discard(); }
     /// The index of an element of this table.
     [[nodiscard]] std::uint64_t index_of(const T& element) const noexcept {
         return static_cast<std::uint64_t>(&element - elements_);

@@ -247,10 +247,10 @@ private:
     type_registry types_;
     void find_plain_path() noexcept {
         const bool refused = read_only() || atomic_ != nullptr || keep_back_ || blocks_.is_hardened();
-        plain_ = refused ? slab::plain_blocks::of_no_heap() : &blocks_.plain();
+        plain_ = refused ? &slab::plain_blocks::of_no_heap() : &blocks_.plain();
     }
 
-    const slab::plain_blocks* plain_ = slab::plain_blocks::of_no_heap();
+    const slab::plain_blocks* plain_ = &slab::plain_blocks::of_no_heap();
     free_filter keep_back_;
     std::recursive_mutex object_mutex_;
     std::unique_ptr<atomic_operations> atomic_;

@@ -108,7 +108,7 @@ void engine::abandon_in_child() noexcept {
     } else if (collects_) {
         static refusing_operations refusing;
         headers_ = &refusing;
-        plain_ = slab::plain_blocks::of_no_heap();
+        plain_ = &slab::plain_blocks::of_no_heap();
         blocks_.abandon();
     }
 }

@@ -1,5 +1,5 @@
-// The paths that nearly every call takes, and what they need of a heap: side by side in two cache lines, whichever
-// parts of the heap it comes from.
+// The paths that nearly every call takes, and what they need of a heap: five words, whichever parts of the heap they
+// come from, so that callers can have them where they have the heap, and follow no pointer to them.
 #pragma once
 
 #include <array>
@@ -17,17 +17,25 @@
 
 namespace holdfast::slab {
 
-/// What block_allocator copies for them whenever it changes.
-struct alignas(base::cache_line_size) plain_blocks {
-    /// By size in units of 8 bytes: where in the lists of a thread's cache that of the class begins.
-    using places = std::array<std::uint16_t, fine_limit / 8 + 1>;
+/// By size in units of 8 bytes: where in the lists of a thread's cache that of the class begins. 0 bytes have one that
+/// is always empty.
+inline constexpr auto places_of_lists = [] {
+    static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
+    std::array<std::uint16_t, fine_limit / 8 + 1> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i] = static_cast<std::uint16_t>((i == 0 ? class_count : fine_classes[i]) * sizeof(cached_blocks));
+    }
+    return all;
+}();
 
+/// The same from the open of a heap on, until it is closed, so that copies may be made; where it is abandoned, they
+/// find nothing (block_allocator::abandon()).
+struct plain_blocks {
     std::uintptr_t lists_at = 0;     ///< cache_group::place_at()
     std::uintptr_t base = 0;         ///< the address of offset 0
     std::uint64_t end = 0;           ///< below it blocks are free once their marks say so
     slab_record* records = nullptr;  ///< of all slabs
     slab_pool* pool = nullptr;
-    places lists = places_of_lists();
 
     /// At the alignment that malloc gives (16 where at least 16 bytes are wanted, else 8), if this thread's cache has
     /// such a block; else null, without a reason.
@@ -37,7 +45,7 @@ struct alignas(base::cache_line_size) plain_blocks {
         }
         // A thread without a cache has lists, too: so there is nothing to ask but whether one is empty.
         auto* const mine = *reinterpret_cast<std::byte* const*>(thread_anchor() + lists_at);
-        return reinterpret_cast<cached_blocks*>(mine + lists[(bytes + 7) / 8])->try_hand_out();
+        return reinterpret_cast<cached_blocks*>(mine + places_of_lists[(bytes + 7) / 8])->try_hand_out();
     }
     /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses.
     /// Without checks it is undefined what happens to those.
@@ -60,18 +68,9 @@ struct alignas(base::cache_line_size) plain_blocks {
     }
 
     /// Of a heap that is closed: it has no block and takes none back, so that no caller need ask whether there is one.
-    [[nodiscard]] static const plain_blocks* of_no_heap() noexcept;
+    [[nodiscard]] static const plain_blocks& of_no_heap() noexcept;
 
 private:
-    /// 0 bytes have a list that is always empty.
-    [[nodiscard]] static constexpr places places_of_lists() noexcept {
-        static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
-        places all{};
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            all[i] = static_cast<std::uint16_t>((i == 0 ? class_count : fine_classes[i]) * sizeof(cached_blocks));
-        }
-        return all;
-    }
     /// Not inline, as it is rare.
     void look_at(const slab_record& freed) const noexcept;
 };

@@ -35,7 +35,7 @@ bool finds_a_block(test_heap& heap) {
 TEST(plain_blocks_test, a_closed_heap_gives_nothing_and_takes_nothing) {
     test_heap heap;
     void* const block = heap.blocks().allocate(bytes, 8);
-    const plain_blocks& closed = *plain_blocks::of_no_heap();
+    const plain_blocks& closed = plain_blocks::of_no_heap();
     for (const std::size_t wanted :
          {std::size_t{0}, std::size_t{1}, bytes, fine_limit, fine_limit + 1, ~std::size_t{0}}) {
         EXPECT_EQ(closed.allocate(wanted), nullptr) << wanted;
@@ -126,6 +126,25 @@ TEST(plain_blocks_test, a_thread_finds_nothing_of_a_heap_that_had_the_place_befo
     EXPECT_TRUE(finds_a_block(second));
     EXPECT_TRUE(second.blocks().all_free());
     EXPECT_THAT(second.problems(), IsEmpty());
+}
+
+/// As in a child of fork, of a heap that it shares with its parent.
+TEST(plain_blocks_test, copies_of_an_abandoned_heap_find_nothing) {
+    test_heap heap;
+    void* const block = heap.blocks().allocate(bytes, 8);
+    const plain_blocks copy = heap.blocks().plain();
+    void* const found = copy.allocate(bytes);
+    ASSERT_NE(found, nullptr);
+    heap.blocks().abandon();
+    EXPECT_FALSE(copy.free(block));
+    EXPECT_FALSE(copy.free(found));
+    EXPECT_EQ(copy.allocate(bytes), nullptr);
+    std::vector<std::unique_ptr<test_heap>> others(own_place_count);
+    for (auto& other : others) {
+        other = std::make_unique<test_heap>();
+        EXPECT_NE(other->blocks().allocate(bytes, 8), nullptr);
+        EXPECT_EQ(copy.allocate(bytes), nullptr) << "its place is nobody else's";
+    }
 }
 
 }  // namespace

@@ -67,7 +67,6 @@ void block_allocator::open_caches() noexcept {
     renew_plain();
 }
 
-/// What it copies has changed.
 void block_allocator::renew_plain() noexcept {
     plain_.lists_at = caches_.place_at();
     plain_.base = reinterpret_cast<std::uintptr_t>(space_.base());
@@ -99,13 +98,13 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
     return {};
 }
 
-const plain_blocks* plain_blocks::of_no_heap() noexcept {
+const plain_blocks& plain_blocks::of_no_heap() noexcept {
     static const plain_blocks none = [] {
         plain_blocks made;
         made.lists_at = cache_group().place_at();
         return made;
     }();
-    return &none;
+    return none;
 }
 
 void plain_blocks::look_at(const slab_record& freed) const noexcept {
@@ -117,7 +116,7 @@ void block_allocator::close() noexcept {
     cached_extents_.stop();
     pool_.keep_empty(false);
     caches_ = {};
-    plain_ = *plain_blocks::of_no_heap();
+    plain_ = plain_blocks::of_no_heap();
 }
 
 // --- allocate -------------------------------------------------------------------------------------------------------

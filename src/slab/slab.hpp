@@ -215,6 +215,7 @@ public:
     void abandon() noexcept {
         thread_cache_registry::abandon_all(caches_);
         pool_.table().refuse_plain_frees();
+        pool_.table().forget_records();  // for whoever has a copy of plain()
         renew_plain();
     }
 

@@ -363,6 +363,8 @@ public:
     }
     /// From now on no block is freed by its mark alone. While one thread uses the heap.
     void refuse_plain_frees() noexcept { plain_granules_ = 0; }
+    /// No block is found in any slab by its record. Nobody may use the slabs any more.
+    void forget_records() noexcept { records_.discard(); }
 
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);

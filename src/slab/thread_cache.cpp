@@ -324,7 +324,7 @@ void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD
     }
     heap.first = nullptr;
     this_thread_slots.own[heap.place] = &no_lists;
-    give_place_back(heap);
+    heap.place = own_place_count;  // nobody else's: copies of plain_blocks go on to look there
     heap.become(++last_instance);  // no thread's slot matches
     heap.pool = nullptr;
 }

@@ -121,25 +121,23 @@ private:
 namespace detail {
 
 /// The paths that the smallest calls take at once; those of no heap where they must not, for a closed manager, and for
-/// one that was moved from.
+/// one that was moved from. A copy, so that no pointer is followed to what they need.
 class plain_path {
 public:
-    plain_path() = default;
-    explicit plain_path(const slab::plain_blocks* of) noexcept : of_(of) {}
-    plain_path(plain_path&& other) noexcept : of_(std::exchange(other.of_, of_no_heap())) {}
-    plain_path& operator=(plain_path&& other) noexcept {
-        of_ = std::exchange(other.of_, of_no_heap());
-        return *this;
-    }
+    plain_path() noexcept;
+    explicit plain_path(const slab::plain_blocks& of) noexcept;
+    plain_path(plain_path&& other) noexcept : plain_path() { *this = std::move(other); }
+    plain_path& operator=(plain_path&& other) noexcept;
     plain_path(const plain_path&) = delete;
     plain_path& operator=(const plain_path&) = delete;
     ~plain_path() = default;
-    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept { return of_; }
+    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept {
+        return std::launder(reinterpret_cast<const slab::plain_blocks*>(blocks_));
+    }
 
 private:
-    [[nodiscard]] static const slab::plain_blocks* of_no_heap() noexcept;
-
-    const slab::plain_blocks* of_ = of_no_heap();
+    static constexpr std::size_t words = 5;
+    alignas(std::uintptr_t) std::byte blocks_[words * sizeof(std::uintptr_t)];
 };
 
 }  // namespace detail
