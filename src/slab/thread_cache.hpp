@@ -6,9 +6,10 @@
 // block (live_marks.hpp), whoever's slab it is, and need no cache.
 //
 // A cache belongs to its thread, which finds it in a few thread-local slots by the heap's instance number; that number
-// is never used twice, so a slot that outlives its heap matches nothing. A heap that closes detaches its caches; a
-// thread that ends returns its blocks. Both hold the lock of the registry meanwhile, so neither meets the other half
-// way.
+// is never used twice, so a slot that outlives its heap matches nothing. The shortest way (plain_blocks.hpp) does not
+// compare: the first heaps that are open have a place of their own in each thread, which leads to empty lists unless
+// the thread has a cache for the heap. A heap that closes detaches its caches, and resets these places; a thread that
+// ends returns its blocks. Both hold the lock of the registry meanwhile, so neither meets the other half way.
 #pragma once
 
 #include <array>
