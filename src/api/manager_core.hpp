@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <string>
 
 #include <holdfast/manager.hpp>
@@ -56,6 +57,10 @@ inline void free_or_throw(heap::engine& engine, void* block) {
     if (!engine.try_deallocate(block)) [[unlikely]] {
         throw_refused_free(engine);
     }
+}
+
+inline const slab::plain_blocks* plain_path::operator->() const noexcept {
+    return std::launder(reinterpret_cast<const slab::plain_blocks*>(blocks_));
 }
 
 class manager_core {

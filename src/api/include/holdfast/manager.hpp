@@ -131,9 +131,7 @@ public:
     plain_path(const plain_path&) = delete;
     plain_path& operator=(const plain_path&) = delete;
     ~plain_path() = default;
-    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept {
-        return std::launder(reinterpret_cast<const slab::plain_blocks*>(blocks_));
-    }
+    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept;  // manager_core.hpp
 
 private:
     static constexpr std::size_t words = 5;
