@@ -117,6 +117,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     if (opened->files_->has_pending_lanes() || opened->files_->has_pending_tracing()) {
         HF_TRY(opened->repair_objects(true));
     }
+    HF_TRY(opened->reserve_copied());
     if (mapping.shared) {
         HF_TRY(options.durability == durability_kind::atomic ? opened->start_atomic(options) : opened->start_collect());
     }
@@ -249,7 +250,9 @@ base::result<void> engine::snapshot(const std::string& destination) {
     if (collects_) {
         state.superblock.flags &= ~segment::flag_tracing;  // the bitmaps are what the program holds
     }
-    return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination);
+    // A store through a shared mapping to a block that a copy shares takes space: on a full disk, a SIGBUS.
+    return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination, {},
+                              files_->shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);
 }
 
 base::result<void> engine::deallocate(void* address) {

@@ -221,6 +221,7 @@ private:
     base::result<segment::commit_statistics> commit_pages(bool give_all_back, base::pages keep);
     base::result<void> shorten(base::pages keep, shrink_report* report);
     void start_decay(std::uint64_t total_ns);
+    base::result<void> reserve_copied();
     base::result<void> keep_extents(const std::string& path);
     base::result<void> rebuild(const std::string& path);
     base::result<void> replay_lanes();

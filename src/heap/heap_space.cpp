@@ -36,6 +36,32 @@ segment::free_runs merged(const segment::free_runs& one, const segment::free_run
 
 }  // namespace
 
+/// Comes before anything of the heap is changed: the first store to what a copy has lost may be one too many.
+base::result<void> engine::reserve_copied() {
+    if (!files_->is_copied() || read_only()) {
+        return {};
+    }
+    segment::free_runs used;
+    segment::free_runs slabs;
+    const auto add = [](segment::free_runs& runs, const extent::extent& added) {
+        if (!runs.empty() && runs.back().first + runs.back().second == added.start) {
+            runs.back().second = runs.back().second + added.length;
+        } else {
+            runs.emplace_back(added.start, added.length);
+        }
+    };
+    extents_.for_each([&](const extent::extent& found) {
+        if (found.kind == segment::extent_kind::free) {
+            return;
+        }
+        add(used, found);
+        if (found.kind == segment::extent_kind::slab) {
+            add(slabs, found);
+        }
+    });
+    return files_->reserve_copied(used, slabs);
+}
+
 void engine::start_decay(std::uint64_t total_ns) {
     keeps_space_ = total_ns == extent::decay_curve::never;
     extents_.set_decay(total_ns, coarse_clock);

@@ -2,12 +2,15 @@
 
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -89,6 +92,18 @@ result<std::vector<file_range>> content_ranges(int fd, std::uint64_t size, const
     return ranges;
 }
 
+/// Whether the file lies on a file system of one of these kinds (linux/magic.h).
+result<bool> lies_on(file& of, std::initializer_list<long> kinds) {
+    if (of.native_handle() < 0) {
+        return false;
+    }
+    struct statfs numbers {};
+    if (::fstatfs(of.native_handle(), &numbers) != 0) {
+        return os_failure(errno, "fstatfs", of.path());
+    }
+    return std::ranges::find(kinds, static_cast<long>(numbers.f_type)) != kinds.end();
+}
+
 }  // namespace
 
 result<file_backing> backing_of(file& of) {
@@ -116,5 +131,9 @@ result<file_backing> backing_of(file& of) {
     found.exact = charged <= content;
     return found;
 }
+
+result<bool> reading_takes_space(file& of) { return lies_on(of, {TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC}); }
+
+result<bool> stores_fill_folios(file& of) { return lies_on(of, {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC}); }
 
 }  // namespace holdfast::persist

@@ -27,4 +27,11 @@ struct file_backing {
 /// and so is one on a file system that knows no holes.
 [[nodiscard]] base::result<file_backing> backing_of(file& of);
 
+/// Whether to load from a hole through a mapping may take space from the file system, and be a SIGBUS where there is
+/// none: tmpfs, and overlayfs, which may stand on one.
+[[nodiscard]] base::result<bool> reading_takes_space(file& of);
+/// Whether a store through a shared mapping may take space for more than its page, for all of a folio of the page
+/// cache, and the file system tells all its holes: ext4 and XFS. (Not through DAX, which has no page cache.)
+[[nodiscard]] base::result<bool> stores_fill_folios(file& of);
+
 }  // namespace holdfast::persist

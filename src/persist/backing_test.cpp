@@ -1,6 +1,8 @@
 // Where files have space: what is written and what is reserved counts, holes do not.
 #include "persist/backing.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -53,6 +55,18 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(everywhere, backing_test, testing::Values("disk", "memory"),
                          [](const auto& instance) { return std::string(instance.param); });
+
+TEST_P(backing_test, knows_what_a_mapping_asks_the_file_system_for) {
+    ASSERT_TRUE(file_->resize(part, "test.resize").ok());
+    void* const mapped = ::mmap(nullptr, part, PROT_READ, MAP_PRIVATE, file_->native_handle(), 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    EXPECT_EQ(*static_cast<const volatile char*>(mapped), 0);
+    ::munmap(mapped, part);
+    const bool takes_space = file_->charged().value() != 0;
+    EXPECT_TRUE(reading_takes_space(*file_).value() || !takes_space);
+    EXPECT_FALSE(stores_fill_folios(*file_).value() && takes_space);
+    EXPECT_TRUE(takes_space || !directory_.starts_with("/dev/shm"));
+}
 
 TEST_P(backing_test, of_an_empty_file_and_of_one_hole_is_nothing) {
     EXPECT_THAT(backing().ranges, IsEmpty());

@@ -275,6 +275,9 @@ result<void> copy_sparse(int source, const std::string& source_path, int target,
                          copy_method method) {
     HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, source_path));
     HF_TRY(set_size(target, size, target_path));
+    // The source may be mapped shared, and have holes: what is read goes to the page cache as it is asked for, and not
+    // in folios that reach into them (segment/heap_files_folios.cpp).
+    static_cast<void>(::posix_fadvise(source, 0, 0, POSIX_FADV_RANDOM));
     for (std::uint64_t at = 0; at < size;) {
         HF_TRY_ASSIGN(byte_range data, next_data(source, at, size, source_path));
         at = data.end;

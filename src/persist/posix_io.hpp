@@ -47,7 +47,7 @@ namespace holdfast::persist {
 /// Zeroes the data of a range and leaves its holes alone. The size of the file stays. Moves the file position.
 [[nodiscard]] base::result<void> zero_data(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path);
 
-/// What copy_sparse may use. Tests take away the faster ways; everybody else takes the default.
+/// What copy_sparse may use: where the kernel copies, blocks may be shared.
 enum class copy_method { kernel_first, read_and_write };
 
 /// Copies the data extents of `source` to the same offsets of the empty file `target` and gives it the same size: holes

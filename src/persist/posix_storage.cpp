@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
@@ -53,6 +54,10 @@ public:
     }
 
     void start_writeback() noexcept override { ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE); }
+    void write_back(std::uint64_t offset, std::uint64_t length) noexcept override {
+        ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    }
     result<void> sync(site /*where*/) override {
         // The kernel reports a lost write once; the next fdatasync answers 0 although the data is gone. So the first
         // failure stands for as long as this file is open.
@@ -202,6 +207,22 @@ public:
         return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
     }
 
+    result<std::uint64_t> birth(const std::string& path) override {
+        struct statx status {};
+        if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &status) != 0) {
+            return missing_or(errno, "statx", path);
+        }
+        // Inode numbers come again, and small file systems have the same ones: the time to the nanosecond tells. Where
+        // none is kept the device has to, whose number may change from boot to boot: then a file is taken for a copy.
+        const bool has_time = (status.stx_mask & STATX_BTIME) != 0;
+        const std::array<std::uint64_t, 3> what{status.stx_ino,
+                                                has_time
+                                                    ? static_cast<std::uint64_t>(status.stx_btime.tv_sec)
+                                                    : std::uint64_t{status.stx_dev_major} << 32U | status.stx_dev_minor,
+                                                has_time ? status.stx_btime.tv_nsec : ~std::uint64_t{0}};
+        return std::max<std::uint64_t>(base::checksum64(std::as_bytes(std::span{what})), 1);
+    }
+
     result<std::vector<std::string>> list(const std::string& directory) override {
         const std::unique_ptr<DIR, directory_closer> stream{::opendir(directory.c_str())};
         if (stream == nullptr) {
@@ -291,12 +312,17 @@ public:
         return what;
     }
 
-    result<void> copy_content(file& source, file& target, site /*where*/) override {
-        HF_TRY_ASSIGN(const bool cloned, clone_blocks(source.native_handle(), target.native_handle(), target.path()));
-        if (cloned) {
-            return {};
+    result<void> copy_content(file& source, file& target, shared_blocks blocks, site /*where*/) override {
+        const bool may_share = blocks == shared_blocks::allowed;
+        if (may_share) {
+            HF_TRY_ASSIGN(const bool cloned,
+                          clone_blocks(source.native_handle(), target.native_handle(), target.path()));
+            if (cloned) {
+                return {};
+            }
         }
-        return copy_sparse(source.native_handle(), source.path(), target.native_handle(), target.path());
+        return copy_sparse(source.native_handle(), source.path(), target.native_handle(), target.path(),
+                           may_share ? copy_method::kernel_first : copy_method::read_and_write);
     }
 };
 

@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <random>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +58,31 @@ protected:
 
     std::string directory_;
 };
+
+TEST_F(posix_storage_test, ABirthIsOfOneFileWhateverItsName) {
+    const auto birth_of = [&](const std::string& name) { return posix_storage().birth(path(name)); };
+    create("a");
+    const std::uint64_t birth = birth_of("a").value();
+    EXPECT_NE(birth, 0U);
+    ASSERT_TRUE(posix_storage().rename(path("a"), path("b"), "test.rename").ok());
+    EXPECT_EQ(birth_of("b").value(), birth);
+    std::filesystem::copy(path("b"), path("a"));
+    EXPECT_NE(birth_of("a").value(), birth);
+    // The next file of that name may well get the inode number of the last. The kernel's clock for files ticks.
+    const auto tick = [] {
+        timespec now{};
+        ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        return std::pair{now.tv_sec, now.tv_nsec};
+    };
+    for (const auto made = tick(); tick() == made;) {
+    }
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(posix_storage().remove(path("b"), "test.remove").ok());
+        create("b");
+        EXPECT_NE(birth_of("b").value(), birth);
+    }
+    EXPECT_EQ(birth_of("nothing").error().code, failure_code::missing);
+}
 
 TEST_F(posix_storage_test, WhatIsWrittenIsReadBack) {
     const auto data = pattern(3 * page + 17, 1);
@@ -248,7 +275,7 @@ TEST_F(posix_storage_test, CopiesAreEqualAndStaySparse) {
     ASSERT_TRUE(source->write_at(7, data, "test.write").ok());
     ASSERT_TRUE(source->resize(4096 * page, "test.resize").ok());
     const auto target = create("target");
-    ASSERT_TRUE(posix_storage().copy_content(*source, *target, "test.copy").ok());
+    ASSERT_TRUE(posix_storage().copy_content(*source, *target, shared_blocks::allowed, "test.copy").ok());
     EXPECT_EQ(content(*target), content(*source));
     EXPECT_LT(target->charged().value(), 64 * page);
     const auto slow = create("slow");
@@ -262,7 +289,7 @@ TEST_F(posix_storage_test, CopiesAreEqualAndStaySparse) {
 TEST_F(posix_storage_test, CopyOfAnEmptyFileIsEmpty) {
     const auto source = create("source");
     const auto target = create("target");
-    ASSERT_TRUE(posix_storage().copy_content(*source, *target, "test.copy").ok());
+    ASSERT_TRUE(posix_storage().copy_content(*source, *target, shared_blocks::allowed, "test.copy").ok());
     EXPECT_EQ(target->size().value(), 0U);
 }
 

@@ -29,6 +29,9 @@ using site = const char*;
 
 enum class access_mode { read_only, read_write };
 
+/// Whether a copy of a file may share blocks with it.
+enum class shared_blocks { allowed, none };
+
 /// An open file. Not thread-safe beyond what pread and pwrite are.
 class file {
 public:
@@ -49,6 +52,9 @@ public:
                                             site where) = 0;
     /// Lets the device begin with what was written; promises nothing. Safe beside all other calls.
     virtual void start_writeback() noexcept {}
+    /// Waits until the device has what of the range is in the page cache alone; promises nothing. Safe beside all other
+    /// calls.
+    virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
     /// Waits until all earlier writes of this file are durable (fdatasync: with the metadata needed to read them).
     virtual base::result<void> sync(site where) = 0;
     /// Sets the size; new bytes are a hole that reads as zero.
@@ -85,6 +91,10 @@ public:
     virtual base::result<std::string> link_target(const std::string& path) = 0;
     /// What two paths share iff they lead to the same file or directory. `missing` where nothing is there.
     virtual base::result<std::string> identity(const std::string& path) = 0;
+    /// A number of the file, from when and where it was made: renaming and writing keep it, a copy that is a new file
+    /// has another one, and so has a file that is made some milliseconds after this one is gone. (A snapshot of a whole
+    /// subvolume or device has the same.) 0 where nobody knows one. `missing` where nothing is there.
+    virtual base::result<std::uint64_t> birth(const std::string& /*path*/) { return std::uint64_t{0}; }
     /// Names in a directory, sorted, without "." and "..".
     virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
     /// Replaces `to` atomically.
@@ -98,9 +108,9 @@ public:
     /// Fails with `unsupported` where files in this directory cannot do what this interface asks of them (hugetlbfs,
     /// where nothing can be written by a system call).
     virtual base::result<void> check_place(const std::string& /*directory*/) { return {}; }
-    /// Copies content from `source` into the new or empty `target`: shares blocks where the file system can (FICLONE,
-    /// then copy_file_range), and stays sparse where it cannot.
-    virtual base::result<void> copy_content(file& source, file& target, site where) = 0;
+    /// Copies content from `source` into the new or empty `target`, which stays sparse; shares blocks where it may and
+    /// the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in either file.
+    virtual base::result<void> copy_content(file& source, file& target, shared_blocks blocks, site where) = 0;
 };
 
 /// The kernel's file systems.

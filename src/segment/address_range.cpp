@@ -158,6 +158,13 @@ void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bo
     }
 }
 
+void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept {
+    ::madvise(address, bytes, MADV_NOHUGEPAGE);
+    ::madvise(address, bytes, MADV_RANDOM);
+}
+
+void read_ahead(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_WILLNEED); }
+
 base::result<void> unmap(std::byte* address, std::uint64_t bytes) {
     void* const mapped = ::mmap(address, bytes, PROT_NONE, reserve_flags | MAP_FIXED, -1, 0);
     return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", {})) : base::result<void>();

@@ -64,6 +64,10 @@ enum class huge_pages {
 /// Advice: a kernel without huge pages, or without one that is free, is as right, only slower. `fresh`: all of the
 /// range has its space on disk already, so that to put pages together takes no more.
 void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept;
+/// Advice: the page cache gets no more of the file than is touched, a page of 4 KiB at a time.
+void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept;
+/// Advice: reads the file there into the page cache, in pages of 4 KiB, without waiting.
+void read_ahead(std::byte* address, std::uint64_t bytes) noexcept;
 /// Takes the memory away; the addresses stay reserved.
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
 /// Changes what this process may do with mapped pages; `limit` where it is out of mappings: nothing is changed then.

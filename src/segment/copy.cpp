@@ -24,12 +24,13 @@ using persist::access_mode;
 class heap_copier {
 public:
     heap_copier(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                const std::string& destination, std::span<const std::string> node_places)
+                const std::string& destination, std::span<const std::string> node_places, persist::shared_blocks blocks)
         : storage_(storage),
           source_(source.with_nodes(state.superblock.nodes)),
           state_(state),
           target_(destination, static_cast<std::uint32_t>(node_places.size())),
-          node_places_(node_places) {}
+          node_places_(node_places),
+          blocks_(blocks) {}
 
     base::result<void> run() {
         HF_TRY(check_node_places(storage_, target_, node_places_));
@@ -68,6 +69,7 @@ private:
     base::result<void> copy_all() {
         superblock_on_media superblock = state_.superblock;
         superblock.nodes = target_.nodes();
+        superblock.home = 0;  // what is copied is content: who opens it for writing reserves the rest
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
@@ -105,7 +107,7 @@ private:
     base::result<void> copy_file(std::uint64_t id) {
         HF_TRY_ASSIGN(auto from, storage_.open(source_.file(id), access_mode::read_only));
         HF_TRY_ASSIGN(auto to, storage_.create(target_.file(id), "copy.create"));
-        HF_TRY(storage_.copy_content(*from, *to, "copy.content"));
+        HF_TRY(storage_.copy_content(*from, *to, blocks_, "copy.content"));
         if (id == objects_file_id) {
             HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
         } else {
@@ -123,7 +125,7 @@ private:
     base::result<void> copy_lanes() {
         HF_TRY_ASSIGN(auto from, storage_.open(source_.lanes(), access_mode::read_only));
         HF_TRY_ASSIGN(auto to, storage_.create(target_.lanes(), "copy.create_lanes"));
-        HF_TRY(storage_.copy_content(*from, *to, "copy.lanes"));
+        HF_TRY(storage_.copy_content(*from, *to, blocks_, "copy.lanes"));
         return to->sync("copy.sync_lanes");
     }
 
@@ -161,13 +163,15 @@ private:
     const recovered_state& state_;
     heap_paths target_;
     std::span<const std::string> node_places_;
+    persist::shared_blocks blocks_;
 };
 
 }  // namespace
 
 base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                             const std::string& destination, std::span<const std::string> node_places) {
-    return heap_copier(storage, source, state, destination, node_places).run();
+                             const std::string& destination, std::span<const std::string> node_places,
+                             persist::shared_blocks blocks) {
+    return heap_copier(storage, source, state, destination, node_places, blocks).run();
 }
 
 namespace {

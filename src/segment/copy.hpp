@@ -12,12 +12,13 @@ namespace holdfast::segment {
 
 /// Copies the state that recover() decided on to a new directory: a clean heap with a uuid of its own and the same heap
 /// key. A heap that crashed in durability `atomic` is copied with its lanes, as one that crashed: its next open
-/// recovers it. Shares blocks where the file system can and stays sparse where it cannot. Durable when it returns;
+/// recovers it. Stays sparse; shares blocks where it may (`blocks`) and the file system can. Durable when it returns;
 /// until then the directory is no heap, and on failure it is removed. The segments of the copy lie in its directory, or
 /// in `node_places`, whatever those of the source do. The caller holds the source's lock, and no writer has uncommitted
 /// growth.
 base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                             const std::string& destination, std::span<const std::string> node_places = {});
+                             const std::string& destination, std::span<const std::string> node_places = {},
+                             persist::shared_blocks blocks = persist::shared_blocks::allowed);
 
 /// Removes the heap's own files, the directories of its nodes, and its directory. `locked` where somebody has it open;
 /// `invalid_argument`, and nothing removed, where the directory holds anything else. False where nothing is there.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 
@@ -354,6 +355,10 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& sto
     }
     HF_TRY(files->reserve(options));
     HF_TRY(files->choose_sharing(options));
+    HF_TRY(files->look_whether_copied());
+    if (files->shared()) {
+        HF_TRY(files->split_folios());
+    }
     if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes() &&
         !files->has_pending_tracing()) {
         HF_TRY(files->forget_stale_sums());
@@ -401,7 +406,13 @@ base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::u
         HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size,
                         path, sharing_));
     }
-    return {};
+    if (copied_ && mode_ == access_mode::read_only) {
+        const std::array<mapped_window, 2> windows{
+            {{view_.base() + index * shape.segment_size, 0, end_page * page_size},
+             {view_.metadata_of(index), shape.segment_size, shape.metadata_size()}}};
+        return cover_holes(*file, windows);
+    }
+    return choose_folios(*file, index, from_page, end_page, fresh);
 }
 
 base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
@@ -410,8 +421,13 @@ base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
     }
     HF_TRY_ASSIGN(auto file,
                   storage_.open(paths_.objects(), shared() ? access_mode::read_write : access_mode::read_only));
-    return map_file(objects_ + from, committed_objects_size_ - from, file->native_handle(), from, paths_.objects(),
-                    sharing_);
+    HF_TRY(map_file(objects_ + from, committed_objects_size_ - from, file->native_handle(), from, paths_.objects(),
+                    sharing_));
+    if (copied_ && mode_ == access_mode::read_only) {
+        const mapped_window whole{objects_, 0, committed_objects_size_};
+        return cover_holes(*file, {&whole, 1});
+    }
+    return {};
 }
 
 base::result<void> heap_files::apply_overlay(const journal_content& journal) {

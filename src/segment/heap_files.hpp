@@ -86,6 +86,13 @@ struct file_statistics {
     std::uint64_t segments = 0;
 };
 
+/// Bytes [offset, offset + size) of a file, and where they are mapped.
+struct mapped_window {
+    std::byte* address;
+    std::uint64_t offset;
+    std::uint64_t size;
+};
+
 class heap_files final : public space_growth, public bitmap_guard, public lane_area, public page_access {
 public:
     /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the
@@ -169,6 +176,16 @@ public:
     /// sync_shared(), then a clean heap. No lane counts any more, and nothing is to be traced.
     base::result<void> close_shared(std::uint64_t checkpoint_clock);
 
+    // --- copies -----------------------------------------------------------------------------------------------------
+    /// The files are copies of a heap's: what was reserved and never written may be holes. When a writer's open()
+    /// returns tables and objects have their space again, and after a crash in durability `atomic` or `collect` all
+    /// has.
+    [[nodiscard]] bool is_copied() const noexcept { return copied_; }
+    /// Reserves, durably, what is in use of a heap that is_copied(): `used`, and the live bitmaps of `slabs`; sorted.
+    /// From then on it is none. no_space: then it is one as before. Comes before the first store to what is reserved
+    /// so.
+    base::result<void> reserve_copied(const free_runs& used, const free_runs& slabs);
+
     // --- fork -------------------------------------------------------------------------------------------------------
     [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
     /// Shared pages: whether a child of fork has them, too. Only for the time of a fork() whose child calls
@@ -238,6 +255,21 @@ private:
     base::result<void> map_committed();
     base::result<void> map_committed_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false);
     base::result<void> map_committed_objects(std::uint64_t from);
+    base::result<void> look_whether_copied();
+    base::result<void> reserve_copied_tables();
+    base::result<void> reserve_copied_segment(std::uint64_t index, bool all);
+    base::result<void> check_room(std::uint64_t wanted) const;
+    base::result<bool> has_folios(persist::file& file) const;
+    void keep_folios_small(std::uint64_t index);
+    base::result<void> part_folios(persist::file& file, std::uint64_t index, std::uint64_t first, std::uint64_t count);
+    base::result<void> choose_folios(persist::file& file, std::uint64_t index, std::uint64_t from_page,
+                                     std::uint64_t end_page, bool fresh);
+    base::result<void> split_folios();
+    static base::result<void> punch_again(persist::file& file, std::uint64_t begin, std::uint64_t end);
+    static void clean_around(persist::file& file, std::uint64_t edge) noexcept;
+    base::result<void> cover_holes(persist::file& file, std::span<const mapped_window> windows);
+    static base::result<void> allocate_tables(persist::file& file, const geometry& shape, std::uint64_t first_page,
+                                              std::uint64_t last_page);
     base::result<void> apply_overlay(const journal_content& journal);
     base::result<void> verify_tables();
     base::result<void> choose_sharing(const mapping_options& options);
@@ -261,14 +293,14 @@ private:
     base::result<void> change_frontier(base::pages to, base::pages in_doubt);
     base::result<void> clear_beyond(base::pages end);
     [[nodiscard]] std::uint64_t punch(const free_runs& holes) noexcept;
-    template <class Each>
-    base::result<void> for_each_file(base::pages start, base::pages length, Each each);
+    using file_visitor = base::function_ref<base::result<void>(persist::file&, std::uint64_t, std::uint64_t)>;
+    base::result<void> for_each_file(base::pages start, base::pages length, file_visitor each);
     base::result<void> reserve_journal(base::pages frontier);
     void shorten_journal() noexcept;
     base::result<void> check_mappings(base::pages from, base::pages to) const;
     base::result<void> check_mappings_in_use(base::pages from, base::pages to) const;
-    base::result<void> finish_creation(const commit_plan& plan, transaction_report& report);
-    base::result<void> run(const commit_plan& plan, transaction_report& report);
+    base::result<void> finish_creation(commit_plan& plan, transaction_report& report);
+    base::result<void> run(commit_plan& plan, transaction_report& report);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
     base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going);
@@ -304,7 +336,10 @@ private:
     page_sharing sharing_ = page_sharing::private_pages;
     address_range lanes_range_;
     std::uint64_t lanes_size_ = 0;
-    bool scratch_ = false;  ///< there are no files
+    bool scratch_ = false;             ///< there are no files
+    bool copied_ = false;              ///< is_copied()
+    std::uint64_t birth_ = 0;          ///< of the superblock's file
+    std::uint64_t covered_holes_ = 0;  ///< by cover_holes()
     bool names_changed_ = false;
     bool recovered_ = false;
     bool rolled_forward_ = false;
@@ -322,6 +357,9 @@ private:
     std::uint64_t examined_segment_ HF_GUARDED_BY(backed_bitmaps_mutex_) = ~std::uint64_t{0};
     persist::file_backing examined_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< of that segment's file, for has_bitmap()
     std::vector<bool> backed_bitmaps_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< by bitmap page of all segments
+    base::mutex small_folios_mutex_;
+    std::uint64_t segments_at_open_ = 0;  ///< those that others may have read, where there are folios
+    std::vector<bool> small_folios_ HF_GUARDED_BY(small_folios_mutex_);  ///< of these
     /// Read-only: the commit that lies over the files, in memory and for verify().
     std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;

@@ -158,17 +158,19 @@ base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan
     }
 }
 
-base::result<void> heap_files::run(const commit_plan& plan, transaction_report& report) {
+base::result<void> heap_files::run(commit_plan& plan, transaction_report& report) {
     return born_ ? run_transaction(storage_, paths_, plan, report) : finish_creation(plan, report);
 }
 
 /// The first commit of a new heap: everything is fresh, and the superblock's name makes the directory a heap.
-base::result<void> heap_files::finish_creation(const commit_plan& plan, transaction_report& report) {
+base::result<void> heap_files::finish_creation(commit_plan& plan, transaction_report& report) {
     report.stage = commit_stage::unchanged;
     HF_ASSERT(plan.changed.empty());
     HF_TRY(write_home(storage_, paths_, plan.fresh, "create.fresh.write", "create.fresh.sync", report));
     HF_TRY(storage_.remove(paths_.unfinished_superblock(), "create.remove_remains"));
     HF_TRY_ASSIGN(auto file, storage_.create(paths_.unfinished_superblock(), "create.superblock"));
+    HF_TRY_ASSIGN(plan.superblock.home, storage_.birth(paths_.unfinished_superblock()));
+    seal(plan.superblock);
     HF_TRY(write_superblocks(*file, plan.superblock));
     if (paths_.nodes() != 0) {
         HF_TRY(sync_segment_names(storage_, paths_, "create.node.sync"));

@@ -178,8 +178,13 @@ base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint
     if (backed != 0) {
         HF_TRY(file->allocate((first_page + skipped) * page_size, backed * page_size, "grow.allocate"));
     }
-    for (const table_range& range : metadata_ranges(view_.shape(), first_page, last_page)) {
-        HF_TRY(file->allocate(range.offset, range.length, "grow.allocate_metadata"));
+    return allocate_tables(*file, view_.shape(), first_page, last_page);
+}
+
+base::result<void> heap_files::allocate_tables(persist::file& file, const geometry& shape, std::uint64_t first_page,
+                                               std::uint64_t last_page) {
+    for (const table_range& range : metadata_ranges(shape, first_page, last_page)) {
+        HF_TRY(file.allocate(range.offset, range.length, "grow.allocate_metadata"));
     }
     return {};
 }

@@ -100,9 +100,18 @@ base::result<void> heap_files::open_lanes(std::uint64_t limit) {
     }
     HF_TRY_ASSIGN(lanes_range_, address_range::anywhere(base::align_up(limit, page_size), 0, region_size));
     lanes_size_ = base::align_down(size, page_size);
-    return lanes_size_ == 0
-               ? base::result<void>()
-               : map_file(lanes_range_.begin(), lanes_size_, file->native_handle(), 0, paths_.lanes(), sharing_);
+    if (lanes_size_ == 0) {
+        return {};
+    }
+    if (copied_ && mode_ == access_mode::read_write) {
+        HF_TRY(file->allocate(0, lanes_size_, "copied.lanes"));
+    }
+    HF_TRY(map_file(lanes_range_.begin(), lanes_size_, file->native_handle(), 0, paths_.lanes(), sharing_));
+    if (copied_ && mode_ == access_mode::read_only) {
+        const mapped_window whole{lanes_range_.begin(), 0, lanes_size_};
+        return cover_holes(*file, {&whole, 1});
+    }
+    return {};
 }
 
 base::result<void> heap_files::grow_lanes(std::uint64_t bytes) {

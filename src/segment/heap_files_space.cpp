@@ -49,8 +49,7 @@ std::uint64_t journal_reserve(pages frontier) noexcept {
 }  // namespace
 
 /// Calls `each` with the file, the first page in it and the number of pages, segment by segment.
-template <class Each>
-base::result<void> heap_files::for_each_file(pages start, pages length, Each each) {
+base::result<void> heap_files::for_each_file(pages start, pages length, file_visitor each) {
     HF_TRY(check_process());
     const std::uint64_t per_segment = view_.shape().pages();
     const std::uint64_t end = start.value + length.value;
@@ -71,9 +70,12 @@ base::result<void> heap_files::give_back(pages start, pages length) {
         drop_private_pages(view_.base() + base::to_bytes(start), base::to_bytes(length));
         return {};
     }
-    return for_each_file(start, length, [](persist::file& file, std::uint64_t first, std::uint64_t count) {
-        return file.punch_hole(first * page_size, count * page_size, "space.give_back");
-    });
+    std::uint64_t index = start.value / view_.shape().pages();
+    return for_each_file(start, length,
+                         [&](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
+                             HF_TRY(part_folios(file, index++, first, count));
+                             return file.punch_hole(first * page_size, count * page_size, "space.give_back");
+                         });
 }
 
 base::result<void> heap_files::take_back(pages start, pages length) {

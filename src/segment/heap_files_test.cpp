@@ -71,6 +71,33 @@ protected:
     std::string path_ = directory_.path("heap");
 };
 
+TEST_F(heap_files_test, that_are_copies_say_so_until_they_have_their_space) {
+    must(create()->close_cleanly());
+    EXPECT_FALSE(open()->is_copied());
+    EXPECT_FALSE(open(access_mode::read_only)->is_copied());
+    fs::rename(path_, directory_.path("renamed"));
+    path_ = directory_.path("renamed");
+    EXPECT_FALSE(open()->is_copied());
+    path_ = crash("copy");
+    EXPECT_TRUE(open(access_mode::read_only)->is_copied());
+    EXPECT_TRUE(open()->is_copied());
+    {
+        auto files = open();
+        EXPECT_TRUE(files->is_copied()) << "to open one is not enough";
+        must(files->reserve_copied({{{0}, {region_pages}}}, {{{16}, {16}}}));
+        EXPECT_FALSE(files->is_copied());
+    }
+    EXPECT_FALSE(open()->is_copied());
+    // A crash before the first commit of a session is one of that heap, and not of what it was copied from.
+    path_ = crash("copy of the copy");
+    auto files = open();
+    EXPECT_TRUE(files->is_copied());
+    must(files->grow({1}));
+    must(files->commit({}));
+    files.reset();
+    EXPECT_TRUE(open()->is_copied()) << "a commit alone reserves nothing of before";
+}
+
 TEST_F(heap_files_test, that_were_never_committed_leave_nothing_behind) {
     {
         auto files = must(heap_files::create(posix_storage(), path_, small_segments()));

@@ -60,7 +60,9 @@ struct superblock_on_media {
     std::uint32_t lane_slots;           ///< of each lane, a power of two; 0: there are no lanes
     std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
     std::uint32_t nodes;                ///< in whose directories the segments lie by turns; 0: in that of the heap
-    std::uint8_t reserved[4088 - 156];  ///< 0
+    std::uint32_t unused;               ///< 0
+    std::uint64_t home;                 ///< birth() of the file whose heap has its space; 0: of none
+    std::uint8_t reserved[4088 - 168];  ///< 0
     std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(superblock_on_media) == superblock_size);
@@ -82,6 +84,7 @@ static_assert(offsetof(superblock_on_media, recoveries) == 128);
 static_assert(offsetof(superblock_on_media, incarnation) == 136);
 static_assert(offsetof(superblock_on_media, record_order) == 148);
 static_assert(offsetof(superblock_on_media, nodes) == 152);
+static_assert(offsetof(superblock_on_media, home) == 160);
 static_assert(offsetof(superblock_on_media, checksum) == 4088);
 
 }  // namespace holdfast::segment

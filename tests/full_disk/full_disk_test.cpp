@@ -2,10 +2,6 @@
 //
 // Fault model: from some moment on the file system refuses blocks (ENOSPC). A store to a block that was handed out must
 // never meet a hole: that would be SIGBUS, and the end of this process.
-#include <fcntl.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +14,7 @@
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
 
+#include "full_disk/full_disks.hpp"
 #include "kill/world.hpp"
 #include "powerloss/mounts.hpp"
 
@@ -25,43 +22,6 @@ namespace holdfast::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string& mounts_unavailable() {
-    static const std::string why = enter_own_mount_namespace();
-    return why;
-}
-
-constexpr std::uint64_t mebibyte = 1U << 20U;
-
-/// A file that takes what is left of a file system, but for so many bytes.
-class ballast {
-public:
-    ballast(const std::string& directory, std::uint64_t leave) : path_(directory + "/ballast") {
-        const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        EXPECT_GE(file, 0);
-        std::uint64_t size = 0;
-        for (std::uint64_t step = 64 * mebibyte; step >= 4096;) {
-            if (free_bytes(directory) < leave + step ||
-                ::fallocate(file, 0, static_cast<off_t>(size), static_cast<off_t>(step)) != 0) {
-                step /= 2;
-            } else {
-                size += step;
-            }
-        }
-        ::close(file);
-    }
-    ballast(const ballast&) = delete;
-    ballast& operator=(const ballast&) = delete;
-    ~ballast() { ::unlink(path_.c_str()); }
-
-private:
-    static std::uint64_t free_bytes(const std::string& directory) {
-        struct statvfs numbers {};
-        EXPECT_EQ(::statvfs(directory.c_str(), &numbers), 0);
-        return numbers.f_bavail * numbers.f_frsize;
-    }
-    std::string path_;
-};
 
 std::set<std::string> everything_in(const std::string& directory) {
     std::set<std::string> names;

@@ -131,6 +131,11 @@ result<std::string> fault_injecting_storage::identity(const std::string& path) {
     return inner_.identity(path);
 }
 
+result<std::uint64_t> fault_injecting_storage::birth(const std::string& path) {
+    HF_TRY(next("statx", path));
+    return inner_.birth(path);
+}
+
 result<std::vector<std::string>> fault_injecting_storage::list(const std::string& directory) {
     HF_TRY(next("opendir", directory));
     return inner_.list(directory);
@@ -151,10 +156,11 @@ result<void> fault_injecting_storage::sync_directory(const std::string& path, si
     return inner_.sync_directory(path, where);
 }
 
-result<void> fault_injecting_storage::copy_content(file& source, file& target, site where) {
+result<void> fault_injecting_storage::copy_content(file& source, file& target, persist::shared_blocks blocks,
+                                                   site where) {
     HF_TRY(next("copy", target.path()));
     return inner_.copy_content(undecorated<fault_injecting_file>(source), undecorated<fault_injecting_file>(target),
-                               where);
+                               blocks, where);
 }
 
 }  // namespace holdfast::simulator

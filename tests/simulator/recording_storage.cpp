@@ -129,6 +129,7 @@ result<void> recording_storage::make_link(const std::string& path, const std::st
 
 result<std::string> recording_storage::link_target(const std::string& path) { return real_.link_target(path); }
 result<std::string> recording_storage::identity(const std::string& path) { return real_.identity(path); }
+result<std::uint64_t> recording_storage::birth(const std::string& path) { return real_.birth(path); }
 result<std::vector<std::string>> recording_storage::list(const std::string& directory) { return real_.list(directory); }
 
 result<void> recording_storage::rename(const std::string& from, const std::string& to, site where) {
@@ -151,11 +152,11 @@ result<void> recording_storage::sync_directory(const std::string& path, site whe
     return recorded(path) ? mirror_.sync_directory(path, where) : result<void>{};
 }
 
-result<void> recording_storage::copy_content(file& source, file& target, site where) {
+result<void> recording_storage::copy_content(file& source, file& target, persist::shared_blocks blocks, site where) {
     const std::lock_guard lock{mutex_};
-    HF_TRY(real_.copy_content(undecorated<recording_file>(source), undecorated<recording_file>(target), where));
+    HF_TRY(real_.copy_content(undecorated<recording_file>(source), undecorated<recording_file>(target), blocks, where));
     auto* to = dynamic_cast<recording_file*>(&target);
-    return to == nullptr ? result<void>{} : mirror_.copy_content(source, to->mirror(), where);
+    return to == nullptr ? result<void>{} : mirror_.copy_content(source, to->mirror(), blocks, where);
 }
 
 }  // namespace holdfast::simulator

@@ -44,11 +44,13 @@ public:
     base::result<void> make_link(const std::string& path, const std::string& target, persist::site where) override;
     base::result<std::string> link_target(const std::string& path) override;
     base::result<std::string> identity(const std::string& path) override;
+    base::result<std::uint64_t> birth(const std::string& path) override;
     base::result<std::vector<std::string>> list(const std::string& directory) override;
     base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
     base::result<void> remove(const std::string& path, persist::site where) override;
     base::result<void> sync_directory(const std::string& path, persist::site where) override;
-    base::result<void> copy_content(persist::file& source, persist::file& target, persist::site where) override;
+    base::result<void> copy_content(persist::file& source, persist::file& target, persist::shared_blocks blocks,
+                                    persist::site where) override;
 
 private:
     friend class recording_file;

@@ -342,7 +342,8 @@ result<void> simulated_storage::sync_directory(const std::string& path, site whe
     return {};
 }
 
-result<void> simulated_storage::copy_content(persist::file& source, persist::file& target, site where) {
+result<void> simulated_storage::copy_content(persist::file& source, persist::file& target,
+                                             persist::shared_blocks /*blocks*/, site where) {
     // By content alone, so that decorated files can be copied too: a read and writes, all from one site.
     HF_TRY_ASSIGN(const std::uint64_t size, source.size());
     HF_TRY(target.resize(size, where));

@@ -84,7 +84,8 @@ public:
     base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
     base::result<void> remove(const std::string& path, persist::site where) override;
     base::result<void> sync_directory(const std::string& path, persist::site where) override;
-    base::result<void> copy_content(persist::file& source, persist::file& target, persist::site where) override;
+    base::result<void> copy_content(persist::file& source, persist::file& target, persist::shared_blocks blocks,
+                                    persist::site where) override;
 
     /// Called after each operation that changes what a crash may leave. May call for_each_crash_image(), and no more.
     using observer = std::function<void()>;

@@ -253,7 +253,7 @@ TEST(simulated_storage, CopiesContentOfHoles) {
     ASSERT_TRUE(source->resize(100000, "test.resize").ok());
     ASSERT_TRUE(source->write_at(50000, filled(10, 3), "test.write").ok());
     const auto target = make(storage, "/b");
-    ASSERT_TRUE(storage.copy_content(*source, *target, "test.copy").ok());
+    ASSERT_TRUE(storage.copy_content(*source, *target, persist::shared_blocks::allowed, "test.copy").ok());
     EXPECT_EQ(storage.current().bytes_of("/b"), storage.current().bytes_of("/a"));
     EXPECT_LE(target->charged().value(), 8192U);
 }

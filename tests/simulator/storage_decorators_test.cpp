@@ -32,12 +32,13 @@ result<void> use_everything(persist::storage& storage, const std::string& root) 
     HF_TRY(a->read_at(0, back));
     HF_TRY(a->charged());
     HF_TRY_ASSIGN(auto b, storage.create(root + "/d/b", "use.create_b"));
-    HF_TRY(storage.copy_content(*a, *b, "use.copy"));
+    HF_TRY(storage.copy_content(*a, *b, persist::shared_blocks::allowed, "use.copy"));
     HF_TRY(storage.rename(root + "/d/b", root + "/d/c", "use.rename"));
     HF_TRY(storage.exists(root + "/d/c"));
     HF_TRY(storage.make_link(root + "/d/l", root.empty() ? "/d" : root + "/d", "use.link"));
     HF_TRY(storage.link_target(root + "/d/l"));
     HF_TRY(storage.identity(root + "/d/l/c"));
+    HF_TRY(storage.birth(root + "/d/l/c"));
     HF_TRY(storage.list(root + "/d"));
     HF_TRY(storage.open(root + "/d/c", access_mode::read_only));
     HF_TRY(storage.remove(root + "/d/c", "use.remove"));
@@ -51,7 +52,7 @@ TEST(fault_injecting_storage, EveryCallCanFailOnce) {
     ASSERT_TRUE(use_everything(counter, "").ok());
     const std::uint64_t calls = counter.calls();
     EXPECT_EQ(counter.faults(), 0U);
-    EXPECT_EQ(calls, 22U) << "one for each step of use_everything";
+    EXPECT_EQ(calls, 23U) << "one for each step of use_everything";
     for (std::uint64_t n = 1; n <= calls; ++n) {
         simulated_storage machine(512);
         fault_injecting_storage storage(machine);

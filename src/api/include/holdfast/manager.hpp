@@ -474,8 +474,8 @@ public:
     shrink_report shrink(const shrink_options& options = {});
 
     /// Commits, then copies the heap to the new directory `destination` (error(already_exists) where something is
-    /// there). The copy gets a uuid of its own, shares blocks where the file system can and stays sparse where it
-    /// cannot. Durable when it returns.
+    /// there). The copy gets a uuid of its own and stays sparse. In durability `commit` it shares blocks where the file
+    /// system can (in the others a store to a shared block would ask for space). Durable when it returns.
     void snapshot(const std::string& destination);
 
     // --- heaps that are not open ------------------------------------------------------------------------------------

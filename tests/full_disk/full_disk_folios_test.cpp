@@ -1,0 +1,233 @@
+// Stores beside holes on a full disk, where the page cache keeps several pages as one.
+//
+// Fault model: a file system on a block device without a free block; free space of the heap has gone back to it, so
+// that its files have holes between pages that are in use; and the page cache is empty, or holds what somebody has read
+// ahead. A store to a block is never a SIGBUS, and takes no space.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <holdfast/manager.hpp>
+
+#include "full_disk/full_disks.hpp"
+#include "powerloss/mounts.hpp"
+
+namespace holdfast::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using parameters = std::tuple<file_system_kind, durability>;
+
+class folios : public ::testing::TestWithParam<parameters> {
+protected:
+    static constexpr std::size_t size = 5 * 4096;  // between blocks of this size a folio of any size has its holes
+    static constexpr std::size_t count = 1200;
+
+    void SetUp() override {
+        if (!mounts_unavailable().empty()) {
+            report_unavailable(mounts_unavailable());
+            GTEST_SKIP() << mounts_unavailable();
+        }
+        const file_system_kind kind = std::get<0>(GetParam());
+        image_ = std::make_unique<image_file_system>(kind, (kind == file_system_kind::xfs ? 320 : 96) * mebibyte);
+        path_ = image_->path() + "/heap";
+    }
+
+    [[nodiscard]] static open_options options() {
+        open_options wanted;
+        wanted.segment_size = 8 * mebibyte;
+        wanted.durability = std::get<1>(GetParam());
+        wanted.accept_process_crash_only = true;
+        return wanted;
+    }
+
+    [[nodiscard]] std::byte* at(manager& heap, std::size_t i) const {
+        return static_cast<std::byte*>(heap.get_address_from_handle(handles_[i]));
+    }
+
+    void allocate(manager& heap) {
+        for (std::size_t i = 0; i < count; ++i) {
+            void* const block = heap.allocate(size);
+            std::memset(block, static_cast<int>(i % 251), size);
+            handles_.push_back(heap.get_handle_from_address(block));
+            // Slabs, whose bitmaps lie far apart.
+            heap.construct<int>(("name" + std::to_string(i)).c_str())(1);
+        }
+    }
+    void keep_each(manager& heap, std::size_t nth) {
+        std::vector<manager::handle_t> kept;
+        for (std::size_t i = 0; i < handles_.size(); ++i) {
+            if (i % nth == 0) {
+                kept.push_back(handles_[i]);
+            } else {
+                heap.deallocate(at(heap, i));
+            }
+        }
+        handles_ = std::move(kept);
+    }
+    /// Every second block goes, and its space with it.
+    void make_holes(manager& heap) {
+        keep_each(heap, 2);
+        const shrink_report done = heap.shrink();
+        ASSERT_LT(done.charged_after + count * size / 3, done.charged_before) << "else nothing is tested here";
+    }
+    void make_heap_with_holes() {
+        manager heap(create_only, path_, options());
+        allocate(heap);
+        make_holes(heap);
+    }
+
+    void read_all(manager& heap) const {
+        for (std::size_t i = 0; i < handles_.size(); ++i) {
+            const std::byte* const block = at(heap, i);
+            const auto expected = static_cast<std::byte>(2 * i % 251);
+            EXPECT_TRUE(std::all_of(block, block + size, [&](std::byte found) { return found == expected; })) << i;
+        }
+    }
+    /// To all that is allocated, with no block free on the disk.
+    void expect_stores_take_no_space(manager& heap) const {
+        const ballast full(image_->path(), 0);
+        const std::uint64_t before = charged(path_);
+        for (std::size_t i = 0; i < handles_.size(); ++i) {
+            std::memset(at(heap, i), 7, size);
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            *heap.find<int>(("name" + std::to_string(i)).c_str()).first = 2;
+        }
+        for (std::size_t i = 0; i < handles_.size(); i += 2) {
+            heap.deallocate(at(heap, i));
+        }
+        heap.commit();
+        EXPECT_LT(charged(path_), before + mebibyte);
+        EXPECT_EQ(heap.check(false), std::vector<std::string>());
+    }
+
+    std::unique_ptr<image_file_system> image_;
+    std::string path_;
+    std::vector<manager::handle_t> handles_;
+};
+
+TEST_P(folios, that_the_program_itself_read_ahead) {
+    make_heap_with_holes();
+    image_->mount_again();
+    manager heap(open_only, path_, options());
+    read_all(heap);
+    expect_stores_take_no_space(heap);
+}
+
+TEST_P(folios, that_somebody_read_ahead_before) {
+    make_heap_with_holes();
+    image_->mount_again();
+    ASSERT_EQ(std::system(("cat '" + path_ + "'/* > /dev/null").c_str()), 0);
+    manager heap(open_only, path_, options());
+    read_all(heap);
+    expect_stores_take_no_space(heap);
+}
+
+TEST_P(folios, that_a_reader_of_the_heap_had) {
+    make_heap_with_holes();
+    image_->mount_again();
+    {
+        const manager reader(open_read_only, path_);
+        EXPECT_EQ(reader.check(true), std::vector<std::string>());
+    }
+    manager heap(open_only, path_, options());
+    expect_stores_take_no_space(heap);
+}
+
+TEST_P(folios, that_a_snapshot_read) {
+    make_heap_with_holes();
+    image_->mount_again();
+    manager heap(open_only, path_, options());
+    heap.snapshot(image_->path() + "/snapshot");
+    expect_stores_take_no_space(heap);
+}
+
+TEST_P(folios, that_were_there_before_the_holes) {
+    {
+        manager heap(create_only, path_, options());
+        allocate(heap);
+    }
+    image_->mount_again();
+    ASSERT_EQ(std::system(("cat '" + path_ + "'/* > /dev/null").c_str()), 0);
+    manager heap(open_only, path_, options());
+    for (std::size_t i = 0; i < count; ++i) {
+        at(heap, i)[0] = static_cast<std::byte>(i % 251);  // stores, too, that have not reached the disk
+    }
+    make_holes(heap);
+    read_all(heap);
+    expect_stores_take_no_space(heap);
+}
+
+/// In durability `commit`, slabs of which little is live get holes, too.
+TEST_P(folios, that_reach_into_slabs) {
+    constexpr std::size_t small = 200;
+    open_options committing = options();
+    committing.durability = durability::commit;
+    {
+        manager heap(create_only, path_, committing);
+        for (std::size_t i = 0; i < 60'000; ++i) {
+            void* const block = heap.allocate(small);
+            std::memset(block, static_cast<int>(i % 251), small);
+            handles_.push_back(heap.get_handle_from_address(block));
+        }
+        heap.commit();
+        keep_each(heap, 150);
+        const shrink_report done = heap.shrink();
+        ASSERT_LT(done.charged_after + 4 * mebibyte, done.charged_before) << "else nothing is tested here";
+    }
+    image_->mount_again();
+    ASSERT_EQ(std::system(("cat '" + path_ + "'/* > /dev/null").c_str()), 0);
+    manager heap(open_only, path_, options());
+    const ballast full(image_->path(), 0);
+    const std::uint64_t before = charged(path_);
+    for (std::size_t i = 0; i < handles_.size(); ++i) {
+        std::memset(at(heap, i), 7, small);
+    }
+    heap.commit();
+    EXPECT_LT(charged(path_), before + mebibyte);
+}
+
+/// A recovery stores, and before anybody has split what was read ahead.
+TEST_P(folios, that_a_recovery_meets) {
+    make_heap_with_holes();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        manager heap(open_only, path_, options());
+        for (std::size_t i = 0; i < handles_.size(); i += 3) {
+            heap.deallocate(at(heap, i));
+        }
+        ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    image_->mount_again();
+    ASSERT_EQ(std::system(("cat '" + path_ + "'/* > /dev/null").c_str()), 0);
+    const ballast full(image_->path(), 64 * 1024);
+    manager heap(open_only, path_, options());
+    EXPECT_EQ(*heap.find<int>("name7").first, 1);
+    EXPECT_EQ(heap.check(false), std::vector<std::string>());
+}
+
+std::string name_of(const ::testing::TestParamInfo<parameters>& info) {
+    return std::string(std::get<0>(info.param) == file_system_kind::xfs ? "xfs" : "ext4") +
+           (std::get<1>(info.param) == durability::collect ? "_collect" : "_atomic");
+}
+
+INSTANTIATE_TEST_SUITE_P(everywhere, folios,
+                         ::testing::Combine(::testing::Values(file_system_kind::ext4, file_system_kind::xfs),
+                                            ::testing::Values(durability::collect, durability::atomic)),
+                         name_of);
+
+}  // namespace
+}  // namespace holdfast::test

@@ -1,0 +1,68 @@
+// What tests of full disks share: file systems as full as a test wants them, and what files take of them.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "powerloss/mounts.hpp"
+
+namespace holdfast::test {
+
+inline constexpr std::uint64_t mebibyte = 1U << 20U;
+
+/// Why this process cannot mount; from the first call on it is in a mount namespace of its own.
+inline const std::string& mounts_unavailable() {
+    static const std::string why = enter_own_mount_namespace();
+    return why;
+}
+
+/// Bytes that the files of a directory take of their file system.
+inline std::uint64_t charged(const std::string& directory) {
+    std::uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        struct stat status {};
+        EXPECT_EQ(::stat(entry.path().c_str(), &status), 0);
+        bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
+    }
+    return bytes;
+}
+
+/// A file that takes what is left of a file system, but for so many bytes.
+class ballast {
+public:
+    ballast(const std::string& directory, std::uint64_t leave) : path_(directory + "/ballast") {
+        const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        EXPECT_GE(file, 0);
+        std::uint64_t size = 0;
+        for (std::uint64_t step = 64 * mebibyte; step >= 4096;) {
+            if (free_bytes(directory) < leave + step ||
+                ::fallocate(file, 0, static_cast<off_t>(size), static_cast<off_t>(step)) != 0) {
+                step /= 2;
+            } else {
+                size += step;
+            }
+        }
+        ::close(file);
+    }
+    ballast(const ballast&) = delete;
+    ballast& operator=(const ballast&) = delete;
+    ~ballast() { ::unlink(path_.c_str()); }
+
+private:
+    static std::uint64_t free_bytes(const std::string& directory) {
+        struct statvfs numbers {};
+        EXPECT_EQ(::statvfs(directory.c_str(), &numbers), 0);
+        return numbers.f_bavail * numbers.f_frsize;
+    }
+    std::string path_;
+};
+
+}  // namespace holdfast::test
