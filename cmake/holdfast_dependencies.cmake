@@ -1,4 +1,4 @@
-# What we build upon. All of it is header-only for the library, so that the installed package needs Boost headers and
+# What we build upon. All of it is headers for the library, so that the installed package needs Boost headers and
 # threads alone, and so that cross-compiling needs no foreign libraries.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -20,9 +20,9 @@ else()
     find_package(Boost 1.81 REQUIRED)
 endif()
 
-# Tools for programs and tests, used as headers: fmt, CLI11, nlohmann-json.
+# Tools for programs and tests, used as headers: CLI11, nlohmann-json; and fmt, whose functions src/base/fmt.cpp has.
 add_library(hf_third_party INTERFACE)
-target_compile_definitions(hf_third_party INTERFACE XXH_INLINE_ALL FMT_HEADER_ONLY)
+target_compile_definitions(hf_third_party INTERFACE XXH_INLINE_ALL)
 if(CMAKE_CROSSCOMPILING)
     target_include_directories(hf_third_party SYSTEM INTERFACE ${cross_include})
 endif()
