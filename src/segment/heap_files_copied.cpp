@@ -20,7 +20,6 @@ namespace {
 using base::failure;
 using base::failure_code;
 using base::page_size;
-using base::pages;
 using persist::access_mode;
 
 /// A failure to reserve, with what its reader can do.

@@ -6,7 +6,6 @@
 // SIGBUS, though its own page has its space. So mappings of what has holes ask for no more than they touch, a page at a
 // time, and folios from before are split. tmpfs and DAX have space by the page. Why so: docs/decisions/0023-folios.md.
 #include <algorithm>
-#include <string>
 
 #include "persist/backing.hpp"
 #include "segment/heap_files.hpp"
@@ -14,7 +13,6 @@
 namespace holdfast::segment {
 
 using base::page_size;
-using base::pages;
 using persist::access_mode;
 
 namespace {

@@ -189,6 +189,12 @@ TEST(layout, superblock_has_the_number_of_nodes_where_the_format_says) {
     EXPECT_EQ(dump_object(block), "0090: 00 00 00 00 00 00 00 00 74 73 72 71 00 00 00 00\n");
 }
 
+TEST(layout, superblock_has_the_file_that_it_was_written_for_where_the_format_says) {
+    superblock_on_media block{};
+    block.home = 0x8182838485868788;
+    EXPECT_EQ(dump_object(block), "00a0: 88 87 86 85 84 83 82 81 00 00 00 00 00 00 00 00\n");
+}
+
 TEST(layout, of_the_marker_of_a_node) {
     node_marker_on_media marker{};
     std::memcpy(marker.magic, node_magic, sizeof node_magic);
