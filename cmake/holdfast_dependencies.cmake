@@ -21,8 +21,12 @@ else()
 endif()
 
 # Tools for programs and tests, used as headers: CLI11, nlohmann-json; and fmt, whose functions src/base/fmt.cpp has.
+# Our copy of fmt has a namespace of its own: a program may link fmt's library, of this version or another, beside us.
 add_library(hf_third_party INTERFACE)
-target_compile_definitions(hf_third_party INTERFACE XXH_INLINE_ALL)
+target_compile_definitions(
+    hf_third_party INTERFACE XXH_INLINE_ALL "FMT_BEGIN_NAMESPACE=namespace fmt { inline namespace of_holdfast {"
+                             "FMT_END_NAMESPACE=}}"
+)
 if(CMAKE_CROSSCOMPILING)
     target_include_directories(hf_third_party SYSTEM INTERFACE ${cross_include})
 endif()

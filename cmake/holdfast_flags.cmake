@@ -14,6 +14,8 @@ set(common_warnings
     -Wsign-conversion
     -Wundef
 )
+# What is local to one file hides nothing of another: of files that are compiled together this is no warning.
+list(APPEND common_warnings $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow>)
 set(cxx_warnings -Wnon-virtual-dtor -Wold-style-cast)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     list(APPEND common_warnings -Wthread-safety)

@@ -4,6 +4,13 @@
 #   holdfast::holdfast  all layers, public headers only: what programs link, ours and others'
 set(HOLDFAST_SOURCE_ROOT ${PROJECT_SOURCE_DIR}/src)
 
+# What is measured, and shows that each file includes what it needs.
+function(hf_compile_each_file target)
+    if(NOT HOLDFAST_UNITY_LAYERS)
+        set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    endif()
+endfunction()
+
 function(hf_add_layers)
     set(below hf_flags Threads::Threads Boost::headers)
     set(objects "")
@@ -12,6 +19,7 @@ function(hf_add_layers)
         list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
         if(sources)
             add_library(hf_${layer}_objects OBJECT ${sources})
+            hf_compile_each_file(hf_${layer}_objects)
             target_link_libraries(hf_${layer}_objects PUBLIC ${below})
             target_include_directories(hf_${layer}_objects PUBLIC ${HOLDFAST_SOURCE_ROOT})
             if(layer STREQUAL "api")

@@ -14,10 +14,9 @@ presets=(release asan tsan crash fuzz)
 if [[ ${1:-} == --all ]]; then
     presets+=(dev clang)
 fi
-# The sanitizers, the simulator and the fuzzers need what the suite runs of them, and no more.
-declare -A target=([asan]=suite [tsan]=suite [crash]=suite [fuzz]=suite)
+# What the suite runs, and no more.
 for preset in "${presets[@]}"; do
-    step "build $preset" build "$preset" "${target[$preset]:-all}"
+    step "build $preset" build "$preset" suite
 done
 step "build arm64" build arm64
 

@@ -169,7 +169,7 @@ std::vector<configuration> report_small_goals(report& out, const common_options&
     common_options once = options;
     once.rounds = 1;  // space is the same in each, but for what threads do at the same time
     measure_in_turn(spaces.all(), once, true);
-    goal_runs idle(after_fading(pattern));
+    goal_runs idle(options.smoke ? pattern : after_fading(pattern));
     add_idle(idle);
     measure_in_turn(idle.all(), once, true);
     print_configurations(out, timed.all(), options);

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "support/process.hpp"
+
 namespace bench {
 
 namespace {
@@ -24,19 +26,6 @@ void write_all(int file, const std::string& text) {
             throw std::system_error(errno, std::generic_category(), "pipe");
         }
         done += wrote < 0 ? 0 : static_cast<std::size_t>(wrote);
-    }
-}
-
-std::string read_to_end(int file) {
-    std::string text;
-    std::array<char, 4096> buffer{};
-    for (;;) {
-        const ssize_t got = ::read(file, buffer.data(), buffer.size());
-        if (got > 0) {
-            text.append(buffer.data(), static_cast<std::size_t>(got));
-        } else if (got == 0 || errno != EINTR) {
-            return text;
-        }
     }
 }
 

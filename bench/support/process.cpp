@@ -21,6 +21,8 @@ namespace {
 
 constexpr const char* self = "/proc/self/exe";
 
+}  // namespace
+
 std::string read_to_end(int file) {
     std::string text;
     std::array<char, 4096> buffer{};
@@ -33,8 +35,6 @@ std::string read_to_end(int file) {
         }
     }
 }
-
-}  // namespace
 
 std::string run_self(const std::vector<std::string>& arguments) {
     std::array<int, 2> ends{};

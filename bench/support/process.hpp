@@ -7,6 +7,9 @@
 
 namespace bench {
 
+/// What can still be read from a file: to its end, or to an error.
+[[nodiscard]] std::string read_to_end(int file);
+
 /// Runs the program that is running with the given arguments, and returns what it wrote to standard output. Throws
 /// std::runtime_error where it could not be run or did not exit with 0.
 [[nodiscard]] std::string run_self(const std::vector<std::string>& arguments);

@@ -31,6 +31,8 @@ int ingest(const common_arguments& common, const ingest_arguments& arguments);
 int verify(const common_arguments& common);
 int query(const common_arguments& common, const question& asked);
 
+/// Prints what was found to be so or not, and returns `good`.
+[[nodiscard]] bool report(bool good, std::string_view what);
 /// Compares the commits in the heap with those in the sidecar: they must be the same, but that the heap may have one
 /// more, which was begun. Prints what differs.
 [[nodiscard]] bool commits_agree(const persistent_graph* graph, const testimony& outside);

@@ -63,11 +63,6 @@ void print_answers(const question& asked, const answers& given) {
         asked.closure_of, given.needs.reachable, given.needs.chosen, gib);
 }
 
-[[nodiscard]] bool report(bool good, std::string_view what) {
-    fmt::print("  {} {}\n", good ? "ok  " : "BAD ", what);
-    return good;
-}
-
 [[nodiscard]] bool compare(const timed_answers& heap, const timed_answers& plain, const plain_graph& graph) {
     fmt::print("\n  checked against std:: containers, built from the text in this run\n");
     bool good = report(heap.graph == plain.graph, "the whole graph: counts and checksum");

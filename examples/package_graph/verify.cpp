@@ -7,11 +7,6 @@
 namespace package_graph {
 namespace {
 
-[[nodiscard]] bool report(bool good, std::string_view what) {
-    fmt::print("  {} {}\n", good ? "ok  " : "BAD ", what);
-    return good;
-}
-
 void print_row(std::string_view source, const summary& row) {
     fmt::print("  {:<44} {:>8} {:>9} {:>8} {:>8}  {:016x}\n", source, row.stanzas, row.packages, row.names, row.edges,
                row.checksum);
@@ -26,6 +21,11 @@ void print_row(std::string_view source, const summary& row) {
 }
 
 }  // namespace
+
+bool report(bool good, std::string_view what) {
+    fmt::print("  {} {}\n", good ? "ok  " : "BAD ", what);
+    return good;
+}
 
 bool commits_agree(const persistent_graph* graph, const testimony& outside) {
     const std::uint64_t inside = graph == nullptr ? 0 : graph->commits().size();

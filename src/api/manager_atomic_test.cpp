@@ -17,6 +17,7 @@
 #include <holdfast/containers.hpp>
 
 #include "api/manager_atomic_fixture.hpp"
+#include "base/units.hpp"
 
 namespace holdfast {
 namespace {
@@ -25,7 +26,7 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using base::mebibyte;
 
 INSTANTIATE_TEST_SUITE_P(domains, manager_atomic_test,
                          testing::Values(domain_choice::emulated, domain_choice::page_cache), [](const auto& each) {

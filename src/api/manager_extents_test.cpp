@@ -8,6 +8,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/units.hpp"
 #include "persist/storage.hpp"
 
 namespace holdfast {
@@ -16,7 +17,7 @@ namespace {
 using testing::IsEmpty;
 
 constexpr std::uint64_t kibibyte = 1024;
-constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+using base::mebibyte;
 
 /// All extents; they tile the user space.
 std::vector<extent_info> extents_of(const manager& heap) {

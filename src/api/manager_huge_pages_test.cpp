@@ -11,13 +11,14 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/units.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast {
 namespace {
 
 using page_choice = open_options::page_choice;
-constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+using base::mebibyte;
 
 /// KiB that files in memory have mapped by huge pages in this process; nothing where the kernel does not say.
 long huge_kibibytes() {

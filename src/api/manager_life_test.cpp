@@ -14,6 +14,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/units.hpp"
 
 namespace holdfast {
 
@@ -31,7 +32,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using base::mebibyte;
 
 /// Occupies addresses as long as it lives.
 class occupied {

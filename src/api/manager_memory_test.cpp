@@ -9,6 +9,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/units.hpp"
 
 namespace holdfast {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using base::mebibyte;
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "api/manager_test_support.hpp"
+#include "base/units.hpp"
 
 namespace holdfast {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using base::mebibyte;
 
 enum class way : std::uint8_t { commit, emulated, page_cache };
 

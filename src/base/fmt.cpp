@@ -1,6 +1,6 @@
 // The functions of fmt, compiled once for all of Holdfast. Included everywhere (FMT_HEADER_ONLY) they took a third to
 // two thirds of the time of each file; linked from its own library, every program that links Holdfast would need that,
-// too.
+// too. Programs that do link it get two copies: cmake/holdfast_dependencies.cmake gives this one its own namespace.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

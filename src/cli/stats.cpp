@@ -82,7 +82,7 @@ json as_json(const holdfast::manager& heap) {
 }
 
 /// Its numbers are in the memory of the process that has it open; it leaves the counters of the protocol in the lanes.
-int describe_open_heap(const arguments& given, const holdfast::error& locked) {
+int print_open_heap(const arguments& given, const holdfast::error& locked) {
     const holdfast::lane_information lanes = holdfast::manager::lanes(given.heap);
     if (given.json) {
         json object;
@@ -116,7 +116,7 @@ int stats(const arguments& given) {
         return exit_sound;
     } catch (const holdfast::error& what) {
         if (what.reason() == holdfast::errc::locked) {
-            return describe_open_heap(given, what);
+            return print_open_heap(given, what);
         }
         throw;
     }

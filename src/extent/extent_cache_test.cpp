@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "extent/extent_test_support.hpp"
 #include "extent/fake_space.hpp"
 
 namespace holdfast::extent {
@@ -150,9 +151,6 @@ TEST_F(one_cache_test, fetches_more_of_a_length_that_is_missing_again) {
     EXPECT_EQ(take(99), std::nullopt);
     EXPECT_EQ(refill_, 1U);
 }
-
-std::uint64_t test_time = 0;
-std::uint64_t test_clock() noexcept { return test_time; }
 
 class caches_test : public testing::Test {
 protected:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "extent/extent.hpp"
+#include "extent/extent_test_support.hpp"
 #include "extent/fake_space.hpp"
 
 namespace holdfast::extent {
@@ -15,12 +16,6 @@ using base::pages;
 using segment::extent_kind;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::vector<std::string> problems_of(const extent_allocator& allocator) {
-    std::vector<std::string> problems;
-    allocator.check(problems);
-    return problems;
-}
 
 /// Blocks and slabs, half of them freed again.
 std::vector<extent> make_extents(fake_space& space, std::mt19937_64& random) {

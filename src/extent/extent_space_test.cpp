@@ -9,6 +9,7 @@
 
 #include "base/checked.hpp"
 #include "extent/extent.hpp"
+#include "extent/extent_test_support.hpp"
 #include "extent/fake_space.hpp"
 
 namespace holdfast::extent {
@@ -21,15 +22,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::uint64_t second_ns = 1'000'000'000;
-
-std::uint64_t test_time = 0;
-std::uint64_t test_clock() noexcept { return test_time; }
-
-std::vector<std::string> problems_of(const extent_allocator& allocator) {
-    std::vector<std::string> problems;
-    allocator.check(problems);
-    return problems;
-}
 
 // --- the curve ------------------------------------------------------------------------------------------------------
 

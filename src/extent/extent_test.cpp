@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/checked.hpp"
+#include "extent/extent_test_support.hpp"
 #include "extent/fake_space.hpp"
 
 namespace holdfast::extent {
@@ -19,12 +20,6 @@ using base::pages;
 using segment::extent_kind;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-std::vector<std::string> problems_of(const extent_allocator& allocator) {
-    std::vector<std::string> problems;
-    allocator.check(problems);
-    return problems;
-}
 
 class extent_test : public testing::Test {
 protected:

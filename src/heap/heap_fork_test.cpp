@@ -18,7 +18,7 @@ namespace {
 using segment::must;
 using testing::IsEmpty;
 
-engine_options small_heap() {
+engine_options collecting_heap() {
     engine_options options;
     options.files.segment_size = segment::minimum_segment_size;
     options.files.mapping.reservation = base::gibibyte;
@@ -56,7 +56,7 @@ bool in_child(Work work) {
 }
 
 TEST(heap_fork_test, a_heap_without_files_allocates_and_grows) {
-    const auto heap = must(engine::create_scratch(small_heap()));
+    const auto heap = must(engine::create_scratch(collecting_heap()));
     const auto blocks = fill(*heap, 5000, 'a');
     EXPECT_TRUE(holds(blocks, 'a'));
     EXPECT_GT(must(heap->statistics()).user_bytes, 20 * base::mebibyte);
@@ -71,7 +71,7 @@ TEST(heap_fork_test, a_heap_without_files_allocates_and_grows) {
 }
 
 TEST(heap_fork_test, a_heap_without_files_gives_memory_back) {
-    engine_options options = small_heap();
+    engine_options options = collecting_heap();
     options.decay_ns = 0;
     const auto heap = must(engine::create_scratch(options));
     auto* const block = static_cast<char*>(heap->allocate(64 * base::mebibyte, 16));
@@ -83,8 +83,8 @@ TEST(heap_fork_test, a_heap_without_files_gives_memory_back) {
 TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
     for (const bool scratch : {true, false}) {
         const segment::test_directory directory;
-        const auto heap =
-            must(scratch ? engine::create_scratch(small_heap()) : engine::create(directory.path("heap"), small_heap()));
+        const auto heap = must(scratch ? engine::create_scratch(collecting_heap())
+                                       : engine::create(directory.path("heap"), collecting_heap()));
         heap->keep_in_children();
         auto blocks = fill(*heap, 3000, 'a');
         must(heap->prepare_fork());
@@ -109,7 +109,7 @@ TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
 TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
     for (const bool scratch : {true, false}) {
         const segment::test_directory directory;
-        engine_options options = small_heap();
+        engine_options options = collecting_heap();
         options.hardened = true;
         const auto heap =
             must(scratch ? engine::create_scratch(options) : engine::create(directory.path("heap"), options));
@@ -149,7 +149,7 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
 
 TEST(heap_fork_test, a_child_is_refused_a_heap_that_it_does_not_have) {
     const segment::test_directory directory;
-    const auto heap = must(engine::create(directory.path("heap"), small_heap()));
+    const auto heap = must(engine::create(directory.path("heap"), collecting_heap()));
     void* const block = heap->allocate(100, 16);
     EXPECT_TRUE(in_child([&] {
         const bool refused = heap->allocate(100, 16) == nullptr && !heap->try_deallocate(block);

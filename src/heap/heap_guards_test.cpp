@@ -31,12 +31,12 @@ using testing::IsEmpty;
 constexpr std::uint64_t block_bytes = 4096;
 constexpr std::uint64_t blocks_a_slab = base::granule_size / block_bytes;
 
-struct way {
+struct guarded_way {
     durability_kind durability;
     domain_kind domain;
 };
 
-std::string name_of(const testing::TestParamInfo<way>& tested) {
+std::string name_of(const testing::TestParamInfo<guarded_way>& tested) {
     const std::string domain = tested.param.domain == domain_kind::emulated ? "_emulated" : "_page_cache";
     switch (tested.param.durability) {
         case durability_kind::commit: return "commit";
@@ -86,7 +86,7 @@ end_of_child in_child(Prepare prepare, Last last) {
 void store(volatile char* at) { *at = 1; }
 void load(const volatile char* at) { static_cast<void>(*at); }
 
-class heap_guards_test : public testing::TestWithParam<way> {
+class heap_guards_test : public testing::TestWithParam<guarded_way> {
 protected:
     static engine_options options(bool hardened = true) {
         engine_options wanted;
@@ -550,15 +550,15 @@ TEST_P(heap_guards_atomic_test, checkpoints_flush_lines_where_ranges_are_now) {
 }
 
 INSTANTIATE_TEST_SUITE_P(durabilities, heap_guards_test,
-                         testing::Values(way{durability_kind::commit, domain_kind::page_cache},
-                                         way{durability_kind::collect, domain_kind::page_cache},
-                                         way{durability_kind::collect, domain_kind::emulated},
-                                         way{durability_kind::atomic, domain_kind::page_cache},
-                                         way{durability_kind::atomic, domain_kind::emulated}),
+                         testing::Values(guarded_way{durability_kind::commit, domain_kind::page_cache},
+                                         guarded_way{durability_kind::collect, domain_kind::page_cache},
+                                         guarded_way{durability_kind::collect, domain_kind::emulated},
+                                         guarded_way{durability_kind::atomic, domain_kind::page_cache},
+                                         guarded_way{durability_kind::atomic, domain_kind::emulated}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(durabilities, heap_guards_atomic_test,
-                         testing::Values(way{durability_kind::atomic, domain_kind::page_cache},
-                                         way{durability_kind::atomic, domain_kind::emulated}),
+                         testing::Values(guarded_way{durability_kind::atomic, domain_kind::page_cache},
+                                         guarded_way{durability_kind::atomic, domain_kind::emulated}),
                          name_of);
 
 }  // namespace

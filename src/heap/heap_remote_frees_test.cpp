@@ -27,12 +27,12 @@ using slab::on_node;
 using slab::touch_cause;
 using testing::IsEmpty;
 
-struct way {
+struct remote_way {
     durability_kind durability;
     bool emulated;  ///< media that flush
 };
 
-class heap_remote_frees : public testing::TestWithParam<way> {
+class heap_remote_frees : public testing::TestWithParam<remote_way> {
 protected:
     engine_options options(std::uint64_t segment_size) {
         engine_options wanted;
@@ -352,9 +352,11 @@ TEST_P(heap_remote_frees, AThreadFollowsItsProcessor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ways, heap_remote_frees,
-                         testing::Values(way{durability_kind::commit, false}, way{durability_kind::collect, false},
-                                         way{durability_kind::collect, true}, way{durability_kind::atomic, false},
-                                         way{durability_kind::atomic, true}),
+                         testing::Values(remote_way{durability_kind::commit, false},
+                                         remote_way{durability_kind::collect, false},
+                                         remote_way{durability_kind::collect, true},
+                                         remote_way{durability_kind::atomic, false},
+                                         remote_way{durability_kind::atomic, true}),
                          [](const auto& instance) {
                              const std::string name = instance.param.durability == durability_kind::commit ? "commit"
                                                       : instance.param.durability == durability_kind::collect

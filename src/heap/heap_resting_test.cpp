@@ -17,7 +17,7 @@ using persist::access_mode;
 using segment::must;
 using testing::IsEmpty;
 
-constexpr std::size_t block_bytes = 150;
+constexpr std::size_t small_bytes = 150;
 
 class heap_resting_test : public testing::Test {
 protected:
@@ -59,7 +59,7 @@ protected:
     /// Many blocks of a class of which a few are left, then none of it while others are wanted.
     void end_a_phase() {
         for (int i = 0; i < 60'000; ++i) {
-            put(block_bytes);
+            put(small_bytes);
         }
         must(heap_->commit());
         drop_at_random(0.985);
@@ -115,7 +115,7 @@ TEST_F(heap_resting_test, what_lives_is_there_in_every_durability) {
             drop_at_random(0.1);
             expect_all_kept();
             for (int i = 0; i < 3'000; ++i) {
-                put(block_bytes);
+                put(small_bytes);
             }
             expect_all_kept();
             must(heap_->close(true));
@@ -135,13 +135,13 @@ TEST_F(heap_resting_test, a_process_that_ends_without_closing_leaves_the_last_co
     const auto committed = live_;
     drop_at_random(0.3);
     for (int i = 0; i < 5'000; ++i) {  // in slabs that wake
-        put(block_bytes);
+        put(small_bytes);
     }
     open(durability_kind::commit);
     live_ = committed;
     expect_all_kept();
     for (int i = 0; i < 5'000; ++i) {
-        put(block_bytes);
+        put(small_bytes);
     }
     must(heap_->commit());
     expect_all_kept();
@@ -154,7 +154,7 @@ TEST_F(heap_resting_test, what_wakes_is_written_without_the_journal) {
     end_a_phase();
     must(heap_->commit());
     for (int i = 0; i < 5'000; ++i) {
-        put(block_bytes);
+        put(small_bytes);
     }
     const segment::commit_statistics done = must(heap_->commit());
     EXPECT_GT(done.fresh_pages, 50U);
@@ -165,7 +165,7 @@ TEST_F(heap_resting_test, what_wakes_is_written_without_the_journal) {
 
 TEST_F(heap_resting_test, shrink_asks_no_class_whether_it_is_idle) {
     for (int i = 0; i < 20'000; ++i) {
-        put(block_bytes);
+        put(small_bytes);
     }
     must(heap_->commit());
     drop_at_random(0.985);
@@ -176,7 +176,7 @@ TEST_F(heap_resting_test, shrink_asks_no_class_whether_it_is_idle) {
     EXPECT_GT(report.given_back, 200 * base::page_size);
     EXPECT_LT(charged(), before);
     expect_all_kept();
-    put(block_bytes);
+    put(small_bytes);
     must(heap_->commit());
     open(durability_kind::commit);
     expect_all_kept();

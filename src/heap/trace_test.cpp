@@ -24,13 +24,13 @@ trace_options with(trace_mode mode, unsigned threads, bool raw = false) {
     return options;
 }
 
-struct way {
+struct traced_way {
     trace_mode mode;
     unsigned threads;
     bool raw;
 };
 
-class trace_of_random_graphs : public testing::TestWithParam<way> {};
+class trace_of_random_graphs : public testing::TestWithParam<traced_way> {};
 
 TEST_P(trace_of_random_graphs, reaches_what_the_reference_marker_reaches) {
     const type_registry types = example_types();
@@ -58,15 +58,15 @@ TEST_P(trace_of_random_graphs, reaches_what_the_reference_marker_reaches) {
     EXPECT_GT(found_in_all, 1000U) << "the graphs are no graphs";
 }
 
-INSTANTIATE_TEST_SUITE_P(all_ways, trace_of_random_graphs,
-                         testing::Values(way{trace_mode::conservative, 1, false},
-                                         way{trace_mode::conservative, 2, true},
-                                         way{trace_mode::conservative, 4, false}, way{trace_mode::precise, 1, false},
-                                         way{trace_mode::precise, 3, true}, way{trace_mode::precise, 4, false}),
-                         [](const auto& each) {
-                             return std::string(each.param.mode == trace_mode::precise ? "precise" : "conservative") +
-                                    "_" + std::to_string(each.param.threads) + (each.param.raw ? "_raw" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    all_ways, trace_of_random_graphs,
+    testing::Values(traced_way{trace_mode::conservative, 1, false}, traced_way{trace_mode::conservative, 2, true},
+                    traced_way{trace_mode::conservative, 4, false}, traced_way{trace_mode::precise, 1, false},
+                    traced_way{trace_mode::precise, 3, true}, traced_way{trace_mode::precise, 4, false}),
+    [](const auto& each) {
+        return std::string(each.param.mode == trace_mode::precise ? "precise" : "conservative") + "_" +
+               std::to_string(each.param.threads) + (each.param.raw ? "_raw" : "");
+    });
 
 TEST(trace_test, conservative_marking_keeps_all_that_precise_marking_keeps) {
     const type_registry types = example_types();

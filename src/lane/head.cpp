@@ -8,8 +8,6 @@
 
 namespace holdfast::lane {
 
-namespace {
-
 base::failure corrupt(std::string field, std::string found, std::string expected) {
     base::failure what;
     what.code = base::failure_code::corrupt;
@@ -18,6 +16,8 @@ base::failure corrupt(std::string field, std::string found, std::string expected
     what.expected = std::move(expected);
     return what;
 }
+
+namespace {
 
 base::result<lanes_head_on_media> read_head(std::span<const std::byte> lanes) {
     lanes_head_on_media head;

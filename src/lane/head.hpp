@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/result.hpp"
 #include "lane/lane_format.hpp"
@@ -15,6 +16,9 @@
 #include "persist/mutant.hpp"
 
 namespace holdfast::lane {
+
+/// A failure of the lanes that are read: which field, what it holds, what it may hold.
+[[nodiscard]] base::failure corrupt(std::string field, std::string found, std::string expected);
 
 enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
 

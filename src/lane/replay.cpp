@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "lane/head.hpp"
 #include "lane/record.hpp"
 #include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
@@ -17,15 +18,6 @@ namespace {
 
 using base::failure;
 using base::failure_code;
-
-failure corrupt(std::string field, std::string found, std::string expected) {
-    failure what;
-    what.code = failure_code::corrupt;
-    what.field = std::move(field);
-    what.found = std::move(found);
-    what.expected = std::move(expected);
-    return what;
-}
 
 /// A set of numbers that are not 0, made for so many at once.
 class number_set {

@@ -19,7 +19,6 @@ using persist::access_mode;
 using persist::posix_storage;
 using testing::IsEmpty;
 
-constexpr std::uint64_t region_pages = region_size / page_size;
 /// The pages that the tests use come from here on; those before are never free.
 constexpr std::uint64_t begin = 32;
 

@@ -19,6 +19,7 @@ inline constexpr std::uint64_t maximum_segment_size = 64 * base::gibibyte;
 inline constexpr std::uint64_t default_segment_size = 256 * base::mebibyte;
 /// Alignment of the base and of every growth; the largest alignment that an allocation may ask for.
 inline constexpr std::uint64_t region_size = 2 * base::mebibyte;
+inline constexpr std::uint64_t region_pages = region_size / base::page_size;
 inline constexpr std::uint64_t maximum_reservation = std::uint64_t{1} << 46;
 /// Addresses set aside for the objects file.
 inline constexpr std::uint64_t objects_area_size = 4 * base::gibibyte;

@@ -20,7 +20,6 @@ using base::page_size;
 using base::pages;
 using persist::access_mode;
 
-constexpr std::uint64_t region_pages = region_size / page_size;
 constexpr std::uint64_t largest_step_pages = 64 * base::mebibyte / page_size;
 constexpr std::uint64_t objects_step = 64 * base::kibibyte;
 

@@ -30,8 +30,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr std::uint64_t region_pages = region_size / page_size;
-
 creation_options small_segments() {
     creation_options options;
     options.segment_size = minimum_segment_size;

@@ -88,8 +88,6 @@ failure broken(const std::string& path, std::string_view field, std::string foun
     return failure{failure_code::corrupt, path, std::string(field), std::move(found), std::move(expected), {}, 0};
 }
 
-std::string hex(std::uint64_t value) { return fmt::format("{:#018x}", value); }
-
 }  // namespace
 
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,

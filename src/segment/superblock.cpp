@@ -9,6 +9,8 @@
 
 namespace holdfast::segment {
 
+std::string hex(std::uint64_t value) { return fmt::format("{:#018x}", value); }
+
 namespace {
 
 using base::failure;
@@ -28,8 +30,6 @@ failure corrupt(const std::string& path, std::size_t copy, std::string_view fiel
                    {},
                    0};
 }
-
-std::string hex(std::uint64_t value) { return fmt::format("{:#018x}", value); }
 
 base::result<void> validate_identity(const superblock_on_media& block, const std::string& path, std::size_t copy) {
     if (std::memcmp(block.magic, superblock_magic, sizeof superblock_magic) != 0) {

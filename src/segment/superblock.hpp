@@ -20,6 +20,8 @@ namespace holdfast::segment {
 void seal(superblock_on_media& block) noexcept;
 
 [[nodiscard]] geometry geometry_of(const superblock_on_media& block) noexcept;
+/// A number as failures show it: 0x and 16 digits.
+[[nodiscard]] std::string hex(std::uint64_t value);
 [[nodiscard]] std::string uuid_text(const std::uint8_t (&uuid)[16]);
 
 /// Checks one copy by itself: SB-1 to SB-6. `path` and `copy` name it in the failure.

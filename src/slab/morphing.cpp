@@ -40,12 +40,6 @@ struct bits_of_half {
     [[nodiscard]] std::uint64_t operator[](std::size_t word) const noexcept { return all[word]; }
 };
 
-/// Blocks of one class, as a range of indices.
-struct block_range {
-    std::uint32_t first;
-    std::uint32_t end;
-};
-
 /// The blocks of `others` that share a byte with the block of `size` at that index.
 block_range overlapping(const size_class& size, std::uint32_t index, const size_class& others) noexcept {
     const std::uint64_t begin = std::uint64_t{index} * size.block_size;

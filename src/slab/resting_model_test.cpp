@@ -19,8 +19,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr std::uint64_t all_pages = base::pages_per_granule;
-
 class resting_threads_test : public resting_test {};
 
 /// Threads free blocks of slabs that rest while others wake and morph them.

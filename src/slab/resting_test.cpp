@@ -16,8 +16,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::uint64_t all_pages = base::pages_per_granule;
-
 TEST_F(resting_test, pages_without_a_live_block_become_holes) {
     // Of 112 bytes: 0 lies in page 0, 36 (4,032 to 4,144) in pages 0 and 1, 584 in page 15.
     const std::vector<std::byte*> kept = sparse_slab(112, {0, 36, 584});

@@ -12,6 +12,8 @@
 
 namespace holdfast::slab {
 
+inline constexpr std::uint64_t all_pages = base::pages_per_granule;  ///< of a slab
+
 class resting_test : public ::testing::Test {
 protected:
     resting_test() { heap_.space().give_back_at_once(false); }  // as durability `commit`

@@ -217,7 +217,7 @@ TEST(slab_model_test, one_thread_with_caches_of_extents) { play_alone(keeping::e
 TEST(slab_model_test, one_thread_with_empty_slabs_that_are_kept) { play_alone(keeping::extents_and_slabs); }
 
 /// Blocks on their way from one thread to another.
-class exchange {
+class exchange_of_held {
 public:
     void put(const held& given) {
         const std::lock_guard lock(mutex_);
@@ -252,7 +252,7 @@ void play_together(keeping what) {
         all.push_back(players.back().get());
     }
     for (int phase = 0; phase < 12; ++phase) {
-        exchange market;
+        exchange_of_held market;
         std::vector<std::thread> threads;
         threads.reserve(all.size());
         for (player* const one : all) {

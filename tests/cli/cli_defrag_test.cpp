@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/units.hpp"
 #include "program.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -17,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using base::mebibyte;
 
 class cli_defrag : public ::testing::Test {
 protected:

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/units.hpp"
 #include "program.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -21,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr std::uint64_t kibibyte = 1024;
-constexpr std::uint64_t mebibyte = 1024 * kibibyte;
+using base::mebibyte;
 
 class cli_space : public ::testing::Test {
 protected:

@@ -42,7 +42,8 @@ struct scenario {
     std::function<void(const trial& one, bool once)> judge;
 };
 
-/// Every call of every kind, each of its errors, once and from then on.
+/// Each of its errors for every call of every kind, once and from then on; of many calls of a kind the suite tries
+/// some.
 void run_campaign(const scenario& subject);
 
 /// The usual judge: the heap opens, is sound, holds the last acknowledged commit or the one in flight, and goes on.

@@ -39,7 +39,7 @@ open_options collecting(open_options::domain_choice domain) {
 /// Small blocks, blocks of pages, and some that make the heap grow.
 std::uint64_t bytes_of(std::uint64_t step) { return step % 4 == 3 ? 700'000 : step % 4 == 2 ? 20'000 : 40 + step * 8; }
 
-std::string name_of(std::uint64_t step) { return "node of step " + std::to_string(step); }
+std::string node_name(std::uint64_t step) { return "node of step " + std::to_string(step); }
 
 /// False where there is no space; the heap is as it was.
 bool push(manager& heap, const trial& one) {
@@ -54,7 +54,7 @@ bool push(manager& heap, const trial& one) {
     fresh->step = step;
     fresh->bytes = bytes_of(step);
     if (step % 8 == 0) {
-        static_cast<void>(heap.construct<std::uint64_t>(name_of(step).c_str())(step));  // may throw: no step then
+        static_cast<void>(heap.construct<std::uint64_t>(node_name(step).c_str())(step));  // may throw: no step then
     }
     one.begin(step);
     heap.root(0) = fresh;
@@ -77,7 +77,7 @@ std::uint64_t step_of_list(const manager& heap) {
             }
         }
         if (step % 8 == 0) {
-            const auto* const named = heap.find<std::uint64_t>(name_of(step).c_str()).first;
+            const auto* const named = heap.find<std::uint64_t>(node_name(step).c_str()).first;
             if (named == nullptr || *named != step) {
                 throw wrong_content("the object of step " + std::to_string(step));
             }

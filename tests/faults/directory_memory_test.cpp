@@ -45,7 +45,7 @@ heap::type_description type(std::uint32_t number, std::size_t pointers) {
 }
 
 /// Names longer than what a std::string holds within itself.
-std::string name_of(std::uint64_t i) { return fmt::format("an object with a long name, number {}", i); }
+std::string long_name(std::uint64_t i) { return fmt::format("an object with a long name, number {}", i); }
 
 /// All that a directory says, by each of its indexes.
 std::vector<std::string> content(object_directory& of) {
@@ -104,7 +104,7 @@ public:
         objects_ = std::make_unique<object_directory>(*files_);
         for (std::uint64_t i = 1; i <= 9; ++i) {
             constexpr object_kind kinds[] = {object_kind::named, object_kind::unique, object_kind::anonymous};
-            must(objects_->insert(object(kinds[i % 3], name_of(i), 64 * i)));
+            must(objects_->insert(object(kinds[i % 3], long_name(i), 64 * i)));
         }
         must(objects_->describe_heap("the heap"));
         must(types_.add(*objects_, type(5, 1)));

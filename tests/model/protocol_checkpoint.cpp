@@ -8,8 +8,6 @@ namespace holdfast::model {
 
 namespace {
 
-constexpr std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
-
 enum checkpoint_step : byte { barrier = 1, read_lane, choose_the_lines, write_back, store_time, persist_time, release };
 
 void release_slots(state& next, byte mark) {

@@ -9,7 +9,6 @@ namespace holdfast::model {
 
 namespace {
 
-constexpr std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 constexpr byte bit_of(int number) { return static_cast<byte>(1 << number); }
 constexpr byte without(byte set, byte removed) { return static_cast<byte>(set & ~removed); }
 

@@ -1,6 +1,7 @@
 // What may happen next in a state of the model.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "model/protocol_rules.hpp"
 
 namespace holdfast::model {
+
+constexpr std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 enum class event : byte {
     call,

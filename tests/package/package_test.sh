@@ -36,6 +36,13 @@ found=$(pkg-config --modversion holdfast)
     "$here/consumer/consumer.cpp" $(pkg-config --libs holdfast) -o "$work/by-pkg-config"
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/by-pkg-config" "$work/two.hf"
 
+# A program that links fmt, too (Debian has no static library of it: its one file, compiled here), is linked, and each
+# calls its own.
+# shellcheck disable=SC2046 # flags are words
+"$compiler" -std=c++20 -O1 $(pkg-config --cflags holdfast) "$here/consumer/with_fmt.cpp" \
+    "$source/src/base/fmt.cpp" $(pkg-config --libs holdfast) -o "$work/with-fmt"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/with-fmt" "$work/two.hf" || fail "a program with fmt"
+
 # The malloc: found by its name where the loader looks, and from the installed place; nothing of the build is asked.
 preload=$(find "$prefix" -name 'libholdfast-malloc.so*' -type f)
 [[ -n $preload ]] || fail "no libholdfast-malloc.so is installed"

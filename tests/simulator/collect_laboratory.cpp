@@ -7,13 +7,6 @@
 
 namespace holdfast::simulator {
 
-namespace {
-
-constexpr std::uint64_t pages_block = 5 * base::page_size;
-constexpr std::uint64_t large_block = 16 * base::kibibyte;  ///< four to a slab
-
-}  // namespace
-
 collect_report& collect_report::operator+=(const collect_report& other) {
     programs += other.programs;
     cuts += other.cuts;

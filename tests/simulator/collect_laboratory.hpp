@@ -15,6 +15,10 @@
 
 namespace holdfast::simulator {
 
+/// Blocks of the programs: pages of their own, and of a slab that has four.
+inline constexpr std::uint64_t pages_block = 5 * base::page_size;
+inline constexpr std::uint64_t large_block = 16 * base::kibibyte;
+
 struct collect_effort {
     choice_limits cuts{256, 16, 16, 32};
     /// One recovery in so many is cut off itself, and so is what recovers from that.

@@ -5,9 +5,6 @@ namespace holdfast::simulator {
 
 namespace {
 
-constexpr std::uint64_t pages_block = 5 * base::page_size;
-constexpr std::uint64_t large_block = 16 * base::kibibyte;  ///< four to a slab
-
 std::vector<named_collect_program> programs_of_extents() {
     using enum collect_verb;
     return {
