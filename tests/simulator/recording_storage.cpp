@@ -129,7 +129,10 @@ result<void> recording_storage::make_link(const std::string& path, const std::st
 
 result<std::string> recording_storage::link_target(const std::string& path) { return real_.link_target(path); }
 result<std::string> recording_storage::identity(const std::string& path) { return real_.identity(path); }
-result<std::uint64_t> recording_storage::birth(const std::string& path) { return real_.birth(path); }
+result<std::uint64_t> recording_storage::birth(const std::string& path) {
+    HF_TRY_ASSIGN(const std::uint64_t birth, real_.birth(path));
+    return birth + copies_;
+}
 result<std::vector<std::string>> recording_storage::list(const std::string& directory) { return real_.list(directory); }
 
 result<void> recording_storage::rename(const std::string& from, const std::string& to, site where) {

@@ -31,6 +31,8 @@ public:
     [[nodiscard]] storage_image current() const { return mirror_.current(); }
     [[nodiscard]] std::string position() const { return mirror_.position(); }
     [[nodiscard]] std::uint64_t operations() const noexcept { return mirror_.operations(); }
+    /// From now on all files are said to be of another birth, as those of a copy are.
+    void become_a_copy() noexcept { ++copies_; }
     /// Writes what an image holds below the recorded directory into `target`, an existing, empty real directory.
     [[nodiscard]] base::result<void> materialise(const storage_image& left, const std::string& target) const {
         return left.materialise(directory_, target);
@@ -59,6 +61,7 @@ private:
     std::string directory_;
     persist::storage& real_;
     simulated_storage mirror_;
+    std::uint64_t copies_ = 0;
     mutable std::recursive_mutex mutex_;
 };
 

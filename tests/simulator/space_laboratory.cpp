@@ -134,6 +134,14 @@ void space_laboratory::reopen() {
     });
 }
 
+void space_laboratory::reopen_as_copy() {
+    storage_.become_a_copy();
+    reopen();
+    if (engine_->files().is_copied() && wrong_.empty()) {
+        wrong_ = "the copy has not reserved its space";
+    }
+}
+
 void space_laboratory::cut() {
     if (!wrong_.empty()) {
         return;
@@ -153,13 +161,18 @@ std::string space_laboratory::look(const storage_image& left) {
     std::filesystem::create_directory(target);
     must(storage_.materialise(left, target));
     std::string wrong;
-    heap::unregister_engine(*engine_);  // two heaps with one key are not for one process
+    const bool is_open = engine_ != nullptr;  // not while it opens, and a copy writes then
+    if (is_open) {
+        heap::unregister_engine(*engine_);  // two heaps with one key are not for one process
+    }
     try {
         wrong = judge(target + "/heap");
     } catch (const std::exception& thrown) {
         wrong = thrown.what();
     }
-    must(heap::register_engine(*engine_));
+    if (is_open) {
+        must(heap::register_engine(*engine_));
+    }
     std::filesystem::remove_all(target);
     return wrong.empty() ? wrong : wrong + "\n  cut at " + storage_.position();
 }
@@ -324,6 +337,38 @@ std::vector<space_scenario> scenarios_of_several_kinds() {
     };
 }
 
+/// Copies, whose first writer reserves what they have lost.
+std::vector<space_scenario> scenarios_of_copies() {
+    return {
+        {"a copy is opened, goes on, and is copied", small_segment, 0,
+         [](space_laboratory& in) {
+             free_two_of_six(in);
+             in.commit();
+             in.reopen_as_copy();
+             in.rewrite(0);
+             in.put(1, 40'000);
+             in.commit();
+             in.drop(2);
+             in.reopen_as_copy();
+             in.reopen();
+         }},
+        {"a copy of several segments is opened, and becomes shorter", small_segment, never,
+         [](space_laboratory& in) {
+             in.put(0, 100'000);
+             in.put(1, 3 * mebibyte);
+             in.put_untouched(2, 20'000);
+             in.commit();
+             in.begin();
+             in.reopen_as_copy();
+             in.drop(1);
+             in.shrink();
+             in.reopen_as_copy();
+             in.put(3, 3 * mebibyte);
+             in.commit();
+         }},
+    };
+}
+
 /// Three blocks of a slab are left, none of them the first that reaches into its page.
 void leave_three_of_a_slab(space_laboratory& in) {
     constexpr unsigned blocks_of_slab = 64;
@@ -393,7 +438,8 @@ const std::vector<space_scenario>& space_scenarios() {
     static const std::vector<space_scenario> all = [] {
         std::vector<space_scenario> together = scenarios_of_one_kind();
         for (const auto& more :
-             {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_resting_slabs()}) {
+             {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_copies(),
+              scenarios_of_resting_slabs()}) {
             together.insert(together.end(), more.begin(), more.end());
         }
         return together;

@@ -1,6 +1,6 @@
 // The whole engine of durability `commit` on real files, cut off at every operation while space goes back to the file
 // system: pages that become holes, of free extents and of slabs, a frontier that gets lower, segments that are removed,
-// and all of it used again.
+// and all of it used again; and while a copy of the heap reserves again what it has lost.
 //
 // Oracle: each image opens; it is the last commit that returned or the one in flight, with every block of that commit,
 // its content, and no other block; all invariants and all checksums of pages hold; and the heap goes on: it grows, what
@@ -60,6 +60,8 @@ public:
     void shrink();
     /// Closes, and opens as another process would.
     void reopen();
+    /// The same, and finds the files copied: what they had reserved is to be reserved again.
+    void reopen_as_copy();
     /// What was done until now was done in peace.
     void begin();
 
