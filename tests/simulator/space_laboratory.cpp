@@ -437,9 +437,8 @@ std::vector<space_scenario> scenarios_of_resting_slabs() {
 const std::vector<space_scenario>& space_scenarios() {
     static const std::vector<space_scenario> all = [] {
         std::vector<space_scenario> together = scenarios_of_one_kind();
-        for (const auto& more :
-             {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_copies(),
-              scenarios_of_resting_slabs()}) {
+        for (const auto& more : {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_copies(),
+                                 scenarios_of_resting_slabs()}) {
             together.insert(together.end(), more.begin(), more.end());
         }
         return together;
