@@ -175,6 +175,7 @@ function(hf_add_layer_benchmarks)
         file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)
         if(sources)
             add_executable(${layer}_bench ${sources})
+            hf_compile_each_file(${layer}_bench)
             target_link_libraries(
                 ${layer}_bench PRIVATE hf_flags hf_${layer} benchmark::benchmark benchmark::benchmark_main
             )

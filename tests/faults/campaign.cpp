@@ -4,18 +4,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/checked.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 
@@ -34,20 +37,30 @@ constexpr unsigned seconds_a_trial = 60;
 #else
 #define HF_TEST_HAS_FEATURE(feature) 0
 #endif
-/// Of the kinds with more calls than that, the suite tries some alone, and as many others with all that follow;
-/// fewer under a sanitizer, which is slow to fork. `make soak` tries all (HOLDFAST_FAULTS=all).
+/// Of a kind with many calls the suite tries some alone, and others with all that follow; fewer under a sanitizer,
+/// which is slow to fork. `make soak` tries all (HOLDFAST_FAULTS=all).
 #if defined(__SANITIZE_ADDRESS__) || HF_TEST_HAS_FEATURE(address_sanitizer)
-constexpr std::uint64_t most_tried = 6;
-constexpr std::uint64_t stride_of_many = 11;
+constexpr std::uint64_t tried_all = 6;
+constexpr std::uint64_t longest_stride = 11;
 #else
-constexpr std::uint64_t most_tried = 30;
-constexpr std::uint64_t stride_of_many = 3;
+constexpr std::uint64_t tried_all = 30;
+constexpr std::uint64_t longest_stride = 5;
 #endif
 
-std::uint64_t stride_of(std::uint64_t calls) {
+/// The calls of so many that are tried: every so manieth from one that differs from `way` to way, and the last.
+std::vector<std::uint64_t> tried_calls(std::uint64_t calls, std::uint64_t way) {
     const char* const wanted = std::getenv("HOLDFAST_FAULTS");
     const bool all = wanted != nullptr && std::strcmp(wanted, "all") == 0;
-    return all || calls <= most_tried ? 1 : stride_of_many;
+    const std::uint64_t stride =
+        all ? 1 : std::clamp(base::divide_up(calls, tried_all), std::uint64_t{1}, longest_stride);
+    std::vector<std::uint64_t> tried;
+    for (std::uint64_t nth = 1 + 2 * way % stride; nth < calls; nth += stride) {
+        tried.push_back(nth);
+    }
+    if (calls != 0) {
+        tried.push_back(calls);
+    }
+    return tried;
 }
 /// Address space that a process may have gained by a scenario that leaks none: its allocator's arenas.
 constexpr std::uint64_t harmless_growth = std::uint64_t{512} << 20U;
@@ -140,10 +153,10 @@ public:
         fmt::print("{}:{}\n", subject_.name, text);
         for (std::size_t i = 0; i < call_count; ++i) {
             const call which = static_cast<call>(i);
-            const std::uint64_t stride = stride_of(counts.at(i));
+            std::uint64_t way = 0;
             for (const bool from_then_on : {false, true}) {
-                for (std::uint64_t nth = from_then_on ? stride / 2 + 1 : 1; nth <= counts.at(i); nth += stride) {
-                    for (const int os_error : errors_of(which)) {
+                for (const int os_error : errors_of(which)) {
+                    for (const std::uint64_t nth : tried_calls(counts.at(i), way++)) {
                         try_fault({which, nth, from_then_on, os_error});
                     }
                 }

@@ -36,11 +36,12 @@ found=$(pkg-config --modversion holdfast)
     "$here/consumer/consumer.cpp" $(pkg-config --libs holdfast) -o "$work/by-pkg-config"
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/by-pkg-config" "$work/two.hf"
 
-# A program that links fmt, too (Debian has no static library of it: its one file, compiled here), is linked, and each
-# calls its own.
+# A program that links fmt, too (Debian has no static library of it: its one file, compiled here), is linked: of all
+# that our library has, nothing is defined twice.
 # shellcheck disable=SC2046 # flags are words
 "$compiler" -std=c++20 -O1 $(pkg-config --cflags holdfast) "$here/consumer/with_fmt.cpp" \
-    "$source/src/base/fmt.cpp" $(pkg-config --libs holdfast) -o "$work/with-fmt"
+    "$source/src/base/fmt.cpp" -Wl,--whole-archive $(pkg-config --libs holdfast) -Wl,--no-whole-archive \
+    -o "$work/with-fmt"
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/with-fmt" "$work/two.hf" || fail "a program with fmt"
 
 # The malloc: found by its name where the loader looks, and from the installed place; nothing of the build is asked.

@@ -136,8 +136,12 @@ void space_laboratory::reopen() {
 
 void space_laboratory::reopen_as_copy() {
     storage_.become_a_copy();
+    const std::uint64_t birth = must(storage_.birth(scratch_.path("live/heap/superblock")));
+    if (engine_->files().superblock().home == birth && wrong_.empty()) {
+        wrong_ = "the files are not said to be a copy";
+    }
     reopen();
-    if (engine_->files().is_copied() && wrong_.empty()) {
+    if (engine_->files().superblock().home != birth && wrong_.empty()) {
         wrong_ = "the copy has not reserved its space";
     }
 }
