@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "adjacency/adjacency.hpp"
+#include "command_line/command_line.hpp"
 #include "support/environment.hpp"
 #include "support/process.hpp"
 #include "support/report.hpp"
@@ -23,6 +23,8 @@ namespace {
 
 using bench::adjacency_outcome;
 using bench::adjacency_workload;
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 struct backend {
     const char* name;
@@ -154,25 +156,21 @@ void print(bench::report& out, const options& chosen, const all_measurements& al
     }
 }
 
-void declare(CLI::App& app, options& chosen) {
+void declare(command_line& app, options& chosen) {
     chosen.common.declare(app);
-    app.add_option("--scale", chosen.workload.graph.scale, "2^scale vertices")
-        ->capture_default_str()
-        ->check(CLI::Range(4U, 30U));
+    app.add_option("--scale", chosen.workload.graph.scale, "2^scale vertices").show_default().range(4U, 30U);
     app.add_option("--edges", chosen.workload.graph.edges_per_vertex, "Edges a vertex")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1'024U));
-    app.add_option("--threads", chosen.threads, "Numbers of threads")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 256U));
+        .show_default()
+        .range(1U, 1'024U);
+    app.add_option("--threads", chosen.threads, "Numbers of threads").show_default().range(1U, 256U);
     app.add_option("--banks", chosen.workload.banks, "Maps, each with a lock, where there are several threads")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1U << 20U));
+        .show_default()
+        .range(1U, 1U << 20U);
     app.add_option("--file-size", chosen.workload.file_bytes,
                    "Of Boost.Interprocess' sparse file (default: 256 bytes an edge, and 64 MiB)")
-        ->transform(CLI::AsSizeValue(false));
-    app.add_option("--worker", chosen.worker, "Run this backend once, in this process")->group("Internal");
-    app.add_option("--worker-threads", chosen.workload.threads, "Of the worker")->group("Internal");
+        .size(kilobyte::of_1024);
+    app.add_option("--worker", chosen.worker, "Run this backend once, in this process").internal();
+    app.add_option("--worker-threads", chosen.workload.threads, "Of the worker").internal();
 }
 
 int run(options chosen) {
@@ -208,9 +206,12 @@ int run(options chosen) {
 int main(int argc, char** argv) {
     options chosen;
     chosen.common.rounds = 7;
-    CLI::App app("Adjacency-list construction: Holdfast, Boost.Interprocess, std, Boost with the default allocator");
+    command_line app(
+        "Adjacency-list construction: Holdfast, Boost.Interprocess, std, Boost with the default allocator");
     declare(app, chosen);
-    CLI11_PARSE(app, argc, argv);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

@@ -11,9 +11,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "command_line/command_line.hpp"
 #include "commit/page_heap.hpp"
 #include "commit/plain_files.hpp"
 #include "support/environment.hpp"
@@ -21,6 +21,9 @@
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30U;
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
@@ -161,18 +164,18 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     options chosen;
-    CLI::App app("Time of commit() by the number of dirty pages, against plain writing of the same bytes twice");
+    command_line app("Time of commit() by the number of dirty pages, against plain writing of the same bytes twice");
     chosen.common.declare(app);
     app.add_option("--heap-size", chosen.heap_bytes, "Bytes of the heap, a multiple of 16 MiB")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(false));
+        .show_default()
+        .size(kilobyte::of_1024);
     app.add_option("--segment-size", chosen.segment_bytes, "Bytes of a segment file")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(false));
-    app.add_option("--dirty", chosen.dirty, "Numbers of dirty pages")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
-    CLI11_PARSE(app, argc, argv);
+        .show_default()
+        .size(kilobyte::of_1024);
+    app.add_option("--dirty", chosen.dirty, "Numbers of dirty pages").show_default().positive();
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "allocators/allocation_run.hpp"
+#include "command_line/command_line.hpp"
 #include "fragmentation/small_file_system.hpp"
 #include "fragmentation/space_backend.hpp"
 #include "fragmentation/stress.hpp"
@@ -19,6 +19,9 @@
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 constexpr double goal_share = 0.95;
 /// Up to here an object is less than 1 % of 2 GiB; of larger ones the last that does not fit is allowed for.
@@ -141,23 +144,23 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     options chosen;
-    CLI::App app("Space that can be used after it was broken into pieces: PAllocator's fragmentation stress");
+    command_line app("Space that can be used after it was broken into pieces: PAllocator's fragmentation stress");
     chosen.common.declare(app);
     app.add_option("--capacity", chosen.capacity, "Bytes of the tmpfs that is mounted (powers of 1024: 2Gi)")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(std::uint64_t{64} << 20U, std::uint64_t{1} << 40U));
-    app.add_option("--fill", chosen.fill, "Share of it that is live after each step")
-        ->capture_default_str()
-        ->check(CLI::Range(0.1, 0.9));
+        .show_default()
+        .size(kilobyte::of_1024)
+        .range(std::uint64_t{64} << 20U, std::uint64_t{1} << 40U);
+    app.add_option("--fill", chosen.fill, "Share of it that is live after each step").show_default().range(0.1, 0.9);
     app.add_option("--first-object", chosen.first_object, "Bytes of the objects of the filling")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(std::uint64_t{4096}, std::uint64_t{1} << 30U));
+        .show_default()
+        .size(kilobyte::of_1024)
+        .range(std::uint64_t{4096}, std::uint64_t{1} << 30U);
     app.add_option("--backend", chosen.backends, "What allocates; several")
-        ->delimiter(',')
-        ->check(CLI::IsMember(bench::space_backend_names()));
-    CLI11_PARSE(app, argc, argv);
+        .delimiter(',')
+        .one_of(bench::space_backend_names());
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

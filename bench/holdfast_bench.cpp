@@ -7,15 +7,17 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "allocators/allocation_run.hpp"
 #include "allocators/comparison.hpp"
 #include "allocators/html_report.hpp"
+#include "command_line/command_line.hpp"
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
 
 struct options {
     bench::common_options common;
@@ -30,16 +32,16 @@ struct options {
     std::string worker;  // what this process is to run
 };
 
-void declare_workload(CLI::App& app, bench::allocation_run& run) {
+void declare_workload(command_line& app, bench::allocation_run& run) {
     const auto number = [&app](const char* name, auto& value, std::uint64_t least, std::uint64_t greatest,
                                const char* text) {
-        app.add_option(name, value, text)->capture_default_str()->check(CLI::Range(least, greatest));
+        app.add_option(name, value, text).show_default().range(least, greatest);
     };
     constexpr std::uint64_t many = 1U << 24U;
     constexpr std::uint64_t most = 1U << 28U;
     app.add_option("--scale", run.scale,
                    "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2")
-        ->check(CLI::Range(1e-4, 1e5));
+        .range(1e-4, 1e5);
     number("--size", run.size, 8, many, "Bytes of a block, where the workload has no sizes of its own");
     number("--batch", run.batch, 1, 1U << 16U, "batch: blocks of one call");
     number("--destinations", run.destinations, 1, many, "pair, latency: a thread goes round so many");
@@ -66,36 +68,33 @@ void declare_workload(CLI::App& app, bench::allocation_run& run) {
                    "17545186520507317056371138836327483792789528)");
     app.add_option("--latency-calls", run.latency_calls,
                    "Calls a thread that are timed one by one (0: 1 million in the workload latency, else 200,000)")
-        ->capture_default_str();
+        .show_default();
 }
 
-void declare(CLI::App& app, options& chosen) {
+void declare(command_line& app, options& chosen) {
     chosen.common.declare(app);
     app.add_option("--backend", chosen.backends,
                    "What allocates; several: in turn, the first is what others are held to")
-        ->capture_default_str()
-        ->delimiter(',')
-        ->check(CLI::IsMember(bench::backend_names()));
+        .show_default()
+        .delimiter(',')
+        .one_of(bench::backend_names());
     app.add_option("--workload", chosen.workloads, "What is allocated and freed; several")
-        ->capture_default_str()
-        ->delimiter(',')
-        ->check(CLI::IsMember(bench::workload_names()));
+        .show_default()
+        .delimiter(',')
+        .one_of(bench::workload_names());
     app.add_option("--durability", chosen.run.durability, "Of holdfast; the others have one only")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"atomic", "collect", "commit", "volatile"}));
+        .show_default()
+        .one_of({"atomic", "collect", "commit", "volatile"});
     app.add_option("--domain", chosen.run.domain, "What the storage is taken for; dax: fail where it is not")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"emulated", "page-cache", "dax", "detect"}));
-    app.add_option("--threads", chosen.threads, "Numbers of threads")
-        ->capture_default_str()
-        ->delimiter(',')
-        ->check(CLI::Range(1U, 1'024U));
+        .show_default()
+        .one_of({"emulated", "page-cache", "dax", "detect"});
+    app.add_option("--threads", chosen.threads, "Numbers of threads").show_default().delimiter(',').range(1U, 1'024U);
     declare_workload(app, chosen.run);
     app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");
     app.add_flag("--report-large", chosen.large_goals, "Everything that the goals of large blocks are judged by");
     app.add_flag("--report-small", chosen.small_goals, "Everything that the goals of small blocks are judged by");
     app.add_option("--html", chosen.page, "Write one page with plots, tables and goals to this file");
-    app.add_option("--worker", chosen.worker, "Run this, in this process")->group("Internal");
+    app.add_option("--worker", chosen.worker, "Run this, in this process").internal();
 }
 
 std::vector<bench::configuration> configurations_of(const options& chosen) {
@@ -213,9 +212,11 @@ int main(int argc, char** argv) {
     options chosen;
     chosen.common.directory = "/dev/shm";
     chosen.run.durability = "atomic";
-    CLI::App app("Allocators, persistent and volatile: throughput, latency, durable records and fences of a call");
+    command_line app("Allocators, persistent and volatile: throughput, latency, durable records and fences of a call");
     declare(app, chosen);
-    CLI11_PARSE(app, argc, argv);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

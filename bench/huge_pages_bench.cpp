@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "command_line/command_line.hpp"
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
@@ -25,6 +25,8 @@
 namespace {
 
 using holdfast::open_options;
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30U;
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
@@ -161,12 +163,12 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     options chosen;
-    CLI::App app("What huge pages save");
+    command_line app("What huge pages save");
     chosen.common.declare(app);
-    app.add_option("--bytes", chosen.bytes, "Bytes that are allocated in all")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(false));
-    CLI11_PARSE(app, argc, argv);
+    app.add_option("--bytes", chosen.bytes, "Bytes that are allocated in all").show_default().size(kilobyte::of_1024);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

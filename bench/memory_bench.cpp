@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "command_line/command_line.hpp"
 #include "memory/footprint.hpp"
 #include "support/child.hpp"
 #include "support/environment.hpp"
@@ -16,6 +16,9 @@
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 constexpr double memory_goal = 0.005;
 constexpr double media_goal = 0.02;
@@ -215,18 +218,20 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     options chosen;
-    CLI::App app("What metadata takes in memory and on media");
+    command_line app("What metadata takes in memory and on media");
     chosen.common.declare(app);
     app.add_option("--live-bytes", chosen.live_bytes, "Of blocks of 64 B to 128 KiB (10G: powers of 1000)")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(true));
+        .show_default()
+        .size(kilobyte::of_1000);
     app.add_option("--small-live-bytes", chosen.small_live_bytes, "Of blocks of 64 B to 1 KiB")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(true));
+        .show_default()
+        .size(kilobyte::of_1000);
     app.add_option("--replaced", chosen.replaced, "Blocks freed and allocated again at random, as a multiple of all")
-        ->capture_default_str()
-        ->check(CLI::Range(0.0, 1e3));
-    CLI11_PARSE(app, argc, argv);
+        .show_default()
+        .range(0.0, 1e3);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

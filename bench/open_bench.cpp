@@ -8,15 +8,18 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "command_line/command_line.hpp"
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30U;
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
@@ -143,12 +146,12 @@ int run(options chosen) {
 int main(int argc, char** argv) {
     options chosen;
     chosen.common.rounds = 11;
-    CLI::App app("Time of opening a clean heap");
+    command_line app("Time of opening a clean heap");
     chosen.common.declare(app);
-    app.add_option("--heap-size", chosen.heap_bytes, "Bytes of each heap")
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(false));
-    CLI11_PARSE(app, argc, argv);
+    app.add_option("--heap-size", chosen.heap_bytes, "Bytes of each heap").show_default().size(kilobyte::of_1024);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "command_line/command_line.hpp"
 #include "recovery/uniform_heap.hpp"
 #include "support/child.hpp"
 #include "support/environment.hpp"
@@ -20,6 +20,9 @@
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
+using holdfast_programs::kilobyte;
 
 constexpr std::uint64_t million = 1'000'000;
 constexpr double limit_ms = 10.0;  // the goal, for 10 million objects, beyond mapping the files
@@ -241,23 +244,25 @@ int run(options chosen) {
 int main(int argc, char** argv) {
     options chosen;
     chosen.common.directory = "/dev/shm";
-    CLI::App app("Time of opening a heap of durability atomic after SIGKILL");
+    command_line app("Time of opening a heap of durability atomic after SIGKILL");
     chosen.common.declare(app);
     app.add_option("--objects", chosen.objects, "Objects in the list; several: one run each")
-        ->delimiter(',')
-        ->capture_default_str();
+        .delimiter(',')
+        .show_default();
     app.add_option("--uniform-bytes", chosen.uniform_bytes,
                    "Instead of lists: so many bytes of blocks of 64 B to 128 KiB, not written, in --directory; several "
                    "(8G,61G: powers of 1000)")
-        ->delimiter(',')
-        ->transform(CLI::AsSizeValue(true));
+        .delimiter(',')
+        .size(kilobyte::of_1000);
     app.add_option("--domains", chosen.domains, "Of --uniform-bytes")
-        ->delimiter(',')
-        ->capture_default_str()
-        ->check(CLI::IsMember({"page-cache", "emulated"}));
+        .delimiter(',')
+        .show_default()
+        .one_of({"page-cache", "emulated"});
     app.add_option("--replacements", chosen.replacements, "Blocks freed and allocated by the process that is killed")
-        ->capture_default_str();
-    CLI11_PARSE(app, argc, argv);
+        .show_default();
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

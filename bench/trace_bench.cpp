@@ -15,16 +15,18 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "command_line/command_line.hpp"
 #include "support/child.hpp"
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
 
 namespace {
+
+using holdfast_programs::command_line;
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 constexpr double offline_limit_percent = 3.5;  // the goals
@@ -227,12 +229,14 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     options chosen;
-    CLI::App app("Tracing: resur, and a list");
+    command_line app("Tracing: resur, and a list");
     chosen.common.declare(app);
-    app.add_option("--sizes", chosen.sizes_mib, "MiB that resur allocates")->capture_default_str();
-    app.add_option("--nodes", chosen.list_nodes, "Nodes of the list")->capture_default_str();
+    app.add_option("--sizes", chosen.sizes_mib, "MiB that resur allocates").show_default();
+    app.add_option("--nodes", chosen.list_nodes, "Nodes of the list").show_default();
     app.add_flag("--first-word", chosen.first_word, "Programs write no more than the first word of a block");
-    CLI11_PARSE(app, argc, argv);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return run(chosen);
     } catch (const std::exception& failure) {

@@ -20,7 +20,8 @@ else()
     find_package(Boost 1.81 REQUIRED)
 endif()
 
-# Tools for programs and tests, used as headers: CLI11, nlohmann-json; and fmt, whose functions src/base/fmt.cpp has.
+# Tools for programs and tests, used as headers: CLI11 (by src/command_line alone), nlohmann-json; and fmt, whose
+# functions src/base/fmt.cpp has.
 # Our copy of fmt has a namespace of its own: a program may link fmt's library, of this version or another, beside us.
 add_library(hf_third_party INTERFACE)
 target_compile_definitions(

@@ -19,7 +19,8 @@ from typing import Iterator, NamedTuple
 
 LAYERS = ["base", "persist", "segment", "lane", "extent", "slab", "heap", "malloc", "api"]
 PUBLIC_HEADERS = "src/api/include/"
-OUTSIDE = ("src/cli/", "bench/", "examples/")  # programs on the public headers alone
+OUTSIDE = ("src/cli/", "src/command_line/", "bench/", "examples/")  # on the public headers alone
+CLI11_HOME = "src/command_line/"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_COLUMNS = 120
@@ -127,9 +128,19 @@ def layer_fault(layer: str, included: str, is_test: bool) -> str | None:
         return f"{layer} includes <{included}>, which is api, above it"
     if first in LAYERS and LAYERS.index(first) > LAYERS.index(layer):
         return f"{layer} includes {included}, which is above it"
-    if first in ("cli", "bench", "examples") or (first == "tests" and not is_test):
+    if first in ("cli", "command_line", "bench", "examples") or (first == "tests" and not is_test):
         return f"{layer} includes {included}, which is no layer"
     return None
+
+
+def check_cli11(source: Source) -> Iterator[Finding]:
+    """CLI11 costs every file that includes it seconds; command_line/command_line.hpp, a face on it, does not."""
+    if not source.is_cpp or source.path.startswith(CLI11_HOME):
+        return
+    for match in INCLUDE.finditer(source.text):
+        if match.group(2).split("/")[0] == "CLI":
+            message = f"include {match.group(2)}: use command_line/command_line.hpp, {CLI11_HOME} alone includes CLI11"
+            yield Finding(source.path, source.line_of(match.start(1)), "cli11", message)
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
@@ -246,7 +257,7 @@ def mention_exists(mention: str, root: Path, folder: Path) -> bool:
         return True
     if parts[0] in TOP:
         places = [root, folder]
-    elif parts[0] in LAYERS + ["cli"]:
+    elif parts[0] in LAYERS + ["cli", "command_line"]:
         places = [root / "src", folder]
     elif parts[0] == "holdfast" and mention.endswith((".hpp", ".h")):
         places = [root / PUBLIC_HEADERS]
@@ -353,6 +364,7 @@ def lint(root: Path) -> list[Finding]:
         if source.path in own:
             continue
         findings += check_layers(source)
+        findings += check_cli11(source)
         findings += check_paths(source, root)
         findings += check_machine_paths(source)
         findings += check_media_structs(source)

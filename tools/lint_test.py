@@ -56,6 +56,18 @@ class LintTest(unittest.TestCase):
             self.rejects("layers", 1, program, '#include "heap/heap.hpp"\n')
             self.accepts(program, '#include <holdfast/ptr.hpp>\n#include "report.hpp"\n')
 
+    def test_the_face_of_the_command_line_is_no_layer(self) -> None:
+        self.rejects("layers", 1, "src/heap/x.cpp", '#include "command_line/command_line.hpp"\n')
+        self.rejects("layers", 1, "src/command_line/x.cpp", '#include "base/result.hpp"\n')
+        self.accepts("src/cli/x.cpp", '#include "command_line/command_line.hpp"\n')
+
+    def test_one_directory_includes_cli11(self) -> None:
+        text = "#include <string>\n#include <CLI/CLI.hpp>\n"
+        for path in ("src/cli/x.cpp", "bench/x.cpp", "examples/graph/x.cpp", "tests/x/x.cpp", "src/heap/x.cpp"):
+            self.rejects("cli11", 2, path, text)
+        self.rejects("cli11", 1, "bench/x.cpp", "#include <CLI/App.hpp>\n")
+        self.accepts("src/command_line/x.cpp", text)
+
     def test_file_size(self) -> None:
         self.accepts("src/base/x.cpp", "int a;\n" * 600)
         self.rejects("size", 1, "src/base/x.cpp", "int a;\n" * 601)

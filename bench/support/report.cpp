@@ -11,13 +11,12 @@
 
 namespace bench {
 
-void common_options::declare(CLI::App& app) {
-    app.add_option("--directory,--dir", directory, "Where the files are made, and removed again")
-        ->capture_default_str();
+void common_options::declare(holdfast_programs::command_line& app) {
+    app.add_option("--directory,--dir", directory, "Where the files are made, and removed again").show_default();
     app.add_option("--rounds,--repeat", rounds, "Measured runs of everything, in turn")
-        ->capture_default_str()
-        ->check(CLI::Range(1U, 1'000U));
-    app.add_option("--seed", seed, "Of the workload")->capture_default_str();
+        .show_default()
+        .range(1U, 1'000U);
+    app.add_option("--seed", seed, "Of the workload").show_default();
     app.add_flag("--json", json, "One JSON object a line instead of tables");
     app.add_flag("--smoke", smoke, "Smallest sizes, one round: shows that the benchmark runs, judges nothing");
     app.add_flag("--require-goals", require_goals, "Exit with 1 where a goal is missed");

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "command_line/command_line.hpp"
 #include "support/samples.hpp"
 
 namespace bench {
@@ -23,7 +23,7 @@ struct common_options {
     bool smoke = false;
     bool require_goals = false;
 
-    void declare(CLI::App& app);
+    void declare(holdfast_programs::command_line& app);
 };
 
 /// One value of a row: its key (snake_case, with the unit at its end) heads the column.

@@ -10,11 +10,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
 #include "child_process.hpp"
+#include "command_line/command_line.hpp"
 #include "control_file.hpp"
 #include "sidecar.hpp"
 
@@ -239,20 +239,20 @@ int run_demo(int argc, char** argv) {
     arguments given;
     given.program = (files::read_symlink("/proc/self/exe").parent_path() / "package_graph").string();
     given.seed = std::random_device{}();
-    CLI::App program("Kills a program that fills a persistent heap, and shows that the heap is none the worse");
-    program.add_option("--program", given.program, "package_graph")->capture_default_str();
-    program.add_option("--heap", given.heap, "The heap's directory; a heap that is there is removed")
-        ->capture_default_str();
+    holdfast_programs::command_line program(
+        "Kills a program that fills a persistent heap, and shows that the heap is none the worse");
+    program.add_option("--program", given.program, "package_graph").show_default();
+    program.add_option("--heap", given.heap, "The heap's directory; a heap that is there is removed").show_default();
     program.add_option("--input", given.input, "A file in the format of Debian's Packages; default: all that apt has");
     program.add_option("--sample", given.sample, "The same, compressed with xz, for where apt has none");
     program.add_option("--commit-every", given.commit_every, "Stanzas from one commit to the next")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
-    program.add_option("--kills", given.kills, "How often to kill")
-        ->check(CLI::Range(1U, 1000U))
-        ->capture_default_str();
+        .positive()
+        .show_default();
+    program.add_option("--kills", given.kills, "How often to kill").range(1U, 1000U).show_default();
     program.add_option("--seed", given.seed, "Of the moments to kill");
-    CLI11_PARSE(program, argc, argv);
+    if (const auto status = program.parse(argc, argv)) {
+        return *status;
+    }
     if (const files::path parent = files::path(given.heap).parent_path(); !parent.empty()) {
         files::create_directories(parent);
     }

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <exception>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <holdfast/error.hpp>
 
+#include "command_line/command_line.hpp"
 #include "commands.hpp"
 #include "output.hpp"
 
@@ -18,131 +18,132 @@ using holdfast_cli::arguments;
 using holdfast_cli::copy_arguments;
 using holdfast_cli::gc_arguments;
 using holdfast_cli::map_arguments;
+using holdfast_programs::command;
+using holdfast_programs::command_line;
+using holdfast_programs::option;
 
-CLI::App* add_plain_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
-    CLI::App* const command = program.add_subcommand(name, summary);
-    command->add_option("HEAP", given.heap, "The heap's directory")->required();
-    return command;
+command add_plain_command(command_line& program, const std::string& name, const std::string& summary,
+                          arguments& given) {
+    const command added = program.add_command(name, summary);
+    added.add_option("HEAP", given.heap, "The heap's directory").required();
+    return added;
 }
 
-CLI::App* add_command(CLI::App& program, const std::string& name, const std::string& summary, arguments& given) {
-    CLI::App* const command = add_plain_command(program, name, summary, given);
-    command->add_flag("--json", given.json, "Print one JSON object");
-    return command;
+command add_command(command_line& program, const std::string& name, const std::string& summary, arguments& given) {
+    const command added = add_plain_command(program, name, summary, given);
+    added.add_flag("--json", given.json, "Print one JSON object");
+    return added;
 }
 
-CLI::App* add_map(CLI::App& program, arguments& given, map_arguments& output) {
-    CLI::App* const command = add_plain_command(program, "map", "Draw the heap's space as one HTML page", given);
-    command->add_option("-o,--output", output.file, "The page to write; - for standard output")->required();
-    command->add_flag("--force", output.force, "Overwrite the page");
-    command->footer("The page needs no server and no other file. FILE.html#at=0x10000 points at an offset.");
-    return command;
+command add_map(command_line& program, arguments& given, map_arguments& output) {
+    const command added = add_plain_command(program, "map", "Draw the heap's space as one HTML page", given);
+    added.add_option("-o,--output", output.file, "The page to write; - for standard output").required();
+    added.add_flag("--force", output.force, "Overwrite the page");
+    added.footer("The page needs no server and no other file. FILE.html#at=0x10000 points at an offset.");
+    return added;
 }
 
-CLI::App* add_classes(CLI::App& program, arguments& given) {
-    CLI::App* const command = program.add_subcommand("classes", "The sizes of small blocks, which all heaps have");
-    command->add_flag("--json", given.json, "Print one JSON object");
-    return command;
+command add_classes(command_line& program, arguments& given) {
+    const command added = program.add_command("classes", "The sizes of small blocks, which all heaps have");
+    added.add_flag("--json", given.json, "Print one JSON object");
+    return added;
 }
 
-CLI::App* add_info(CLI::App& program, arguments& given) {
-    CLI::App* const command =
+command add_info(command_line& program, arguments& given) {
+    const command added =
         add_command(program, "info", "Identity, domain, sizes, space by kind, last commit, number of objects", given);
-    command->footer(
+    added.footer(
         "Extents are runs of pages: free; one block, big (up to 16 MiB) or huge; a slab, 64 KiB of small blocks; the\n"
         "roots; reserved. On disk: what the file system has space for; the rest are holes. Fragmentation: external is\n"
         "1 - largest free extent / free extents (0 where nothing is free); of the slabs, 1 - bytes of live blocks /\n"
         "bytes of slabs (0 where there are none).");
-    return command;
+    return added;
 }
 
-CLI::App* add_copy(CLI::App& program, arguments& given, copy_arguments& to) {
-    CLI::App* const command = add_command(program, "copy", "Copy the heap, which no writer has open", given);
-    command->add_option("DESTINATION", to.destination, "The copy's directory, which is not there yet")->required();
-    command->add_option("--node", to.node_directories,
-                        "A directory for segments; once for each node of the machine, in the kernel's order");
-    command->footer("Without --node all segments lie in the copy's directory, wherever those of the heap do.");
-    return command;
+command add_copy(command_line& program, arguments& given, copy_arguments& to) {
+    const command added = add_command(program, "copy", "Copy the heap, which no writer has open", given);
+    added.add_option("DESTINATION", to.destination, "The copy's directory, which is not there yet").required();
+    added.add_option("--node", to.node_directories,
+                     "A directory for segments; once for each node of the machine, in the kernel's order");
+    added.footer("Without --node all segments lie in the copy's directory, wherever those of the heap do.");
+    return added;
 }
 
-CLI::App* add_tracing(CLI::App& program, const std::string& name, const std::string& summary, arguments& given,
-                      gc_arguments& how) {
-    CLI::App* const command = add_command(program, name, summary, given);
-    CLI::Option* const precise = command->add_flag(
-        "--precise", how.precise, "Follow the pointers of registered types alone; other types: every word");
-    command->add_flag("--strict", how.strict, "Refuse blocks of types that are not registered")->needs(precise);
-    command->add_option("--threads", how.threads, "Threads that mark; one for each processor by default")
-        ->check(CLI::Range(1, 256));
-    command->footer("What a conservative trace takes for a pointer, and what it keeps: docs/tracing.md.");
-    return command;
+command add_tracing(command_line& program, const std::string& name, const std::string& summary, arguments& given,
+                    gc_arguments& how) {
+    const command added = add_command(program, name, summary, given);
+    const option precise = added.add_flag("--precise", how.precise,
+                                          "Follow the pointers of registered types alone; other types: every word");
+    added.add_flag("--strict", how.strict, "Refuse blocks of types that are not registered").needs(precise);
+    added.add_option("--threads", how.threads, "Threads that mark; one for each processor by default").range(1, 256);
+    added.footer("What a conservative trace takes for a pointer, and what it keeps: docs/tracing.md.");
+    return added;
 }
 
 int run(int argc, char** argv, arguments& given) {
-    CLI::App program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
-                     "holdfast");
-    program.set_version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
-    program.require_subcommand(1);
+    command_line program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
+                         "holdfast");
+    program.version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
+    program.require_command();
     program.footer("Exit status: 0; 1 where check found problems or leaks leaks; 2 where the work could not be done.");
-    const CLI::App* const info = add_info(program, given);
+    const command info = add_info(program, given);
     map_arguments output;
-    const CLI::App* const map = add_map(program, given, output);
-    const CLI::App* const stats =
+    const command map = add_map(program, given, output);
+    const command stats =
         add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
-    const CLI::App* const classes = add_classes(program, given);
-    const CLI::App* const list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
-    CLI::App* const check = add_command(program, "check", "Check every invariant of the heap", given);
+    const command classes = add_classes(program, given);
+    const command list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
+    const command check = add_command(program, "check", "Check every invariant of the heap", given);
     bool quick = false;
     bool pages = false;
-    CLI::Option* const pages_option =
-        check->add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
-    check->add_flag("--quick", quick, "Leave the pages out")->excludes(pages_option);
+    const option pages_option =
+        check.add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
+    check.add_flag("--quick", quick, "Leave the pages out").excludes(pages_option);
     copy_arguments to;
-    const CLI::App* const copy = add_copy(program, given, to);
-    CLI::App* const defrag =
+    const command copy = add_copy(program, given, to);
+    const command defrag =
         add_command(program, "defrag", "Give free space back to the file system; nothing moves", given);
-    defrag->add_option("--target", given.target,
-                       "Stop when the file system charges no more: bytes, or with K, M, G, T (1024)");
+    defrag.add_option("--target", given.target,
+                      "Stop when the file system charges no more: bytes, or with K, M, G, T (1024)");
     gc_arguments collection;
-    CLI::App* const gc =
+    const command gc =
         add_tracing(program, "gc", "Free what the roots and the objects do not lead to", given, collection);
-    CLI::Option* const dry_run =
-        gc->add_flag("--dry-run", collection.dry_run, "Say what would be freed, by type and size; change nothing");
-    gc->add_flag("--null-transient", collection.null_transient,
-                 "Pointers of registered types that lead out of the heap become null: they led to memory of a process "
-                 "that is gone")
-        ->needs(gc->get_option("--precise"))
-        ->excludes(dry_run);
-    const CLI::App* const leaks = add_tracing(
+    const option dry_run =
+        gc.add_flag("--dry-run", collection.dry_run, "Say what would be freed, by type and size; change nothing");
+    gc.add_flag("--null-transient", collection.null_transient,
+                "Pointers of registered types that lead out of the heap become null: they led to memory of a process "
+                "that is gone")
+        .needs(gc.find_option("--precise"))
+        .excludes(dry_run);
+    const command leaks = add_tracing(
         program, "leaks", "Say what is allocated, and the roots and the objects do not lead to", given, collection);
-    try {
-        program.parse(argc, argv);
-    } catch (const CLI::ParseError& what) {
-        return program.exit(what) == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
+    if (const auto status = program.parse(argc, argv)) {
+        return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
     }
-    if (info->parsed()) {
+    if (info.parsed()) {
         return holdfast_cli::info(given);
     }
-    if (stats->parsed()) {
+    if (stats.parsed()) {
         return holdfast_cli::stats(given);
     }
-    if (defrag->parsed()) {
+    if (defrag.parsed()) {
         return holdfast_cli::defrag(given);
     }
-    if (gc->parsed() || leaks->parsed()) {
-        collection.leaks = leaks->parsed();
-        collection.dry_run = collection.dry_run || leaks->parsed();
+    if (gc.parsed() || leaks.parsed()) {
+        collection.leaks = leaks.parsed();
+        collection.dry_run = collection.dry_run || leaks.parsed();
         return holdfast_cli::gc(given, collection);
     }
-    if (classes->parsed()) {
+    if (classes.parsed()) {
         return holdfast_cli::classes(given);
     }
-    if (copy->parsed()) {
+    if (copy.parsed()) {
         return holdfast_cli::copy(given, to);
     }
-    if (map->parsed()) {
+    if (map.parsed()) {
         return holdfast_cli::map(given, output);
     }
-    return list->parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
+    return list.parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }
 
 /// An answer that did not reach its reader is no answer.

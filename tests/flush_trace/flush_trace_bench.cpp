@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "allocators/large_workloads.hpp"
+#include "command_line/command_line.hpp"
 #include "flush_trace/plot.hpp"
 #include "flush_trace/recording_domain.hpp"
 #include "flush_trace/traced_heap.hpp"
@@ -197,17 +197,18 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     holdfast::flush_trace::options chosen;
-    CLI::App app("Where durability atomic writes: the lines that go to the media, in their order");
+    holdfast_programs::command_line app(
+        "Where durability atomic writes: the lines that go to the media, in their order");
     chosen.common.declare(app);
-    app.add_option("--writes", chosen.writes, "Lines to trace")
-        ->capture_default_str()
-        ->check(CLI::Range(10'000U, 1U << 27U));
+    app.add_option("--writes", chosen.writes, "Lines to trace").show_default().range(10'000U, 1U << 27U);
     app.add_option("--dbms-objects", chosen.objects, "Blocks that an iteration allocates")
-        ->capture_default_str()
-        ->check(CLI::Range(10U, 10'000U));
+        .show_default()
+        .range(10U, 10'000U);
     app.add_option("--svg", chosen.svg, "Picture to write");
     app.add_option("--csv", chosen.csv, "List of the lines to write");
-    CLI11_PARSE(app, argc, argv);
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
     try {
         return holdfast::flush_trace::run(chosen);
     } catch (const std::exception& failure) {
