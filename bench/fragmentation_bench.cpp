@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "allocators/allocation_run.hpp"
 #include "command_line/command_line.hpp"
@@ -17,6 +18,13 @@
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
+
+namespace bench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stress_step, object_bytes, freed_bytes, allocated, filled_again, live_bytes,
+                                   reached_bytes, reached_objects, charged_bytes, refused_commits, milliseconds)
+
+}  // namespace bench
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "allocators/sizes.hpp"
 
@@ -42,10 +42,6 @@ struct allocation_run {
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
     std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability, domain, directory, threads, scale,
-                                   latency_calls, seed, size, batch, destinations, objects, queue, slots,
-                                   handover_steps, large_objects, large_slots, dbms_objects, shbench_slots,
-                                   latency_blocks, frag_phase_mib, frag_live_mib, rest_seconds, bodies, cfrac_number)
 
 enum class workload_kind : std::uint8_t {
     threadtest,

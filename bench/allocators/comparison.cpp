@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "allocators/allocation_run_json.hpp"
 #include "support/environment.hpp"
 #include "support/process.hpp"
 #include "support/random.hpp"

@@ -6,8 +6,6 @@
 #include <functional>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "fragmentation/space_backend.hpp"
 
 namespace bench {
@@ -24,8 +22,6 @@ struct stress_step {
     std::uint64_t refused_commits = 0;  ///< for lack of space
     double milliseconds = 0;            ///< of the calls that freed and allocated, the last filling not counted
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(stress_step, object_bytes, freed_bytes, allocated, filled_again, live_bytes,
-                                   reached_bytes, reached_objects, charged_bytes, refused_commits, milliseconds)
 
 struct stress_plan {
     std::uint64_t capacity = 0;

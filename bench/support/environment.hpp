@@ -1,9 +1,10 @@
 // What a number means nothing without: machine, kernel, file system, build, commit.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace bench {
 

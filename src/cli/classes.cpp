@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <holdfast/size_classes.hpp>
+#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"

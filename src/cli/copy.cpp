@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"

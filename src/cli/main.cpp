@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
         return finish(run(argc, argv, given));
     } catch (const holdfast::error& what) {
         if (given.json) {
-            holdfast_cli::print({{"path", given.heap}, {"error", holdfast_cli::describe(what)}});
+            holdfast_cli::print_failure(given.heap, what);
         }
         std::fflush(stdout);
         fmt::print(stderr, "holdfast: {}\n", what.what());

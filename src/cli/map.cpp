@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "map_data.hpp"

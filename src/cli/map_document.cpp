@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "map_page.hpp"
 
 namespace holdfast_cli {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace holdfast_cli {
 
@@ -68,6 +69,10 @@ void print(const json& object) {
     const std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fputc('\n', stdout);
+}
+
+void print_failure(const std::string& heap, const holdfast::error& what) {
+    print({{"path", heap}, {"error", describe(what)}});
 }
 
 std::string printable(const std::string& text) {

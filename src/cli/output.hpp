@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include <holdfast/error.hpp>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace holdfast_cli {
 
@@ -23,6 +23,8 @@ void print_line(std::string_view label, std::string_view value);
 [[nodiscard]] json describe(const holdfast::error& what);
 /// Text of a heap may be any bytes: what is no UTF-8 is replaced.
 void print(const json& object);
+/// What stopped a command on this heap, as its answer in JSON.
+void print_failure(const std::string& heap, const holdfast::error& what);
 /// The text with control characters escaped: names are the user's, and the terminal is too.
 [[nodiscard]] std::string printable(const std::string& text);
 

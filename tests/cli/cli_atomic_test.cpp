@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "program.hpp"
 #include "support/counted_heap.hpp"

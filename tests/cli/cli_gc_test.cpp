@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "program.hpp"
 #include "segment/pointer_format.hpp"

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
 #include "program.hpp"

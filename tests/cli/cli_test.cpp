@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "program.hpp"
 #include "support/counted_heap.hpp"

@@ -1,0 +1,16 @@
+// A run as JSON: how a benchmark tells a process of its own what to do. Apart from the run itself, since those who
+// measure need no JSON, whose header is large.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "allocators/allocation_run.hpp"
+
+namespace bench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability, domain, directory, threads, scale,
+                                   latency_calls, seed, size, batch, destinations, objects, queue, slots,
+                                   handover_steps, large_objects, large_slots, dbms_objects, shbench_slots,
+                                   latency_blocks, frag_phase_mib, frag_live_mib, rest_seconds, bodies, cfrac_number)
+
+}  // namespace bench
