@@ -10,17 +10,17 @@
 
 #include <gtest/gtest.h>
 
-#include "kill/atomic_oracle.hpp"
+#include "kill/destination_oracle.hpp"
 #include "kill/observer.hpp"
 #include "kill/options.hpp"
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 namespace {
 
 void run_cycles(const std::string& parent, std::uint64_t cycles, std::uint64_t seed) {
     constexpr std::uint64_t cycles_a_heap = 120;
     scratch_directory directory(parent);
-    oracle watcher(directory.path(), seed);
+    oracle watcher(directory.path(), seed, durability::atomic);
     const auto start = std::chrono::steady_clock::now();
     std::string wrong = watcher.next_heap();
     while (watcher.numbers().cycles < cycles && wrong.empty()) {
@@ -51,6 +51,6 @@ TEST(atomic_kill, any_moment_on_disk_leaves_whole_calls) {
 }
 
 }  // namespace
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations
 
 int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 3000); }

@@ -1,8 +1,6 @@
 #include "kill/observer.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,8 +19,8 @@ namespace {
 
 constexpr int patience_ms = 120'000;  // a victim that says nothing for so long hangs
 
-/// The program that runs now, as a victim.
-int start_victim(const victim_plan& plan, int reports) {
+/// Becomes the program that runs now, as a victim.
+int become_victim(const victim_plan& plan, int reports) {
     std::vector<std::string> words = plan.arguments();
     words.insert(words.begin(), {"/proc/self/exe", victim_flag});
     std::vector<char*> arguments;
@@ -31,18 +29,10 @@ int start_victim(const victim_plan& plan, int reports) {
         arguments.push_back(word.data());
     }
     arguments.push_back(nullptr);
-    const int process = ::fork();
-    if (process < 0) {
-        throw std::system_error(errno, std::generic_category(), "fork");
+    if (::dup2(reports, victim_reports) == victim_reports) {
+        ::execv(arguments.front(), arguments.data());
     }
-    if (process == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (::dup2(reports, victim_reports) == victim_reports) {
-            ::execv(arguments.front(), arguments.data());
-        }
-        ::_exit(127);
-    }
-    return process;
+    return 127;
 }
 
 bool is_no_heap(errc reason) {
@@ -176,7 +166,7 @@ void observer::count_end() noexcept {
 }
 
 /// Reads until the victim is dead; kills it where that is the observer's part.
-std::string observer::follow(int process, const report_pipe& reports, victim_plan& plan) {
+std::string observer::follow(const child_process& process, const report_pipe& reports, victim_plan& plan) {
     report said;
     std::string wrong;
     std::uint64_t heard = 0;
@@ -193,7 +183,7 @@ std::string observer::follow(int process, const report_pipe& reports, victim_pla
             if (!last && !shut_down_ && wrong.empty()) {
                 wrong = "the victim says nothing any more";
             }
-            ::kill(process, SIGKILL);
+            process.send_kill();
         }
         if (outcome == report_pipe::outcome::record) {
             ++heard;
@@ -205,19 +195,13 @@ std::string observer::follow(int process, const report_pipe& reports, victim_pla
     }
 }
 
-std::string observer::wait_for_end(int process, bool power_loss) {
-    int status = 0;
-    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-        return {};
-    }
+std::string observer::judge_end(int status, bool power_loss) {
     // Pages of a file system that is gone cannot be read: SIGBUS. Calls fail: an exit status.
     if (power_loss && ((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) || WIFEXITED(status))) {
         return {};
     }
-    return WIFSIGNALED(status) ? "the victim died of signal " + std::to_string(WTERMSIG(status))
-                               : "the victim ended with status " + std::to_string(WEXITSTATUS(status));
+    const std::string end = describe_end(status);
+    return end.empty() ? end : "the victim " + end;
 }
 
 std::string observer::cycle() {
@@ -225,10 +209,10 @@ std::string observer::cycle() {
     shut_down_ = false;
     victim_plan plan = make_plan();
     report_pipe reports;
-    const int process = start_victim(plan, reports.write_end());
+    child_process process([&] { return become_victim(plan, reports.write_end()); });
     reports.close_write_end();
     std::string wrong = follow(process, reports, plan);
-    const std::string end = wait_for_end(process, shut_down_);
+    const std::string end = judge_end(process.wait(), shut_down_);
     if (wrong.empty()) {
         wrong = end;
     }

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "kill/child_process.hpp"
 #include "kill/oracle.hpp"
 #include "kill/victim.hpp"
 #include "kill/world.hpp"
@@ -50,10 +51,10 @@ public:
 
 private:
     victim_plan make_plan();
-    std::string follow(int process, const report_pipe& reports, victim_plan& plan);
+    std::string follow(const child_process& process, const report_pipe& reports, victim_plan& plan);
     std::string listen(const report& said, const victim_plan& plan);
     void count_end() noexcept;
-    std::string wait_for_end(int process, bool ended_by_observer);
+    static std::string judge_end(int status, bool power_loss);
     std::string look_read_only();
     std::string copy_what_is_left();
     std::string examine_second();

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collect_world.hpp"
+#include "kill/collect_world.hpp"
 
-namespace holdfast::collect_kill {
+namespace holdfast::test::structures {
 
 /// The structures of one thread.
 struct thread_model {
@@ -37,4 +37,4 @@ private:
     std::uint64_t nodes_ = 0;
 };
 
-}  // namespace holdfast::collect_kill
+}  // namespace holdfast::test::structures

@@ -1,65 +1,28 @@
-#include "kill/atomic_oracle.hpp"
+#include "kill/destination_oracle.hpp"
 
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <csignal>
-#include <ctime>
 #include <ostream>
-#include <stdexcept>
 #include <unordered_map>
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// A child, and the descriptor that tells of its end.
-class child_process {
-public:
-    explicit child_process(pid_t id) : id_(id), end_(static_cast<int>(::syscall(SYS_pidfd_open, id, 0))) {}
-    child_process(const child_process&) = delete;
-    child_process& operator=(const child_process&) = delete;
-    ~child_process() { ::close(end_); }
-
-    /// Waits for its end, or so long. Whether it has ended.
-    [[nodiscard]] bool ends_within(std::uint64_t nanoseconds) const {
-        constexpr std::uint64_t second = 1'000'000'000;
-        const timespec limit{static_cast<time_t>(nanoseconds / second), static_cast<long>(nanoseconds % second)};
-        pollfd end{end_, POLLIN, 0};
-        return ::ppoll(&end, 1, &limit, nullptr) == 1;
-    }
-    /// Waits until the worker has got so far, or has ended. False where it hangs.
-    [[nodiscard]] bool reaches(phase wanted, const shared_region& region) const {
-        constexpr std::uint64_t interval = 20'000;
-        const auto deadline = clock::now() + std::chrono::seconds(60);
-        while (region.now.load() < wanted && !ends_within(interval)) {
-            if (clock::now() > deadline) {
-                return false;
-            }
+/// Waits until the worker has got so far, or has ended. False where it hangs.
+bool reaches(const child_process& worker, phase wanted, const shared_region& region) {
+    constexpr std::uint64_t interval = 20'000;
+    const auto deadline = clock::now() + std::chrono::seconds(60);
+    while (region.now.load() < wanted && !worker.ends_within(interval)) {
+        if (clock::now() > deadline) {
+            return false;
         }
-        return true;
     }
-    /// Kills it, if it has not ended. The status of its end.
-    [[nodiscard]] int kill() const {
-        ::kill(id_, SIGKILL);
-        int status = 0;
-        while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-        }
-        return status;
-    }
-
-private:
-    pid_t id_;
-    int end_;
-};
+    return true;
+}
 
 /// What a destination points to: an offset, 0 for null. Offsets outside of the heap do not matter: no model has them.
 std::uint64_t target_at(const manager& heap, std::uint64_t word) {
@@ -87,19 +50,11 @@ void oracle_tally::print(std::ostream& out, const std::string& title) const {
         << in_flight_between << " between their steps\n  killed in open or recovery: " << in_open
         << ", in close: " << in_close << ", closed before: " << closed << "\n  " << examined << " times compared, "
         << blocks << " blocks; recoveries: " << pending << " records pending, " << replayed << " words rewritten, "
-        << rolled_back << " records cut off\n";
+        << rolled_back << " records cut off; blocks that nothing leads to: " << unreached << "\n";
 }
 
-oracle::oracle(std::string directory, std::uint64_t seed) : directory_(std::move(directory)), source_(seed) {
-    void* const memory =
-        ::mmap(nullptr, sizeof(shared_region), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {  // NOLINT(performance-no-int-to-ptr)
-        throw std::runtime_error("no memory to share");
-    }
-    region_ = static_cast<shared_region*>(memory);
-}
-
-oracle::~oracle() { ::munmap(region_, sizeof(shared_region)); }
+oracle::oracle(std::string directory, std::uint64_t seed, durability tested)
+    : directory_(std::move(directory)), source_(seed), tested_(tested) {}
 
 open_options oracle::options(durability kind) {
     open_options wanted;
@@ -121,7 +76,7 @@ std::string oracle::next_heap() {
         manager::remove(heap_);
     }
     heap_ = directory_ + "/heap" + std::to_string(tally_.heaps++);
-    manager(create_only, heap_, options(below(2) == 0 ? durability::atomic : durability::commit)).close();
+    manager(create_only, heap_, options(below(2) == 0 ? tested_ : durability::commit)).close();
     sets_.clear();
     for (std::size_t i = 0; i < set_count; ++i) {
         sets_.emplace_back(i);
@@ -137,28 +92,20 @@ std::string oracle::run_and_kill() {
     const std::uint64_t manner = below(100);
     plan.open_and_close = manner < 8;
     plan.calls = manner >= 8 && manner < 20 ? 1 + below(300) : 0;
-    plan.options = options(plan.open_and_close && below(2) == 0 ? durability::commit : durability::atomic);
+    plan.options = options(plan.open_and_close && below(2) == 0 ? durability::commit : tested_);
     region_->reset();
-    const pid_t process = ::fork();
-    if (process < 0) {
-        return "cannot fork";
-    }
-    if (process == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no worker without an observer
-        std::_Exit(run_worker(plan, sets_, *region_));
-    }
-    const child_process worker(process);
+    child_process worker([&] { return run_worker(plan, sets_, *region_); });
     constexpr std::uint64_t millisecond = 1'000'000;
     // At any moment of the worker's beginning, of its end, or (mostly) between them.
     bool hangs = false;
     if (manner < 30) {
         static_cast<void>(worker.ends_within(below(below(2) == 0 ? 2 * millisecond : 8 * millisecond)));
     } else {
-        hangs = !worker.reaches(phase::running, *region_);
+        hangs = !reaches(worker, phase::running, *region_);
         static_cast<void>(worker.ends_within(below(manner < 96 ? 4 * millisecond : 60 * millisecond)));
     }
     if (plan.calls != 0 && below(2) == 0) {
-        hangs = hangs || !worker.reaches(phase::closing, *region_);
+        hangs = hangs || !reaches(worker, phase::closing, *region_);
         static_cast<void>(worker.ends_within(below(millisecond)));
     }
     const int status = worker.kill();
@@ -233,7 +180,7 @@ std::string oracle::examine_copy() {
     }
     std::string wrong;
     // The third time it was closed cleanly.
-    for (const auto kind : {durability::commit, durability::atomic, durability::commit}) {
+    for (const auto kind : {durability::commit, tested_, durability::commit}) {
         if (wrong.empty()) {
             const manager heap(open_only, path, options(kind));
             wrong = examine(heap);
@@ -246,8 +193,8 @@ std::string oracle::examine_copy() {
 }
 
 std::string oracle::examine_writable() {
-    const bool as_atomic = below(3) != 0;
-    manager heap(open_only, heap_, options(as_atomic ? durability::atomic : durability::commit));
+    const bool as_tested = below(3) != 0;
+    manager heap(open_only, heap_, options(as_tested ? tested_ : durability::commit));
     std::string wrong = examine(heap);
     const recovery_report recovery = heap.last_recovery();
     tally_.pending += recovery.pending;
@@ -261,13 +208,13 @@ std::string oracle::examine_writable() {
         const std::vector<holdings> before = sets_;
         region_->reset();
         shared_sets world{sets_, {}};
-        actor here(heap, world, *region_, source_(), as_atomic);
+        actor here(heap, world, *region_, source_(), as_tested);
         for (std::uint64_t i = below(200); i > 0; --i) {
             here.step();
         }
         here.cancel_all();
         wrong = compare(heap);
-        const bool keep = as_atomic || below(2) == 0;
+        const bool keep = as_tested || below(2) == 0;
         heap.close(keep);
         if (!keep) {
             sets_ = before;
@@ -280,7 +227,7 @@ std::string oracle::examine_writable() {
 
 std::string oracle::empty_heap() {
     try {
-        manager heap(open_only, heap_, options(durability::atomic));
+        manager heap(open_only, heap_, options(tested_));
         if (std::string wrong = examine(heap); !wrong.empty()) {
             return wrong;
         }
@@ -303,6 +250,9 @@ std::string oracle::empty_heap() {
                 freed.words[0] = each->at;
                 set.apply(freed);
             }
+        }
+        if (tested_ == durability::collect) {
+            heap.collect();
         }
         if (!heap.all_memory_deallocated()) {
             return "blocks are left in a heap that was emptied";
@@ -407,7 +357,8 @@ std::string oracle::compare(const manager& heap) {
             allocated.erase(found);
         }
     }
-    if (!allocated.empty()) {
+    tally_.unreached += allocated.size();
+    if (!allocated.empty() && tested_ != durability::collect) {
         return "a leak: " + std::to_string(allocated.size()) + " blocks, one at " +
                std::to_string(allocated.begin()->first) + " of " + std::to_string(allocated.begin()->second.size) +
                " bytes";
@@ -415,4 +366,4 @@ std::string oracle::compare(const manager& heap) {
     return {};
 }
 
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations

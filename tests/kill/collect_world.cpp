@@ -1,7 +1,9 @@
-#include "collect_world.hpp"
+#include "kill/collect_world.hpp"
 
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <random>
@@ -9,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace holdfast::collect_kill {
+namespace holdfast::test::structures {
 
 namespace {
 
@@ -208,18 +210,21 @@ private:
 
 }  // namespace
 
-void run_victim(const std::string& path, const open_options& options, journals& shared, const victim& how) {
+int run_victim(const std::string& path, const open_options& options, journals& shared, const victim& how) {
+    const auto tell = [&shared](const std::exception& thrown) {
+        std::snprintf(&shared.problem[0], sizeof shared.problem, "%s", thrown.what());
+    };
     try {
         manager heap(open_only, path, options);
         shared.open = true;
         std::vector<std::jthread> threads;
         for (unsigned t = 0; t < thread_count && !how.idle; ++t) {
-            threads.emplace_back([&heap, &shared, t, how] {
+            threads.emplace_back([&heap, &shared, &tell, t, how] {
                 try {
                     worker(heap, shared.of[t], t, how).run();
                 } catch (const std::exception& thrown) {
-                    std::fprintf(stderr, "victim: %s\n", thrown.what());
-                    ::_exit(3);
+                    tell(thrown);
+                    std::_Exit(3);
                 }
                 ::pause();  // until the parent kills
             });
@@ -228,9 +233,9 @@ void run_victim(const std::string& path, const open_options& options, journals& 
             ::pause();
         }
     } catch (const std::exception& thrown) {
-        std::fprintf(stderr, "victim: %s\n", thrown.what());
+        tell(thrown);
     }
-    ::_exit(3);
+    return 3;
 }
 
-}  // namespace holdfast::collect_kill
+}  // namespace holdfast::test::structures

@@ -1,5 +1,5 @@
-// What the kill test of durability `atomic` knows of a heap: which destinations there are, what each points to, and
-// what the block holds. The process that is killed reports every call before it begins and after it returned; its
+// What the kill tests with destinations know of a heap: which destinations there are, what each points to, and what the
+// block holds. The process that is killed reports every call before it begins and after it returned; its
 // observer applies the same calls to the same model.
 //
 // The destinations are divided into sets. A set is changed by one thread at a time, so of each one call at most is in
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 
 inline constexpr std::size_t set_count = 8;
 inline constexpr std::size_t roots_of_set = 16;
@@ -127,4 +127,4 @@ struct shared_region {
     void reset() noexcept;
 };
 
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations

@@ -1,10 +1,10 @@
-#include "kill/atomic_model.hpp"
+#include "kill/destination_model.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 
 namespace {
 
@@ -165,4 +165,4 @@ void shared_region::reset() noexcept {
     }
 }
 
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations

@@ -1,5 +1,10 @@
-// The observer of the kill test of durability `atomic`: starts workers on one heap, one after the other, kills each at
-// a random moment, and compares what is left with what they reported.
+// The observer of the kill tests with destinations: starts workers on one heap, one after the other, kills each at a
+// random moment, and compares what is left with what they reported.
+//
+// Durabilities `atomic` and `collect` promise the same here: a call in flight is there as a whole or not at all, and no
+// destination leads to memory that is free or another's. They differ in what else is allocated. In `atomic` it is
+// nothing; in `collect` tracing is conservative, and may keep a block that a word of some content resembles a pointer
+// to. What only resemblance kept must go with what resembles it: a heap that was emptied has nothing left.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +16,11 @@
 
 #include <holdfast/manager.hpp>
 
-#include "kill/atomic_actor.hpp"
-#include "kill/atomic_model.hpp"
+#include "kill/child_process.hpp"
+#include "kill/destination_actor.hpp"
+#include "kill/destination_model.hpp"
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 
 struct oracle_tally {
     std::uint64_t cycles = 0;
@@ -31,16 +37,17 @@ struct oracle_tally {
     std::uint64_t pending = 0;   ///< records
     std::uint64_t replayed = 0;  ///< words
     std::uint64_t rolled_back = 0;
+    std::uint64_t unreached = 0;  ///< blocks that nothing leads to, in durability `collect`
 
     void print(std::ostream& out, const std::string& title) const;
 };
 
 class oracle {
 public:
-    oracle(std::string directory, std::uint64_t seed);
+    /// `tested`: atomic or collect.
+    oracle(std::string directory, std::uint64_t seed, durability tested);
     oracle(const oracle&) = delete;
     oracle& operator=(const oracle&) = delete;
-    ~oracle();
 
     /// A worker, its death, and what is left. An empty string, or what is wrong.
     [[nodiscard]] std::string cycle();
@@ -66,10 +73,11 @@ private:
     std::string directory_;
     std::string heap_;
     std::mt19937_64 source_;
-    shared_region* region_;
+    durability tested_;
+    shared_memory<shared_region> region_;
     std::vector<holdings> sets_;
     bool resolved_ = true;  ///< the calls in flight of the last worker
     oracle_tally tally_;
 };
 
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations

@@ -1,4 +1,4 @@
-// Random calls on a heap of the kill test of durability `atomic`, each reported before it begins and after it returned.
+// Random calls on a heap of the kill tests with destinations, each reported before it begins and after it returned.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 #include <holdfast/manager.hpp>
 
-#include "kill/atomic_model.hpp"
+#include "kill/destination_model.hpp"
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 
 /// The sets as the threads of one process share them.
 struct shared_sets {
@@ -88,4 +88,4 @@ struct worker_plan {
 /// The process that is killed. Returns an exit status where it is not.
 int run_worker(const worker_plan& plan, std::vector<holdings>& sets, shared_region& region);
 
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations

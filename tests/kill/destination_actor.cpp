@@ -1,4 +1,4 @@
-#include "kill/atomic_actor.hpp"
+#include "kill/destination_actor.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace holdfast::test::atomic {
+namespace holdfast::test::destinations {
 
 namespace {
 
@@ -444,4 +444,4 @@ int run_worker(const worker_plan& plan, std::vector<holdings>& sets, shared_regi
     }
 }
 
-}  // namespace holdfast::test::atomic
+}  // namespace holdfast::test::destinations

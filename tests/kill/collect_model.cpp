@@ -1,4 +1,4 @@
-#include "collect_model.hpp"
+#include "kill/collect_model.hpp"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace holdfast::collect_kill {
+namespace holdfast::test::structures {
 
 namespace {
 
@@ -158,4 +158,4 @@ std::string model::examine_stack(manager& heap, const journals& shared) {
     return {};
 }
 
-}  // namespace holdfast::collect_kill
+}  // namespace holdfast::test::structures

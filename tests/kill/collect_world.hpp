@@ -1,5 +1,5 @@
-// What the victims of the kill test do to a heap, and the journal of it that outlives them: memory shared with the
-// parent, outside of the heap.
+// What the victims of the kill test of durability `collect` do to a heap, and the journal of it that outlives them:
+// memory shared with the parent, outside of the heap.
 //
 // Each thread has a list, a tree and a ring (a cycle with edges across it); all share a stack without locks. An
 // operation is written to the journal, done, and then counted as completed. Each becomes visible by one store.
@@ -12,7 +12,7 @@
 
 #include <holdfast/manager.hpp>
 
-namespace holdfast::collect_kill {
+namespace holdfast::test::structures {
 
 inline constexpr unsigned thread_count = 4;
 inline constexpr std::uint64_t journal_size = 8192;
@@ -47,7 +47,17 @@ struct journal {
 struct journals {
     std::atomic<bool> open{false};  ///< the victim has the heap
     std::array<journal, thread_count> of{};
+    char problem[1024] = {};  ///< what went wrong in the victim; empty where nothing did
 
+    /// For another victim.
+    void clear() noexcept {
+        open = false;
+        for (journal& one : of) {
+            one.started = 0;
+            one.completed = 0;
+        }
+        problem[0] = '\0';
+    }
     [[nodiscard]] std::uint64_t completed() const noexcept {
         std::uint64_t sum = 0;
         for (const journal& one : of) {
@@ -76,6 +86,7 @@ struct victim {
     std::uint64_t cycle = 0;
     bool idle = false;
 };
-[[noreturn]] void run_victim(const std::string& path, const open_options& options, journals& shared, const victim& how);
+/// Returns an exit status where it is not killed.
+int run_victim(const std::string& path, const open_options& options, journals& shared, const victim& how);
 
-}  // namespace holdfast::collect_kill
+}  // namespace holdfast::test::structures
