@@ -110,9 +110,9 @@ TEST_P(collect_durability_test, refuses_frees_of_what_is_no_block) {
 TEST_P(collect_durability_test, keeps_types_and_alignments) {
     manager heap = create_collect();
     for (const std::size_t bytes : {64U, 70000U}) {
-        void* const typed = heap.reserve(bytes, {.type = 7});
+        void* const typed = heap.allocate_to(heap.root(0), bytes, {.type = 7});
         EXPECT_EQ(heap.type_of(typed), 7U);
-        heap.deallocate(typed);
+        heap.free_from(heap.root(0));
         void* const aligned = heap.allocate_aligned(bytes, 8192);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 8192, 0U);
         heap.deallocate(aligned);

@@ -1,12 +1,9 @@
-// Blocks with their destinations: the functions of durability `atomic`, and what they are in durability `commit`.
+// Blocks with their destinations, in every durability, and what durability `atomic` tells of itself.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
-#include "base/hot.hpp"
 #include "segment/pointer_format.hpp"
 
 namespace holdfast {
@@ -56,122 +53,56 @@ heap::block_request request_of(std::size_t bytes, const allocation_traits& trait
 
 std::uint64_t& word_at(void* destination) noexcept { return *static_cast<std::uint64_t*>(destination); }
 
-[[noreturn, gnu::cold]] void throw_bad_destination(const heap::engine& engine) {
-    throw_failure(failure{failure_code::bad_address,
-                          engine.files().paths().directory(),
-                          "destination",
-                          "a word elsewhere",
-                          "a ptr in this heap",
-                          {},
-                          0});
-}
-
-/// Durability `commit`: a destination is any word of the heap's pages.
-inline void check_destination(const heap::engine& engine, const void* destination) {
-    const segment::heap_files& files = engine.files();
-    const std::uint64_t offset = files.view().offset(destination).value;
-    if (offset >= base::to_bytes(files.frontier()) || offset % sizeof(std::uint64_t) != 0) [[unlikely]] {
-        throw_bad_destination(engine);
+/// Throws error(read_only) for a heap that was opened so.
+heap::destination_operations& destinations_of(heap::engine& engine, std::string_view operation) {
+    if (engine.destinations() == nullptr) [[unlikely]] {
+        detail::throw_read_only(engine, operation);
     }
+    return *engine.destinations();
 }
 
-void* target_of(void* destination) noexcept {
-    const std::uint64_t word = word_at(destination);
-    return segment::is_null_pointer(word)
-               ? nullptr
-               : reinterpret_cast<void*>(segment::decode_pointer(reinterpret_cast<std::uintptr_t>(destination), word));
-}
+/// Most words of a batch (manager::for_each_batch).
+constexpr std::size_t batch_size = 32;
 
-void point_to(void* destination, const void* block) noexcept {
-    const std::uint16_t stamp = segment::stamp_of(word_at(destination));
-    word_at(destination) = block == nullptr ? segment::null_pointer(stamp)
-                                            : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(destination),
-                                                                      reinterpret_cast<std::uintptr_t>(block), stamp);
-}
-
-HF_HOT void* allocate_volatile(heap::engine& engine, std::size_t bytes, const allocation_traits& traits) {
-    const heap::block_request wanted = request_of(bytes, traits);
-    void* const block = engine.allocate(wanted.bytes, wanted.alignment, wanted.type);
-    if (block == nullptr) {
-        throw_last(engine);
-    }
-    if (wanted.zeroed) {
-        std::memset(block, 0, bytes);
-    }
-    return block;
+std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, std::uint64_t* (&words)[batch_size]) {
+    std::transform(destinations.begin(), destinations.end(), words, [](void* word) { return &word_at(word); });
+    return {words, destinations.size()};
 }
 
 }  // namespace
 
 void* manager::allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
-    if (heap::atomic_operations* const atomic = engine.atomic()) [[likely]] {
-        void* const block = atomic->allocate_to(word_at(destination), request_of(bytes, traits));
-        if (block == nullptr) [[unlikely]] {
-            throw_last(engine);
-        }
-        return block;
+    void* const block =
+        destinations_of(engine, "allocate_to").allocate_to(word_at(destination), request_of(bytes, traits));
+    if (block == nullptr) [[unlikely]] {
+        throw_last(engine);
     }
-    detail::refuse_read_only(engine, "allocate_to");
-    check_destination(engine, destination);
-    void* const block = allocate_volatile(engine, bytes, traits);
-    point_to(destination, block);
     return block;
 }
 
 bool manager::free_from_word(void* destination) {
     heap::engine& engine = core().engine();
-    if (heap::atomic_operations* const atomic = engine.atomic()) [[likely]] {
-        const heap::operation_result done = atomic->free_from(word_at(destination));
-        if (done == heap::operation_result::failed) [[unlikely]] {
-            throw_last(engine);
-        }
-        return done == heap::operation_result::done;
+    const heap::operation_result done = destinations_of(engine, "free_from").free_from(word_at(destination));
+    if (done == heap::operation_result::failed) [[unlikely]] {
+        throw_last(engine);
     }
-    detail::refuse_read_only(engine, "free_from");
-    check_destination(engine, destination);
-    void* const block = target_of(destination);
-    if (block != nullptr) {
-        detail::free_or_throw(engine, block);
-        point_to(destination, nullptr);
-    }
-    return block != nullptr;
+    return done == heap::operation_result::done;
 }
 
 void* manager::reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
-    if (heap::atomic_operations* const atomic = engine.atomic()) {
-        void* const block = atomic->reallocate_to(word_at(destination), request_of(bytes, traits));
-        if (block == nullptr) {
-            throw_last(engine);
-        }
-        return block;
+    void* const block =
+        destinations_of(engine, "realloc_to").reallocate_to(word_at(destination), request_of(bytes, traits));
+    if (block == nullptr) {
+        throw_last(engine);
     }
-    detail::refuse_read_only(engine, "realloc_to");
-    check_destination(engine, destination);
-    void* const old = target_of(destination);
-    const std::size_t kept = old == nullptr ? 0 : std::min<std::size_t>(value_or_throw(engine.usable_size(old)), bytes);
-    allocation_traits wanted = traits;
-    if (old != nullptr && wanted.type == 0) {
-        wanted.type = value_or_throw(engine.type_of(old));
-    }
-    void* const block = allocate_volatile(engine, bytes, wanted);
-    if (old != nullptr) {
-        std::memcpy(block, old, kept);
-        detail::free_or_throw(engine, old);
-    }
-    point_to(destination, block);
     return block;
 }
 
 void* manager::reserve(size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
-    detail::refuse_read_only(engine, "reserve");
-    heap::atomic_operations* const atomic = engine.atomic();
-    if (atomic == nullptr) {
-        return allocate_volatile(engine, bytes, traits);
-    }
-    void* const block = atomic->reserve(request_of(bytes, traits));
+    void* const block = destinations_of(engine, "reserve").reserve(request_of(bytes, traits));
     if (block == nullptr) {
         throw_last(engine);
     }
@@ -180,57 +111,32 @@ void* manager::reserve(size_type bytes, const allocation_traits& traits) {
 
 void manager::publish_word(void* destination, void* reserved) {
     heap::engine& engine = core().engine();
-    if (heap::atomic_operations* const atomic = engine.atomic()) {
-        if (!atomic->publish(word_at(destination), reserved)) {
-            throw_last(engine);
-        }
-        return;
+    if (!destinations_of(engine, "publish").publish(word_at(destination), reserved)) {
+        throw_last(engine);
     }
-    detail::refuse_read_only(engine, "publish");
-    check_destination(engine, destination);
-    value_or_throw(engine.usable_size(reserved));
-    point_to(destination, reserved);
 }
 
 void manager::cancel(void* reserved) {
     heap::engine& engine = core().engine();
-    if (heap::atomic_operations* const atomic = engine.atomic()) {
-        if (!atomic->cancel(reserved)) {
-            throw_last(engine);
-        }
-        return;
+    if (!destinations_of(engine, "cancel").cancel(reserved)) {
+        throw_last(engine);
     }
-    detail::free_or_throw(engine, reserved);
 }
 
 void manager::allocate_words(std::span<void* const> destinations, size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
-    if (engine.atomic() == nullptr) {
-        for (void* const destination : destinations) {
-            allocate_to_word(destination, bytes, traits);
-        }
-        return;
-    }
-    std::uint64_t* words[32];
-    std::transform(destinations.begin(), destinations.end(), words, [](void* word) { return &word_at(word); });
-    const std::span<std::uint64_t* const> all(words, destinations.size());
-    if (engine.atomic()->allocate_batch(all, request_of(bytes, traits)) != all.size()) {
+    std::uint64_t* words[batch_size];
+    const auto all = words_of(destinations, words);
+    if (destinations_of(engine, "allocate_batch").allocate_batch(all, request_of(bytes, traits)) != all.size()) {
         throw_last(engine);
     }
 }
 
 void manager::free_words(std::span<void* const> destinations) {
     heap::engine& engine = core().engine();
-    if (engine.atomic() == nullptr) {
-        for (void* const destination : destinations) {
-            free_from_word(destination);
-        }
-        return;
-    }
-    std::uint64_t* words[32];
-    std::transform(destinations.begin(), destinations.end(), words, [](void* word) { return &word_at(word); });
-    const std::span<std::uint64_t* const> all(words, destinations.size());
-    if (engine.atomic()->free_batch(all) != all.size()) {
+    std::uint64_t* words[batch_size];
+    const auto all = words_of(destinations, words);
+    if (destinations_of(engine, "free_batch").free_batch(all) != all.size()) {
         throw_last(engine);
     }
 }

@@ -10,12 +10,7 @@ bool atomic_operations_of<Domain>::is_abandoned() noexcept {
     if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
         return false;
     }
-    base::failure what;
-    what.code = base::failure_code::wrong_process;
-    what.field = "process";
-    what.found = "a child of fork";
-    what.expected = "the process that opened the heap";
-    blocks_.leave(std::move(what));
+    blocks_.leave(refused_child());
     return true;
 }
 
@@ -24,19 +19,7 @@ void atomic_operations_of<Domain>::refuse_destination(const std::uint64_t& word)
     if (is_abandoned()) {
         return;
     }
-    base::failure what;
-    what.code = base::failure_code::bad_address;
-    try {
-        what.field = fmt::format("destination {:#x}", reinterpret_cast<std::uintptr_t>(&word));
-        const std::uint64_t offset = offset_of(word);
-        what.found = offset >= blocks_.end_offset() ? "a word outside the heap"
-                     : offset % sizeof word != 0    ? "a word that is not aligned to 8"
-                                                    : "a word in memory that is not allocated";
-        what.expected = "a ptr in a root or in an allocated block of this heap";
-        what.hint = "a reserved block holds no destinations before it is published";
-    } catch (const std::bad_alloc&) {  // the code says enough
-    }
-    blocks_.leave(std::move(what));
+    blocks_.leave(refused_destination(word, offset_of(word), blocks_.end_offset()));
 }
 
 template <persist::persistence_domain Domain>
@@ -46,15 +29,7 @@ std::optional<slab::held_block> atomic_operations_of<Domain>::take_reservation(v
     }
     auto held = reservations_.remove(space_.offset(reserved).value);
     if (!held) {
-        base::failure what;
-        what.code = base::failure_code::bad_address;
-        try {
-            what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(reserved));
-            what.found = "no reserved block";
-            what.expected = "a block that reserve() returned, neither published nor cancelled";
-        } catch (const std::bad_alloc&) {  // the code says enough
-        }
-        blocks_.leave(std::move(what));
+        blocks_.leave(refused_reservation(reserved));
     }
     return held;
 }

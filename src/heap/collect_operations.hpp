@@ -30,6 +30,8 @@ public:
 
     [[nodiscard]] virtual void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept = 0;
     [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
+    /// Marks a block of block_allocator::hold() allocated: durably, where it is whole pages.
+    virtual void keep(const slab::held_block& held) noexcept = 0;
     /// The user's data: starts a write-back; waits for all that this thread started.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;

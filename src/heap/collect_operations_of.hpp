@@ -36,9 +36,17 @@ public:
                         : blocks_.hold_typed(bytes, alignment, type, held))) {
             return nullptr;
         }
+        keep(held);
+        return space_.address({held.offset});
+    }
+
+    void keep(const slab::held_block& held) noexcept override {
+        if (held.is_small()) {
+            blocks_.keep(held);
+            return;
+        }
         domain_.store(*held.place.word, held.place.set, "collect.pages.entry");
         persist_word(*held.place.word, "collect.pages.fence");
-        return space_.address({held.offset});
     }
 
     bool deallocate(void* block) noexcept override {

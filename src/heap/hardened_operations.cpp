@@ -26,6 +26,13 @@ public:
         }
         return blocks_.free_exactly(block);
     }
+    void keep(const slab::held_block& held) noexcept override {
+        if (inner_ != nullptr) {
+            inner_->keep(held);
+        } else {
+            blocks_.keep(held);
+        }
+    }
     void flush(const void* begin, std::uint64_t bytes) noexcept override {
         if (inner_ != nullptr) {
             inner_->flush(begin, bytes);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "heap/ordered_destinations.hpp"
 #include "heap/registry.hpp"
 #include "segment/copy.hpp"
 #include "segment/node_directories.hpp"
@@ -77,6 +78,7 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         made->harden();
         HF_TRY(made->start_guards());
     }
+    made->start_destinations();
     made->find_plain_path();
     HF_TRY(register_engine(*made));
     return made;
@@ -136,6 +138,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
             opened->harden();
             HF_TRY(opened->start_guards());
         }
+        opened->start_destinations();
         opened->find_plain_path();
         HF_TRY(register_engine(*opened));
     }
@@ -174,6 +177,16 @@ base::result<void> engine::check_promise(const segment::heap_files& files, const
                    "accept crashes of the process alone (accept_process_crash_only), put the heap on a file system "
                    "that is mounted with dax, or use durability commit",
                    0};
+}
+
+/// Once, when the durability's own operations are there.
+void engine::start_destinations() {
+    if (atomic_ != nullptr) {
+        destinations_ = atomic_.get();
+        return;
+    }
+    ordered_ = make_ordered_destinations(*this);
+    destinations_ = ordered_.get();
 }
 
 base::result<void> engine::keep_extents(const std::string& path) {
@@ -218,6 +231,9 @@ base::result<void> engine::close(bool commit_changes) {
         return {};
     }
     blocks_.free_guards();
+    if (destinations_ != nullptr) {  // else it was just made
+        destinations_->cancel_all();
+    }
     if (atomic_ != nullptr) {
         return close_atomic();
     }
@@ -322,7 +338,7 @@ std::vector<std::string> engine::check(bool pages) {
         problems.push_back("SEG-3: " + admitted.error().message());
         return problems;  // what the bitmaps say is not worth checking
     }
-    blocks_.check(problems, atomic_ != nullptr ? atomic_->reserved() : std::vector<std::uint64_t>{});
+    blocks_.check(problems, destinations_ != nullptr ? destinations_->reserved() : std::vector<std::uint64_t>{});
     objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {
         if (offset >= base::to_bytes(files_->frontier())) {
             return 0;

@@ -19,6 +19,7 @@
 #include "extent/extent.hpp"
 #include "heap/atomic_operations.hpp"
 #include "heap/collect_operations.hpp"
+#include "heap/destination_operations.hpp"
 #include "heap/object_directory.hpp"
 #include "heap/trace.hpp"
 #include "heap/type_registry.hpp"
@@ -151,6 +152,17 @@ public:
     base::result<std::uint32_t> type_of(const void* address);
     [[nodiscard]] bool all_free();
 
+    /// Blocks with their destinations, in the heap's durability; null where it is open read-only.
+    [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }
+    /// Marks a block of block_allocator::hold() allocated: durably, where media must know it before anything leads to
+    /// it. Durability `commit` and `collect`.
+    void keep(const slab::held_block& held) noexcept {
+        if (headers_ != nullptr) {
+            headers_->keep(held);
+        } else {
+            blocks_.keep(held);
+        }
+    }
     /// The operations of durability `atomic`; null in others.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
@@ -229,6 +241,7 @@ private:
     base::result<void> start_atomic(const engine_options& options);
     base::result<void> close_atomic();
     base::result<void> start_collect();
+    void start_destinations();
     void harden();
     base::result<void> start_guards();
     base::result<void> trace_after_crash();
@@ -255,6 +268,8 @@ private:
     free_filter keep_back_;
     std::recursive_mutex object_mutex_;
     std::unique_ptr<atomic_operations> atomic_;
+    std::unique_ptr<destination_operations> ordered_;  ///< of the other durabilities
+    destination_operations* destinations_ = nullptr;
     struct {
         atomic_operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->settle(); }

@@ -135,7 +135,6 @@ base::result<void> engine::repair_objects(bool blocks_are_known) {
 }
 
 base::result<void> engine::close_atomic() {
-    atomic_->cancel_all();
     HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
     atomic_->checkpoint();
     const std::uint64_t clock = atomic_->lanes().checkpoint_time();
@@ -143,6 +142,7 @@ base::result<void> engine::close_atomic() {
     blocks_.close();
     objects_.persist_with({});
     settle_.of = nullptr;
+    destinations_ = nullptr;
     atomic_.reset();
     return {};
 }

@@ -21,6 +21,7 @@ public:
     }
     void flush(const void* /*begin*/, std::uint64_t /*bytes*/) noexcept override {}
     void drain() noexcept override {}
+    void keep(const slab::held_block& /*held*/) noexcept override {}
     void write_back() noexcept override {}
 
 private:
@@ -106,6 +107,7 @@ void engine::abandon_in_child() noexcept {
     if (atomic_ != nullptr) {
         atomic_->abandon();
     } else if (collects_) {
+        ordered_->abandon();
         static refusing_operations refusing;
         headers_ = &refusing;
         plain_ = &slab::plain_blocks::of_no_heap();

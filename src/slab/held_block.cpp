@@ -1,5 +1,6 @@
-// Allocation and freeing in two steps, for durability `atomic`: the block is chosen, or found, here; what says that it
-// is allocated changes outside, after a durable record.
+// Allocation and freeing in two steps: the block is chosen, or found, here; what says that it is allocated changes
+// later. In durability `atomic` that is outside, after a durable record; of a block that is reserved, when it is
+// published.
 #include <exception>
 #include <utility>
 
@@ -34,6 +35,18 @@ bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::
     held.mark = nullptr;
     held.place = lane::place_of(space_, held.offset, held.block);
     return taken.start.value != 0;
+}
+
+void block_allocator::keep(const held_block& held) noexcept {
+    if (held.is_small()) {
+        const base::granule slab = base::granule_of(heap_offset{held.offset});
+        if (!slab_state::is_unwatched(pool_.table().state(slab))) {
+            pool_.note_change(slab);  // a commit has passed since it was taken
+        }
+        std::atomic_ref(*held.mark).store(live_mark::live, std::memory_order_release);
+    } else {
+        extents_.hand_out(base::page_of(heap_offset{held.offset}), {held.block.length}, held.block.type);
+    }
 }
 
 /// A small block for a thread without a cache, or whose cache has none.

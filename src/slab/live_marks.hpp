@@ -31,7 +31,7 @@ namespace live_mark {
 inline constexpr std::uint8_t free = 0;     ///< the holder of the slab may hand it out
 inline constexpr std::uint8_t live = 1;     ///< the user's
 inline constexpr std::uint8_t freeing = 2;  ///< live still: somebody's durable record of the free is on its way
-inline constexpr std::uint8_t held = 4;     ///< not live, and nobody may hand it out: durability `atomic`
+inline constexpr std::uint8_t held = 4;     ///< not live, and nobody may hand it out: on its way, or reserved
 inline constexpr std::uint8_t covered = 8;  ///< blocks of the slab's earlier class may be in the way
 }  // namespace live_mark
 

@@ -160,7 +160,8 @@ public:
     /// As try_free(), with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
-    // --- for durability `atomic`: the same in two steps, between which the caller makes the change durable ---
+    // --- the same in two steps: for durability `atomic`, where the caller makes the change durable between them, and
+    // for blocks that are reserved ---
 
     /// Slabs come and go through `log`, and threads find their lanes in `lanes`, where there are some: then the bitmaps
     /// on media are the caller's to write. Comes before the first allocation.
@@ -196,6 +197,8 @@ public:
                                   held_block& held) noexcept;
     /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
+    /// Marks a block that is `held` allocated; on media too, where it is whole pages. Not in durability `atomic`.
+    void keep(const held_block& held) noexcept;
     /// Takes a block back that is `held`: not marked allocated (any more).
     void release(thread_cache* cache, const held_block& held) noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.

@@ -82,6 +82,22 @@ static void test_deferred_frees(hf_heap* heap) {
     EXPECT(hf_set_free_filter(heap, NULL, NULL) == HF_OK);
 }
 
+/* Was: any allocated block was published, a published one was cancelled, and what was reserved stayed allocated. */
+static void test_reservations(hf_heap* heap) {
+    hf_ptr* const root = hf_root(heap, 3);
+    hf_ptr* const other = hf_root(heap, 4);
+    const size_t sizes[] = {64, 100000};
+    for (size_t i = 0; i < 2; ++i) {
+        void* const reserved = hf_reserve(heap, sizes[i], NULL);
+        EXPECT(reserved != NULL && hf_free(heap, reserved) == HF_BAD_ADDRESS);
+        EXPECT(hf_publish(heap, root, reserved) == HF_OK);
+        EXPECT(hf_publish(heap, other, reserved) == HF_BAD_ADDRESS && hf_ptr_get(other) == NULL);
+        EXPECT(hf_cancel(heap, reserved) == HF_BAD_ADDRESS && hf_usable_size(heap, reserved) >= sizes[i]);
+        EXPECT(hf_free_from(heap, root, NULL) == HF_OK && hf_ptr_get(root) == NULL);
+        EXPECT(hf_cancel(heap, hf_reserve(heap, sizes[i], NULL)) == HF_OK);
+    }
+}
+
 int main(int count, char** arguments) {
     if (count != 2) {
         fprintf(stderr, "usage: c_face_collect_test DIRECTORY\n");
@@ -98,6 +114,7 @@ int main(int count, char** arguments) {
     REQUIRE(hf_create(path, &options, &heap) == HF_OK);
     test_types(heap);
     test_deferred_frees(heap);
+    test_reservations(heap);
     EXPECT(hf_close(heap) == HF_OK);
     EXPECT(hf_remove(path) == HF_OK);
     printf("%d failures\n", failures);

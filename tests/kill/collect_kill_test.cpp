@@ -2,8 +2,12 @@
 // --cycles N --seed N.
 //
 // Fault model: a process with four threads dies between any two instructions of each, and inside any system call; what
-// was stored to the files stays. After each death all that the roots reach is as the completed operations left it, and
-// everything else is free, to the block.
+// was stored to the files stays. Two kinds of programs:
+//   - structures that the program links itself (lists, trees, rings, a stack without locks): after each death all that
+//     the roots reach is as the completed operations left it, and everything else is free, to the block;
+//   - the calls with destinations (allocate_to, realloc_to, free_from, publish, batches, objects): after each death
+//     every call that returned is there, each call in flight is there as a whole or not at all, and no destination
+//     leads to memory that is free or another's.
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -14,6 +18,7 @@
 
 #include "kill/child_process.hpp"
 #include "kill/collect_model.hpp"
+#include "kill/destination_oracle.hpp"
 #include "kill/observer.hpp"
 #include "kill/options.hpp"
 
@@ -35,7 +40,6 @@ void run_cycles(const std::string& parent, const scratch_directory& directory, s
 }
 
 // --- structures that the program links itself ------------------------------------------------------------------------
-// -------------------------------------------------------------------------
 
 class structure_cycles {
 public:
@@ -115,7 +119,7 @@ class collect_kill : public testing::TestWithParam<open_options::domain_choice> 
 TEST_P(collect_kill, what_is_reached_is_intact_and_what_is_not_is_free) {
     scratch_directory directory(options().memory_directory);
     structure_cycles victims(directory.path() + "/heap", options().seed, GetParam());
-    run_cycles(options().memory_directory, directory, options().cycles / 2,
+    run_cycles(options().memory_directory, directory, options().cycles / 4,
                [&](std::uint64_t number) { return victims.cycle(number); });
     std::cout << "  killed while they recovered: " << victims.killed_in_recovery() << "; largest heap "
               << victims.largest() << " bytes" << std::endl;
@@ -131,6 +135,36 @@ INSTANTIATE_TEST_SUITE_P(domains, collect_kill,
                          [](const auto& choice) {
                              return choice.param == open_options::domain_choice::emulated ? "emulated" : "page_cache";
                          });
+
+// --- calls with destinations -----------------------------------------------------------------------------------------
+
+void run_destinations(const std::string& parent, std::uint64_t cycles, std::uint64_t seed) {
+    constexpr std::uint64_t cycles_a_heap = 120;
+    scratch_directory directory(parent);
+    destinations::oracle watcher(directory.path(), seed, durability::collect);
+    run_cycles(parent, directory, cycles, [&](std::uint64_t number) {
+        std::string wrong = number % cycles_a_heap == 0 ? watcher.next_heap() : std::string();
+        return wrong.empty() ? watcher.cycle() : wrong;
+    });
+    watcher.numbers().print(std::cout, "  destinations");
+    EXPECT_LT(watcher.numbers().unreached, 1 + watcher.numbers().blocks / 100)
+        << "more than words that resemble pointers";
+    // A run that never cuts a call off proves nothing.
+    EXPECT_GT(watcher.numbers().in_flight_before + watcher.numbers().in_flight_after, cycles / 4);
+    if (testing::Test::HasFailure()) {
+        directory.keep();
+    }
+}
+
+/// Was: realloc_to and free_from freed the block before they changed the destination, and a kill between the two left
+/// one that led to memory which was free, or another's.
+TEST(collect_kill, no_destination_leads_to_free_memory_in_memory_file_system) {
+    run_destinations(options().memory_directory, options().cycles * 4 / 10, options().seed);
+}
+
+TEST(collect_kill, no_destination_leads_to_free_memory_on_disk) {
+    run_destinations(options().disk_directory, options().cycles / 10, options().seed + 1);
+}
 
 }  // namespace
 }  // namespace holdfast::test

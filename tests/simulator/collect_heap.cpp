@@ -48,6 +48,14 @@ const void* object_file::tracked(tracked_memory& memory, const void* begin) cons
     return memory.address() + heap_objects_at + at;
 }
 
+void* collect_memory::allocate(const heap::block_request& wanted) const noexcept {
+    void* const block = of_.allocate(wanted.bytes, wanted.alignment, wanted.type);
+    if (block != nullptr && listener_) {
+        listener_(space_.view().offset(block).value);
+    }
+    return block;
+}
+
 collect_session::collect_session(collect_space& space, object_file& file, bool format)
     : space_(space),
       file_(file),
@@ -72,6 +80,8 @@ base::result<void> collect_session::open() {
         HF_TRY(repair_objects(true));
     }
     operations_ = std::make_unique<operations>(domain_, space_.view(), extents_, blocks_);
+    destinations_ = std::make_unique<heap::ordered_destinations<collect_memory>>(
+        collect_memory(space_, blocks_, *operations_, listener_));
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist_objects(begin, bytes, false); });
     space_.memory().cut("a recovered heap");
     space_.facts().clean = false;  // heap_files::begin_tracing()
@@ -145,7 +155,7 @@ void collect_session::close() {
 
 std::string collect_session::check() {
     std::vector<std::string> problems;
-    blocks_.check(problems);
+    blocks_.check(problems, destinations_->reserved());
     objects_.check(problems, [this](std::uint64_t offset) { return bytes_at(offset); });
     return problems.empty() ? std::string{} : "check: " + problems.front();
 }

@@ -8,11 +8,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "heap/collect_operations_of.hpp"
 #include "heap/object_directory.hpp"
+#include "heap/ordered_destinations_of.hpp"
 #include "segment/heap_files.hpp"
 #include "simulator/atomic_heap.hpp"
 
@@ -41,10 +43,44 @@ private:
     std::unique_ptr<segment::heap_files> files_;
 };
 
+/// What ordered_destinations needs of a heap.
+class collect_memory {
+public:
+    using operations = heap::collect_operations_of<tracked_domain>;
+    /// Told of every block before anything leads to it.
+    using allocation_listener = std::function<void(std::uint64_t offset)>;
+
+    collect_memory(collect_space& space, slab::block_allocator& blocks, operations& of,
+                   const allocation_listener& listener)
+        : space_(space), blocks_(blocks), of_(of), listener_(listener), domain_(space.memory()) {}
+
+    [[nodiscard]] segment::space_view space() const noexcept { return space_.view(); }
+    [[nodiscard]] slab::block_allocator& blocks() const noexcept { return blocks_; }
+    [[nodiscard]] void* allocate(const heap::block_request& wanted) const noexcept;
+    [[nodiscard]] bool deallocate(void* block) const noexcept { return of_.deallocate(block); }
+    void keep(const slab::held_block& held) const noexcept { of_.keep(held); }
+    void store(std::uint64_t& word, std::uint64_t value) noexcept { domain_.store(word, value, "program.destination"); }
+    void copy(void* to, const void* from, std::uint64_t bytes) noexcept {
+        domain_.copy(to, from, bytes, "program.destination.copy");
+    }
+    void zero(void* to, std::uint64_t bytes) noexcept { domain_.fill_zero(to, bytes, "program.destination.zero"); }
+    void persist(const void* begin, std::uint64_t bytes, persist::site where) noexcept {
+        domain_.flush(begin, bytes, where);
+        domain_.fence(where);
+    }
+
+private:
+    collect_space& space_;
+    slab::block_allocator& blocks_;
+    operations& of_;
+    const allocation_listener& listener_;
+    tracked_domain domain_;
+};
+
 /// One opening of the heap in durability `collect`: recovers it where it is not clean. In the order of heap::engine.
 class collect_session {
 public:
-    using operations = heap::collect_operations_of<tracked_domain>;
+    using operations = collect_memory::operations;
 
     /// `format`: of a new heap, which is clean afterwards, and has no operations.
     collect_session(collect_space& space, object_file& file, bool format = false);
@@ -53,6 +89,9 @@ public:
     ~collect_session();
 
     [[nodiscard]] operations& heap() noexcept { return *operations_; }
+    [[nodiscard]] heap::destination_operations& destinations() noexcept { return *destinations_; }
+    /// Hears of the blocks that destinations() allocates; empty: nobody.
+    void set_listener(collect_memory::allocation_listener listener) { listener_ = std::move(listener); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] heap::object_directory& objects() noexcept { return objects_; }
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
@@ -77,6 +116,8 @@ private:
     slab::block_allocator blocks_;
     heap::object_directory objects_;
     std::unique_ptr<operations> operations_;
+    collect_memory::allocation_listener listener_;
+    std::unique_ptr<heap::destination_operations> destinations_;
     std::string fault_;
 };
 

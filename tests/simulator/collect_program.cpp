@@ -14,6 +14,13 @@ std::uint64_t target_of(const collect_space& space, const std::uint64_t& word) {
     return segment::is_null_pointer(word) ? 0 : segment::decode_pointer(space.view().offset(&word).value, word);
 }
 
+/// Bytes of a block that is asked for so.
+std::uint64_t usable_of(std::uint64_t bytes) {
+    const unsigned class_index = slab::class_for(bytes, 16);
+    return class_index == slab::no_class ? base::to_bytes(base::pages_for(bytes))
+                                         : slab::size_classes[class_index].block_size;
+}
+
 /// How one list differs, given where it begins on media.
 std::string list_difference(const std::vector<listed_block>& list, std::uint64_t first, collect_session& session,
                             collect_space& space) {
@@ -84,8 +91,8 @@ std::string collect_world::difference(collect_session& session, collect_space& s
 }
 
 std::string to_string(const collect_step& step) {
-    constexpr std::array names{"push",       "lend",   "pop",   "lose",   "free lost",
-                               "write back", "shrink", "morph", "reopen", "die"};
+    constexpr std::array names{"push", "lend",      "pop",        "allocate to", "publish", "free from", "realloc to",
+                               "lose", "free lost", "write back", "shrink",      "morph",   "reopen",    "die"};
     return fmt::format("{} {} {}", names.at(static_cast<std::size_t>(step.verb)), step.list, step.bytes);
 }
 
@@ -95,6 +102,10 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
         case collect_verb::push: return push(step);
         case collect_verb::lend: return lend(step);
         case collect_verb::pop: return pop(step);
+        case collect_verb::allocate_to: return allocate_to(step);
+        case collect_verb::publish: return publish(step);
+        case collect_verb::free_from: return free_from(step);
+        case collect_verb::realloc_to: return realloc_to(step);
         case collect_verb::lose: {
             void* const block = session_.heap().allocate(step.bytes, 16, 0);
             if (block == nullptr) {
@@ -138,7 +149,12 @@ void* collect_runner::make(std::uint64_t bytes, std::uint64_t next, std::uint64_
     if (block == nullptr || !may_store()) {
         return nullptr;
     }
-    const std::uint64_t size = *session_.blocks().usable_size(block);
+    fill(block, *session_.blocks().usable_size(block), next, seed);
+    return block;
+}
+
+/// Durable when it returns.
+void collect_runner::fill(void* block, std::uint64_t size, std::uint64_t next, std::uint64_t seed) {
     auto* const words = static_cast<std::uint64_t*>(block);
     for (std::uint64_t i = 0; i < size / sizeof *words; ++i) {
         const std::uint64_t from = space_.view().offset(words).value;
@@ -151,7 +167,6 @@ void* collect_runner::make(std::uint64_t bytes, std::uint64_t next, std::uint64_
     }
     session_.heap().flush(block, size);
     session_.heap().drain();
-    return block;
 }
 
 /// Durable when it returns.
@@ -249,6 +264,69 @@ bool collect_runner::pop(const collect_step& step) {
     }
     done();
     return true;
+}
+
+void collect_runner::expect_alone(const collect_step& step, std::uint64_t offset, std::uint64_t seed) {
+    model_.next = model_.now;
+    model_.next->lists[step.list] = {{offset, usable_of(step.bytes), seed}};
+}
+
+/// A call with a destination has returned. What it stored there is the program's to write back.
+bool collect_runner::finish(bool succeeded, std::uint64_t& destination) {
+    session_.set_listener({});
+    if (!succeeded) {
+        model_.next.reset();  // without space nothing has changed
+        return false;
+    }
+    session_.heap().flush(&destination, sizeof destination);
+    session_.heap().drain();
+    done();
+    return true;
+}
+
+bool collect_runner::allocate_to(const collect_step& step) {
+    if (collect_world::is_object(step.list) || !model_.now.lists[step.list].empty()) {
+        return false;
+    }
+    session_.set_listener([&](std::uint64_t offset) { expect_alone(step, offset, 0); });
+    std::uint64_t& destination = destination_of(step.list);
+    return finish(session_.destinations().allocate_to(destination, {step.bytes, 16, true}) != nullptr, destination);
+}
+
+bool collect_runner::publish(const collect_step& step) {
+    if (collect_world::is_object(step.list) || !model_.now.lists[step.list].empty()) {
+        return false;
+    }
+    void* const block = session_.destinations().reserve({step.bytes});
+    if (block == nullptr) {
+        return false;
+    }
+    const std::uint64_t seed = ++seeds_;
+    fill(block, usable_of(step.bytes), 0, seed);
+    const std::uint64_t offset = space_.view().offset(block).value;
+    expect_alone(step, offset, seed);
+    std::uint64_t& destination = destination_of(step.list);
+    return finish(session_.destinations().publish(destination, block), destination);
+}
+
+bool collect_runner::free_from(const collect_step& step) {
+    if (collect_world::is_object(step.list) || model_.now.lists[step.list].size() != 1) {
+        return false;
+    }
+    model_.next = model_.now;
+    model_.next->lists[step.list].clear();
+    std::uint64_t& destination = destination_of(step.list);
+    return finish(session_.destinations().free_from(destination) == heap::operation_result::done, destination);
+}
+
+bool collect_runner::realloc_to(const collect_step& step) {
+    if (collect_world::is_object(step.list) || model_.now.lists[step.list].size() != 1) {
+        return false;
+    }
+    const std::uint64_t seed = model_.now.lists[step.list].front().seed;
+    session_.set_listener([&](std::uint64_t offset) { expect_alone(step, offset, seed); });
+    std::uint64_t& destination = destination_of(step.list);
+    return finish(session_.destinations().reallocate_to(destination, {step.bytes, 16, true}) != nullptr, destination);
 }
 
 }  // namespace holdfast::simulator

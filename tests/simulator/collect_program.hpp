@@ -48,12 +48,17 @@ struct collect_model {
 };
 
 enum class collect_verb : std::uint8_t {
-    push,        ///< a block of `bytes` to the front of a list (behind the object); an object where there is none
-    lend,        ///< a block without content becomes an empty list; nothing is durable before the pointer to it
-    pop,         ///< the block at that place goes; the object, where it is alone
-    lose,        ///< allocates a block and forgets it
-    free_lost,   ///< frees the newest of these
-    write_back,  ///< as engine::commit()
+    push,  ///< a block of `bytes` to the front of a list (behind the object); an object where there is none
+    lend,  ///< a block without content becomes an empty list; nothing is durable before the pointer to it
+    pop,   ///< the block at that place goes; the object, where it is alone
+    // The calls with a destination: the word of a list behind a root.
+    allocate_to,  ///< a block of zeros becomes a list that was empty
+    publish,      ///< a block that was reserved and filled does
+    free_from,    ///< of a list with one block
+    realloc_to,   ///< the same: the block gets so many `bytes`
+    lose,         ///< allocates a block and forgets it
+    free_lost,    ///< frees the newest of these
+    write_back,   ///< as engine::commit()
     shrink,
     morph,   ///< the slab of the first block of a list becomes one of blocks of `bytes`
     reopen,  ///< closes, and opens
@@ -82,8 +87,16 @@ private:
     bool push(const collect_step& step);
     bool lend(const collect_step& step);
     bool pop(const collect_step& step);
+    bool allocate_to(const collect_step& step);
+    bool publish(const collect_step& step);
+    bool free_from(const collect_step& step);
+    bool realloc_to(const collect_step& step);
     [[nodiscard]] bool may_store() noexcept { return left_ != 0 && (left_ == ~0U || --left_ != 0); }
     [[nodiscard]] void* make(std::uint64_t bytes, std::uint64_t next, std::uint64_t seed);
+    void fill(void* block, std::uint64_t size, std::uint64_t next, std::uint64_t seed);
+    /// From now on the list may be found to be one block: there, with that content.
+    void expect_alone(const collect_step& step, std::uint64_t offset, std::uint64_t seed);
+    bool finish(bool succeeded, std::uint64_t& destination);
     [[nodiscard]] std::uint64_t& destination_of(unsigned list);
     void point(std::uint64_t& word, std::uint64_t to);
     void done() {

@@ -172,6 +172,37 @@ std::vector<named_collect_program> programs_of_lists() {
     };
 }
 
+std::vector<named_collect_program> programs_of_destinations() {
+    using enum collect_verb;
+    return {
+        {"destinations of whole pages",
+         {{allocate_to, 0, pages_block},
+          {free_from, 0},
+          {publish, 0, pages_block},
+          {realloc_to, 0, 13 * base::page_size},
+          {realloc_to, 0, 64},
+          {push, 1, pages_block},
+          {realloc_to, 0, pages_block},
+          {free_from, 0},
+          {push, 2, pages_block},
+          {reopen}}},
+        {"destinations of small blocks, whose memory is used again",
+         {{push, 0, 64},
+          {push, 1, 64},
+          {pop, 0},
+          {free_from, 1},
+          {allocate_to, 0, 64},
+          {publish, 1, 64},
+          {realloc_to, 1, large_block},
+          {push, 2, 64},
+          {free_from, 0},
+          {publish, 0, 2048},
+          {realloc_to, 1, 64},
+          {reopen},
+          {free_from, 1}}},
+    };
+}
+
 }  // namespace
 
 const std::vector<collect_step>& collect_alphabet() {
@@ -190,6 +221,14 @@ const std::vector<collect_step>& collect_alphabet() {
         {collect_verb::pop, 2},
         {collect_verb::pop, 3},
         {collect_verb::pop, 4},
+        {collect_verb::allocate_to, 0, 64},
+        {collect_verb::allocate_to, 2, pages_block},
+        {collect_verb::publish, 0, pages_block},
+        {collect_verb::publish, 2, 64},
+        {collect_verb::free_from, 0},
+        {collect_verb::free_from, 2},
+        {collect_verb::realloc_to, 0, pages_block},
+        {collect_verb::realloc_to, 2, 64},
         {collect_verb::lose, 0, 64},
         {collect_verb::lose, 0, large_block},
         {collect_verb::lose, 0, pages_block},
@@ -207,7 +246,7 @@ const std::vector<collect_step>& collect_alphabet() {
 const std::vector<named_collect_program>& named_collect_programs() {
     static const std::vector<named_collect_program> all = [] {
         std::vector<named_collect_program> every = programs_of_extents();
-        for (auto* const more : {programs_of_lists, programs_of_morphing}) {
+        for (auto* const more : {programs_of_lists, programs_of_morphing, programs_of_destinations}) {
             for (named_collect_program& one : more()) {
                 every.push_back(std::move(one));
             }

@@ -296,7 +296,8 @@ hf_code hf_free_now(hf_heap* heap, void* address);
  *
  * In durability `atomic` each of these calls is there after a crash, or not, as a whole: the block and the hf_ptr that
  * points to it. It is durable when the call returns. In durability `commit` they do the same, and it is there with the
- * next hf_commit().
+ * next hf_commit(). In durability `collect` no hf_ptr leads to memory that is free or another's, whenever the process
+ * dies; what hf_allocate_to and hf_publish store in it is the program's to hf_persist().
  *
  * A destination is an hf_ptr in this heap: a root, or in an allocated block, durably NULL or pointing to a block before
  * its first use (a zeroed block is), with one operation at a time. It is written by these calls and by hf_ptr_set only.
@@ -328,13 +329,13 @@ hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
 
 /* A block that is not allocated yet: fill it, hf_persist() it, hf_publish() it. After a crash, and after hf_close, it
- * is free. It holds no destinations before it is published. (Durability `commit`: it is allocated from the next
- * hf_commit on.) NULL on failure. */
+ * is free. It holds no destinations before it is published, and hf_usable_size and hf_free refuse it. NULL on
+ * failure. */
 void* hf_reserve(hf_heap* heap, size_t bytes, const hf_traits* traits);
 /* Allocates the reserved block, and `destination` points to it. HF_BAD_ADDRESS where it is not one that hf_reserve
  * returned. */
 hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved);
-/* Gives back what hf_reserve returned. */
+/* Gives back what hf_reserve returned. HF_BAD_ADDRESS for any other address, one that was published among them. */
 hf_code hf_cancel(hf_heap* heap, void* reserved);
 
 /* hf_allocate_to and hf_free_from for `count` destinations, each atomic alone, with a fence for 32. On failure the

@@ -326,7 +326,10 @@ public:
 
     // --- blocks with their destinations -----------------------------------------------------------------------------
     // In durability `atomic` each of these is there after a crash, or not, as a whole; it is durable when it returns.
-    // In durability `commit` they do the same, and it is there with the next commit().
+    // In durability `commit` they do the same, and it is there with the next commit(). In durability `collect` no
+    // destination leads to memory that is free or another's, whenever the process dies: free_from() and realloc_to()
+    // write the destination back before they free, where stores need that; what allocate_to() and publish() store there
+    // is the program's to persist(), as its other pointers are.
     //
     // A destination is a `ptr` in this heap: a root, or in an allocated block, durably initialised (zeroed memory is),
     // with one operation at a time. It is written by `ptr`'s assignment only, never copied byte by byte; the program
@@ -334,7 +337,7 @@ public:
     // the new one. The whole contract: docs/atomic-protocol.md.
     //
     // They throw holdfast::bad_alloc for a lack of space, error(bad_address) for a destination outside of the heap, or
-    // one that points to no allocated block; then nothing is changed. Thread-safe.
+    // one that points to no allocated block, error(read_only); then nothing is changed. Thread-safe.
 
     /// Allocates, and `destination` points to the block. What it pointed to before is not freed.
     template <class T>
@@ -352,15 +355,17 @@ public:
     T* realloc_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
         return static_cast<T*>(reallocate_to_word(&destination, bytes, traits));
     }
-    /// A block that is not allocated yet: fill it, persist() it, publish() it. After a crash it is free. It holds no
-    /// destinations before it is published. (Durability `commit`: allocated from the next commit() on.)
+    /// A block that is not allocated yet: fill it, persist() it, publish() it. Until then it is nobody's: usable_size()
+    /// and deallocate() refuse it, for_each_block() passes it over, and after a crash and after a close it is free. It
+    /// holds no destinations before it is published.
     [[nodiscard]] void* reserve(size_type bytes, const allocation_traits& traits = {});
-    /// Allocates what reserve() returned, and `destination` points to it.
+    /// Allocates what reserve() returned, and `destination` points to it. Throws error(bad_address) for any other
+    /// address, a block that was published or cancelled among them.
     template <class T>
     void publish(ptr<T>& destination, std::type_identity_t<T>* reserved) {
         publish_word(&destination, reserved);
     }
-    /// Gives back what reserve() returned.
+    /// Gives back what reserve() returned. Throws error(bad_address) for any other address, as publish().
     void cancel(void* reserved);
     /// allocate_to() for many destinations, each atomic alone, with a fence for 32. On failure the first ones are done
     /// and the rest is not: those are null, or what they were.

@@ -1,0 +1,43 @@
+#include "heap/ordered_destinations.hpp"
+
+#include "heap/heap.hpp"
+#include "heap/ordered_destinations_of.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+/// What ordered_destinations needs, of an engine.
+class open_heap {
+public:
+    explicit open_heap(engine& of) noexcept : of_(of) {}
+
+    [[nodiscard]] segment::space_view space() const noexcept { return of_.files().view(); }
+    [[nodiscard]] slab::block_allocator& blocks() const noexcept { return of_.blocks(); }
+    [[nodiscard]] void* allocate(const block_request& wanted) const noexcept {
+        return of_.allocate(wanted.bytes, wanted.alignment, wanted.type);
+    }
+    [[nodiscard]] bool deallocate(void* block) const noexcept { return of_.try_deallocate(block); }
+    void keep(const slab::held_block& held) const noexcept { of_.keep(held); }
+    // What a process that dies has stored is seen in this order, for the kernel keeps its pages; and no compiler may
+    // move what comes before past the store.
+    void store(std::uint64_t& word, std::uint64_t value) const noexcept {
+        std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
+    }
+    void copy(void* to, const void* from, std::uint64_t bytes) const noexcept { std::memcpy(to, from, bytes); }
+    void zero(void* to, std::uint64_t bytes) const noexcept { std::memset(to, 0, bytes); }
+    void persist(const void* begin, std::uint64_t bytes, persist::site /*where*/) const noexcept {
+        of_.persist(begin, bytes);
+    }
+
+private:
+    engine& of_;
+};
+
+}  // namespace
+
+std::unique_ptr<destination_operations> make_ordered_destinations(engine& heap) {
+    return std::make_unique<ordered_destinations<open_heap>>(open_heap(heap));
+}
+
+}  // namespace holdfast::heap

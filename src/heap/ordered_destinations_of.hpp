@@ -1,0 +1,233 @@
+// destination_operations without records: what durabilities `commit` and `collect` have of them, by the order of stores
+// alone.
+//
+// Invariants, whatever the moment:
+//   DEST-1: what a destination leads to is allocated. The block is, before the destination leads to it; and it is freed
+//           after the destination has changed, and after that change was written back, where stores need that. So a
+//           process that dies between the two leaves a block that nothing leads to, which tracing frees, and never a
+//           destination that leads to memory which is free or another's.
+//   DEST-2: a block that is reserved is `held`: no bitmap and no page entry says that it is allocated.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "heap/destination_operations.hpp"
+#include "heap/reservations.hpp"
+#include "persist/mutant.hpp"
+#include "segment/pointer_format.hpp"
+#include "segment/space.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::heap {
+
+/// `Heap` is what the steps need of a heap, each noexcept:
+///   - space(), blocks();
+///   - allocate(block_request) and deallocate(address), as the heap's users call them;
+///   - keep(held_block): it is allocated, durably where media must know that before anything leads to it;
+///   - store(word, value), copy(to, from, bytes), zero(to, bytes), persist(begin, bytes, site): what the program sees.
+template <class Heap>
+class ordered_destinations final : public destination_operations {
+public:
+    explicit ordered_destinations(Heap heap) noexcept : heap_(std::move(heap)) {}
+
+    void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
+        if (!is_destination(destination)) {
+            return nullptr;
+        }
+        void* const block = allocate(wanted);
+        if (block != nullptr) {
+            point(destination, block);
+        }
+        return block;
+    }
+
+    operation_result free_from(std::uint64_t& destination) noexcept override {
+        if (!is_destination(destination)) {
+            return operation_result::failed;
+        }
+        const std::uint64_t word = load(destination);
+        if (segment::is_null_pointer(word)) {
+            return operation_result::nothing_to_do;
+        }
+        slab::held_block found;
+        void* const old = target_of(destination, word);
+        if (!heap_.blocks().find_allocated(old, found)) {
+            return operation_result::failed;
+        }
+        return replace(destination, word, nullptr, old) ? operation_result::done : operation_result::failed;
+    }
+
+    void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
+        if (!is_destination(destination)) {
+            return nullptr;
+        }
+        const std::uint64_t word = load(destination);
+        if (segment::is_null_pointer(word)) {
+            return allocate_to(destination, wanted);
+        }
+        slab::held_block found;
+        void* const old = target_of(destination, word);
+        if (!heap_.blocks().find_allocated(old, found)) {
+            return nullptr;
+        }
+        block_request typed = wanted;
+        typed.type = wanted.type != 0 ? wanted.type : found.block.type;
+        void* const block = allocate(typed);
+        if (block == nullptr) {
+            return nullptr;
+        }
+        const std::uint64_t kept = std::min(found.bytes(), wanted.bytes);
+        heap_.copy(block, old, kept);
+        heap_.persist(block, kept, "heap.destination.content");
+        if (!replace(destination, word, block, old)) {
+            static_cast<void>(heap_.deallocate(block));
+            heap_.blocks().leave_refusal(old);
+            return nullptr;
+        }
+        return block;
+    }
+
+    void* reserve(const block_request& wanted) noexcept override {
+        slab::held_block held;
+        slab::block_allocator& blocks = heap_.blocks();
+        slab::thread_cache* const cache = blocks.this_cache();
+        if (is_abandoned() ||
+            !(wanted.type == 0 ? blocks.hold(cache, wanted.bytes, wanted.alignment, held)
+                               : blocks.hold_typed(wanted.bytes, wanted.alignment, wanted.type, held))) {
+            return nullptr;
+        }
+        if (!reservations_.add(held)) {
+            blocks.release(cache, held);
+            base::failure what;
+            what.code = base::failure_code::out_of_memory;
+            blocks.leave(std::move(what));
+            return nullptr;
+        }
+        void* const block = heap_.space().address({held.offset});
+        zero_if(wanted, block);
+        return block;
+    }
+
+    bool publish(std::uint64_t& destination, void* reserved) noexcept override {
+        if (!is_destination(destination)) {
+            return false;
+        }
+        const auto held = take_reservation(reserved);
+        if (held) {
+            heap_.keep(*held);
+            point(destination, reserved);
+        }
+        return held.has_value();
+    }
+
+    bool cancel(void* reserved) noexcept override {
+        const auto held = take_reservation(reserved);
+        if (held) {
+            heap_.blocks().release(heap_.blocks().this_cache(), *held);
+        }
+        return held.has_value();
+    }
+
+    std::size_t allocate_batch(std::span<std::uint64_t* const> destinations,
+                               const block_request& wanted) noexcept override {
+        std::size_t done = 0;
+        while (done < destinations.size() && allocate_to(*destinations[done], wanted) != nullptr) {
+            ++done;
+        }
+        return done;
+    }
+    std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept override {
+        std::size_t done = 0;
+        while (done < destinations.size() && free_from(*destinations[done]) != operation_result::failed) {
+            ++done;
+        }
+        return done;
+    }
+
+    std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
+    void cancel_all() noexcept override {
+        while (const auto held = reservations_.remove_one()) {
+            heap_.blocks().release(heap_.blocks().this_cache(), *held);
+        }
+    }
+    void abandon() noexcept override { abandoned_.store(true, std::memory_order_release); }
+
+private:
+    [[nodiscard]] static std::uint64_t load(const std::uint64_t& word) noexcept {
+        return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+    }
+    [[nodiscard]] static void* target_of(const std::uint64_t& destination, std::uint64_t word) noexcept {
+        return reinterpret_cast<void*>(segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
+    }
+    [[nodiscard]] bool is_abandoned() noexcept {
+        if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
+            return false;
+        }
+        heap_.blocks().leave(refused_child());
+        return true;
+    }
+    [[nodiscard]] bool is_destination(const std::uint64_t& word) noexcept {
+        const std::uint64_t offset = heap_.space().offset(&word).value;
+        const std::uint64_t end = heap_.blocks().end_offset();
+        if (is_abandoned()) {
+            return false;
+        }
+        if (offset < end && offset % sizeof word == 0) [[likely]] {
+            return true;
+        }
+        heap_.blocks().leave(refused_destination(word, offset, end));
+        return false;
+    }
+    [[nodiscard]] std::optional<slab::held_block> take_reservation(void* reserved) noexcept {
+        if (is_abandoned()) {
+            return std::nullopt;
+        }
+        auto held = reservations_.remove(heap_.space().offset(reserved).value);
+        if (!held) {
+            heap_.blocks().leave(refused_reservation(reserved));
+        }
+        return held;
+    }
+    void zero_if(const block_request& wanted, void* block) noexcept {
+        if (wanted.zeroed) {
+            heap_.zero(block, wanted.bytes);
+            heap_.persist(block, wanted.bytes, "heap.destination.zeros");
+        }
+    }
+    [[nodiscard]] void* allocate(const block_request& wanted) noexcept {
+        void* const block = heap_.allocate(wanted);
+        if (block != nullptr) {
+            zero_if(wanted, block);
+        }
+        return block;
+    }
+    void point(std::uint64_t& destination, const void* block) noexcept {
+        const std::uint16_t stamp = segment::stamp_of(load(destination));
+        heap_.store(destination, block == nullptr
+                                     ? segment::null_pointer(stamp)
+                                     : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(&destination),
+                                                               reinterpret_cast<std::uintptr_t>(block), stamp));
+    }
+    /// The destination, which holds `word`, leads to `block`, or is null; then what it led to is freed (DEST-1). False
+    /// where another thread has freed that since: the destination is what it was.
+    [[nodiscard]] bool replace(std::uint64_t& destination, std::uint64_t word, const void* block, void* old) noexcept {
+        bool freed = HF_MUTANT("heap.destination.freed_first") && heap_.deallocate(old);
+        point(destination, block);
+        heap_.persist(&destination, sizeof destination, "heap.destination.changed");
+        freed = freed || heap_.deallocate(old);
+        if (!freed) {
+            heap_.store(destination, word);
+            heap_.persist(&destination, sizeof destination, "heap.destination.restored");
+        }
+        return freed;
+    }
+
+    Heap heap_;
+    reservations reservations_;
+    std::atomic<bool> abandoned_{false};
+};
+
+}  // namespace holdfast::heap
