@@ -74,7 +74,11 @@ void* hf_realloc(hf_heap* heap, void* address, size_t bytes) {
         }
         void* const moved = allocate(of, bytes, malloc_alignment, holdfast::value_or_throw(of.type_of(address)));
         std::memcpy(moved, address, std::min(usable, bytes));
-        holdfast::detail::free_or_throw(of, address);
+        if (!of.try_deallocate(address)) {
+            const auto refused = engine::last_failure();
+            static_cast<void>(of.try_deallocate(moved));
+            holdfast::throw_failure(refused);
+        }
         return moved;
     });
 }

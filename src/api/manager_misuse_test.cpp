@@ -1,6 +1,9 @@
-// Calls with a block that is not the caller's to give, in every durability: publish() and cancel() take what reserve()
-// returned and nothing else. Such a call fails and changes nothing.
+// Calls with a block that is not the caller's to give, in every durability: a constructed object is freed by destroy()
+// alone, and publish() and cancel() take what reserve() returned and nothing else. Such a call fails and changes
+// nothing.
+#include <array>
 #include <cstring>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <holdfast/manager.hpp>
@@ -12,7 +15,15 @@ namespace holdfast {
 namespace {
 
 using base::mebibyte;
+using testing::HasSubstr;
 using testing::IsEmpty;
+
+struct small_object {
+    std::uint64_t value = 7;
+};
+struct large_object {
+    std::array<std::uint64_t, 12'500> values{};  // whole pages
+};
 
 class manager_misuse_test : public manager_test, public testing::WithParamInterface<way> {
 protected:
@@ -25,6 +36,126 @@ protected:
         return count;
     }
 };
+
+template <class T>
+void expect_kept(manager& heap, const T* object) {
+    const auto before = usage_of(heap);
+    try {
+        heap.deallocate(const_cast<T*>(object));
+        ADD_FAILURE() << "an object was freed as a block";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.reason(), errc::bad_address);
+        EXPECT_THAT(refused.what(), HasSubstr("object"));
+        EXPECT_THAT(refused.what(), HasSubstr("destroy"));
+        EXPECT_THAT(refused.what(), HasSubstr(heap.path()));
+    }
+    EXPECT_EQ(usage_of(heap), before);
+}
+
+/// Was: the block was freed, and the directory still named it; in durability `atomic` the name could be neither found
+/// nor destroyed nor constructed again.
+TEST_P(manager_misuse_test, deallocate_refuses_constructed_objects) {
+    {
+        manager heap = create_heap();
+        expect_kept(heap, heap.construct<small_object>("small")());
+        expect_kept(heap, heap.construct<large_object>("large")());
+        expect_kept(heap, heap.construct<small_object>(unique_instance)());
+        expect_kept(heap, heap.construct<small_object>(anonymous_instance)());
+        heap.root(0) = heap.construct<large_object>(anonymous_instance)();
+        EXPECT_THAT(heap.check(false), IsEmpty());
+    }
+    manager heap = open_heap();
+    // Nobody has looked at the directory yet.
+    expect_kept(heap, static_cast<large_object*>(heap.root(0).get()));
+    expect_kept(heap, heap.find<small_object>("small").first);
+    expect_kept(heap, heap.find<large_object>("large").first);
+    expect_kept(heap, heap.find<small_object>(unique_instance).first);
+    EXPECT_EQ(heap.find<small_object>("small").first->value, 7U);
+    EXPECT_TRUE(heap.destroy<small_object>("small"));
+    EXPECT_TRUE(heap.destroy<large_object>("large"));
+    EXPECT_TRUE(heap.destroy<small_object>(unique_instance));
+    heap.destroy_ptr(static_cast<large_object*>(heap.root(0).get()));
+    heap.destroy_ptr(static_cast<const small_object*>(heap.anonymous_begin()->value()));
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_NE(heap.construct<small_object>("small")(), nullptr);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// Frees of a hardened heap take another path.
+TEST_P(manager_misuse_test, deallocate_refuses_constructed_objects_of_a_hardened_heap) {
+    open_options options = options_of(GetParam());
+    options.hardened = true;
+    {
+        manager heap(create_only, path(), options);
+        expect_kept(heap, heap.construct<small_object>("small")());
+        expect_kept(heap, heap.construct<large_object>("large")());
+    }
+    manager heap(open_only, path(), options);
+    expect_kept(heap, heap.find<small_object>("small").first);
+    expect_kept(heap, heap.find<large_object>("large").first);
+    EXPECT_TRUE(heap.destroy<small_object>("small"));
+    EXPECT_TRUE(heap.destroy<large_object>("large"));
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// What an allocator cannot throw goes to the error handler.
+TEST_P(manager_misuse_test, an_allocator_that_is_given_an_object_says_so_and_changes_nothing) {
+    manager heap = create_heap();
+    auto* const object = heap.construct<small_object>("small")();
+    std::string told;
+    const auto previous = set_error_handler([&told](const error& what) { told = what.what(); });
+    heap.get_allocator<small_object>().deallocate(ptr<small_object>(object), 1);
+    set_error_handler(previous);
+    EXPECT_THAT(told, HasSubstr("object"));
+    EXPECT_EQ(heap.find<small_object>("small").first, object);
+    EXPECT_EQ(count_blocks(heap), 1U);
+}
+
+TEST_P(manager_misuse_test, deallocate_takes_blocks_where_objects_were) {
+    manager heap = create_heap();
+    heap.construct<small_object>("small")();
+    heap.construct<large_object>("large")();
+    EXPECT_TRUE(heap.destroy<small_object>("small"));
+    EXPECT_TRUE(heap.destroy<large_object>("large"));
+    for (int i = 0; i < 3000; ++i) {
+        void* const block = heap.allocate(sizeof(small_object));
+        EXPECT_NO_THROW(heap.deallocate(block));
+    }
+    for (int i = 0; i < 20; ++i) {
+        void* const block = heap.allocate(sizeof(large_object));
+        EXPECT_NO_THROW(heap.deallocate(block));
+    }
+    EXPECT_TRUE(heap.all_memory_deallocated());
+}
+
+TEST_P(manager_misuse_test, no_call_with_a_destination_frees_an_object) {
+    manager heap = create_heap();
+    heap.root(0) = heap.construct<small_object>("small")();
+    heap.root(1) = heap.construct<large_object>("large")();
+    const auto before = usage_of(heap);
+    for (const std::size_t i : {0U, 1U}) {
+        void* const object = heap.root(i).get();
+        EXPECT_EQ(reason_of([&] { heap.free_from(heap.root(i)); }), errc::bad_address);
+        EXPECT_EQ(reason_of([&] { heap.realloc_to(heap.root(i), 300'000); }), errc::bad_address);
+        EXPECT_EQ(heap.root(i).get(), object) << "nothing is changed";
+    }
+    EXPECT_EQ(usage_of(heap), before);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_misuse_test, an_object_whose_constructor_throws_leaves_no_mark_behind) {
+    struct thrower {
+        thrower() { throw std::runtime_error("no"); }
+        std::uint64_t value[4];
+    };
+    manager heap = create_heap();
+    EXPECT_THROW(heap.construct<thrower>("never")(), std::runtime_error);
+    for (int i = 0; i < 3000; ++i) {
+        void* const block = heap.allocate(sizeof(thrower));
+        EXPECT_NO_THROW(heap.deallocate(block));
+    }
+}
 
 /// Was, but in durability `atomic`: any allocated block was taken, and two destinations owned it.
 TEST_P(manager_misuse_test, publish_takes_what_was_reserved_and_nothing_else) {

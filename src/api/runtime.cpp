@@ -155,6 +155,7 @@ void construction::publish() {
     // last leaves a record without a block, which the next open takes away. Durability `collect`: what a record speaks
     // of is there.
     heap::atomic_operations* const atomic = core_.engine().atomic();
+    slab::pin_place pin = slab::pinned_blocks::make_place();
     core_.engine().persist(memory_, count_ * type_.size);
     heap::object_entry entry;
     entry.kind = kind_of(name_.kind());
@@ -172,6 +173,7 @@ void construction::publish() {
     if (atomic != nullptr && !atomic->keep(memory_)) {
         throw_failure(heap::engine::last_failure());
     }
+    core_.engine().blocks().pin(memory_, std::move(pin));
     published_ = true;
 }
 
@@ -212,6 +214,13 @@ void unpublish(manager_core& core, void* address) {
         throw_failure(
             failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
     }
+    // What destroys an object may free its block from here on; where it fails, nobody may.
+    struct freed_pin {
+        slab::block_allocator& blocks;
+        void* address;
+        slab::pin_place place = blocks.unpin(address);
+        ~freed_pin() { blocks.pin(address, std::move(place)); }
+    } pin{core.engine().blocks(), address};
     // Durability `atomic`: the block is free, and then the record goes; nobody gets the memory before.
     if (heap::atomic_operations* const atomic = core.engine().atomic()) {
         if (!atomic->withdraw(address)) {
@@ -219,6 +228,7 @@ void unpublish(manager_core& core, void* address) {
         }
     }
     value_or_throw(core.engine().objects().erase_at(core.offset_of(address)));
+    pin.place = {};
 }
 
 void release_memory(manager_core& core, void* address) noexcept {

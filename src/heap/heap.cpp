@@ -138,6 +138,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
             opened->harden();
             HF_TRY(opened->start_guards());
         }
+        HF_TRY(opened->pin_objects());
         opened->start_destinations();
         opened->find_plain_path();
         HF_TRY(register_engine(*opened));
@@ -187,6 +188,24 @@ void engine::start_destinations() {
     }
     ordered_ = make_ordered_destinations(*this);
     destinations_ = ordered_.get();
+}
+
+/// From here on no free takes an object's block. A directory that cannot be read pins nothing, and fails whoever asks
+/// for an object.
+base::result<void> engine::pin_objects() {
+    try {
+        static_cast<void>(objects_
+                              .for_each_offset([this](std::uint64_t offset) {
+                                  blocks_.pin(files_->view().address({offset}), slab::pinned_blocks::make_place());
+                              })
+                              .ok());
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::out_of_memory;
+        what.path = files_->paths().directory();
+        return what;
+    }
+    return {};
 }
 
 base::result<void> engine::keep_extents(const std::string& path) {

@@ -242,6 +242,7 @@ private:
     base::result<void> close_atomic();
     base::result<void> start_collect();
     void start_destinations();
+    base::result<void> pin_objects();
     void harden();
     base::result<void> start_guards();
     base::result<void> trace_after_crash();

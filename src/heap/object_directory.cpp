@@ -523,6 +523,14 @@ base::result<std::vector<object_entry>> object_directory::list(object_kind kind)
     return entries;
 }
 
+base::result<void> object_directory::for_each_offset(base::function_ref<void(std::uint64_t offset)> each) {
+    HF_TRY(load());
+    for (const auto& [offset, position] : by_offset_) {
+        each(offset);
+    }
+    return {};
+}
+
 void object_directory::check(std::vector<std::string>& problems,
                              const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes) {
     if (auto done = load(); !done) {

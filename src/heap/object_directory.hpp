@@ -26,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "heap/free_cells.hpp"
 #include "heap/object_format.hpp"
@@ -83,6 +84,8 @@ public:
 
     base::result<std::uint64_t> count(object_kind kind);
     [[nodiscard]] const std::string& path() const noexcept { return files_.paths().directory(); }
+    /// Where objects lie, in any order.
+    base::result<void> for_each_offset(base::function_ref<void(std::uint64_t offset)> each);
     /// All objects of a kind, ordered by name, then by offset.
     base::result<std::vector<object_entry>> list(object_kind kind);
 

@@ -109,7 +109,11 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
 bool engine::free_filtered(void* address) noexcept {
     // What is no allocated block is refused as ever: the filter sees sound frees alone.
     try {
-        if (const auto size = blocks_.usable_size(address); size && keep_back_(address)) {
+        slab::held_block found;
+        if (!blocks_.find_allocated(address, found)) {
+            return false;
+        }
+        if (keep_back_(address)) {
             return true;
         }
     } catch (...) {  // the filter's, which must not throw: the block stays, for nobody knows what it has done with it

@@ -105,7 +105,8 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
         if (slab_state::is_loaded(state)) {
             return find_allocated(block, found);  // another thread has loaded it since find_allocated() looked
         }
-        if (state == slab_state::none && offset.value % base::page_size == 0) {
+        if (state == slab_state::none && offset.value % base::page_size == 0 &&
+            !pool_.pins().contains_pages(offset.value)) {
             const auto entry = extents_.find(base::page_of(offset));
             if (entry && entry->kind == extent_kind::used) {
                 found.offset = offset.value;

@@ -33,6 +33,9 @@ inline constexpr std::uint8_t live = 1;     ///< the user's
 inline constexpr std::uint8_t freeing = 2;  ///< live still: somebody's durable record of the free is on its way
 inline constexpr std::uint8_t held = 4;     ///< not live, and nobody may hand it out: on its way, or reserved
 inline constexpr std::uint8_t covered = 8;  ///< blocks of the slab's earlier class may be in the way
+/// Live, and freed by its owner alone (pinned_blocks.hpp). It is another value than `live`, so that whoever looks for
+/// that refuses the block; of bits that say what is live it has the same.
+inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace live_mark
 
 inline constexpr std::size_t marks_a_word = 64;

@@ -146,6 +146,7 @@ void slab_pool::load_marks(granule slab) const noexcept {
             cover(table_, slab, present, behind(taken_bits(table_, slab, kinds.kinds[1]), kinds.kinds[1], present));
         }
     }
+    mark_pinned(slab, kinds);
     const bool watched = tracks_changes_ && table_.second(slab) == 0;
     table_.set_state(slab, watched ? slab_state::watched(present) : slab_state::loaded(present));
 }

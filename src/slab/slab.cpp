@@ -366,7 +366,8 @@ bool block_allocator::free_rarely(void* block) noexcept {
                 pool_.note_free(slab);
                 return true;
             }
-            if (state == slab_state::none && offset.value % base::page_size == 0) {
+            if (state == slab_state::none && offset.value % base::page_size == 0 &&
+                !pool_.pins().contains_pages(offset.value)) {
                 return free_pages(base::page_of(offset));
             }
         }
@@ -419,6 +420,12 @@ failure block_allocator::refusal(const void* block) const {
     if (state == slab_state::quarantined) {
         what.code = failure_code::corrupt;
         what.found = fmt::format("a slab in granule {} whose header or bitmap is damaged", slab.value);
+        return what;
+    }
+    if (pool_.pins().contains(offset.value)) {
+        what.found = "a constructed object";
+        what.expected = "a block that is no object";
+        what.hint = "destroy the object: that frees its block, too";
         return what;
     }
     const unsigned class_index = slab_state::class_of(state);

@@ -222,6 +222,19 @@ public:
         renew_plain();
     }
 
+    /// The allocated block that starts at the address is its owner's to free: until unpin() every free of it is refused
+    /// as one of an address that is no block. `place`: of pinned_blocks::make_place(); nothing happens where it is
+    /// empty. Comes after open(). Only the block's owner calls either of the two.
+    void pin(const void* block, pin_place place) noexcept {
+        if (!place.empty()) {
+            const std::uint64_t offset = space_.offset(block).value;
+            pool_.pins().add(offset, std::move(place));
+            pool_.replace_mark(offset, live_mark::live, live_mark::pinned);
+        }
+    }
+    /// Its place, for another pin(); empty where it was not pinned.
+    pin_place unpin(const void* block) noexcept;
+
     /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
     /// block.
     [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;

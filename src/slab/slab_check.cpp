@@ -306,13 +306,14 @@ private:
         }
     }
 
-    // SLAB-6: a mark is free, live, held of a block that is on its way, or covered in a morphed slab; beyond the blocks
-    // of the slab, free.
+    // SLAB-6: a mark is free, live, held of a block that is on its way, pinned of one that the set of these has, or
+    // covered in a morphed slab; beyond the blocks of the slab, free.
     void check_mark(granule slab, const size_class& kind, std::size_t index, std::uint8_t mark, bool may_be_covered) {
-        const bool held =
-            mark == live_mark::held && held_.erase(base::offset_of(slab).value + index * kind.block_size) != 0;
-        const bool possible =
-            index < kind.block_count && (mark == live_mark::live || (mark == live_mark::covered && may_be_covered));
+        const std::uint64_t offset = base::offset_of(slab).value + index * kind.block_size;
+        const bool held = mark == live_mark::held && held_.erase(offset) != 0;
+        const bool pinned = mark == live_mark::pinned && pool_.pins().contains(offset);
+        const bool possible = index < kind.block_count &&
+                              (mark == live_mark::live || pinned || (mark == live_mark::covered && may_be_covered));
         if (mark != live_mark::free && !held && !possible) {
             problem("SLAB-6", slab, fmt::format("block {}: mark {}", index, mark));
         }

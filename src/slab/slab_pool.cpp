@@ -32,6 +32,7 @@ base::result<void> slab_pool::reset() {
     unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{nodes} * class_count);
     hands_ = std::make_unique<node_hands[]>(nodes);
     remote_.start(*this, table_, nodes, space_.shape().granules());
+    pins_.clear();
     recorded_end_ = 0;
     threads_.store(0, std::memory_order_relaxed);
     space_is_short_.store(false, std::memory_order_relaxed);

@@ -21,7 +21,8 @@
 // A slab may rest: its pages without a live block may have no space on disk. It is in no list to allocate from until it
 // is woken, which reserves that space first (resting.cpp).
 //
-// Locks are taken in this order: bin, unclaimed, the extent layer's; that of the typed bins alone.
+// Locks are taken in this order: bin, unclaimed, the extent layer's; those of the typed bins and of the pins alone, in
+// any other.
 #pragma once
 
 #include <algorithm>
@@ -40,6 +41,7 @@
 #include "lane/lane_format.hpp"
 #include "segment/space.hpp"
 #include "slab/guard_ranges.hpp"
+#include "slab/pinned_blocks.hpp"
 #include "slab/remote_frees.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_table.hpp"
@@ -148,6 +150,11 @@ public:
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, table_.granules());
     }
+    [[nodiscard]] pinned_blocks& pins() noexcept { return pins_; }
+    [[nodiscard]] const pinned_blocks& pins() const noexcept { return pins_; }
+    /// The mark of a block that starts at the offset changes from one value to the other, where it is loaded and its
+    /// mark has the first.
+    void replace_mark(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept;
     [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }
     [[nodiscard]] const guard_ranges& guards() const noexcept { return guards_; }
     /// All guard ranges become free extents. Slabs that are made later have some again.
@@ -345,6 +352,7 @@ private:
     older_blocks uncover(base::granule slab) noexcept;
     void write_old_bits(base::granule slab, unsigned old_kind, std::span<const std::uint64_t> bits) noexcept;
     void load_marks(base::granule slab) const noexcept;
+    void mark_pinned(base::granule slab, const slab_kinds& kinds) const noexcept;
     void morph_some(bin& wanted) noexcept;
     bool morph_into(bin& wanted, base::granule slab, std::optional<unsigned> limit) noexcept;
     void become(bin& wanted, base::granule slab, unsigned from, unsigned to) noexcept;
@@ -392,6 +400,7 @@ private:
     bool traced_ = false;
     slab_table table_;
     guard_ranges guards_;
+    pinned_blocks pins_;
     remote_frees remote_;
     unsigned arenas_ = 0;
     std::atomic<unsigned> threads_{0};

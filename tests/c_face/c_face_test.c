@@ -189,6 +189,12 @@ static int look_at_numbers(const hf_object_info* object, void* context) {
     return 0;
 }
 
+static uint64_t allocated_blocks(const hf_heap* heap) {
+    hf_statistics statistics = HF_STATISTICS_INIT;
+    EXPECT(hf_get_statistics(heap, &statistics) == HF_OK);
+    return statistics.allocated_blocks;
+}
+
 static void test_objects(hf_heap* heap) {
     void* address = NULL;
     void* again = NULL;
@@ -202,6 +208,10 @@ static void test_objects(hf_heap* heap) {
         ((long*)address)[i] = i;
     }
     EXPECT(hf_object_create(heap, "numbers", "long", sizeof(long), 10, &again) == HF_NAME_EXISTS);
+    EXPECT(hf_free(heap, address) == HF_BAD_ADDRESS); /* was: freed, and the directory still named it */
+    EXPECT(strstr(hf_errormsg(), "object") != NULL);
+    const uint64_t blocks = allocated_blocks(heap);
+    EXPECT(hf_realloc(heap, address, 1000000) == NULL && allocated_blocks(heap) == blocks);
     EXPECT(again == NULL);
     EXPECT(hf_object_find(heap, "numbers", "long", sizeof(long), &again, &count) == HF_OK);
     EXPECT(again == address && count == 10);

@@ -192,7 +192,7 @@ void* hf_allocate(hf_heap* heap, size_t bytes);
 /* alignment: a power of two up to 2 MiB. */
 void* hf_allocate_aligned(hf_heap* heap, size_t bytes, size_t alignment);
 /* Frees; NULL is ignored. HF_BAD_ADDRESS, and nothing changes, where the address is not an allocated block of this
- * heap. */
+ * heap, or is an object: hf_object_destroy frees that. */
 hf_code hf_free(hf_heap* heap, void* address);
 /* Usable bytes of the block at `address`; 0 on failure, with hf_errorcode(). */
 size_t hf_usable_size(const hf_heap* heap, const void* address);

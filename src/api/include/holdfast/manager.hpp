@@ -305,7 +305,7 @@ public:
     /// alignment: a power of two up to 2 MiB, else error(invalid_argument).
     [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment);
     /// Frees; null is ignored. Throws error(bad_address), and changes nothing, where the address lies outside the heap,
-    /// is not the start of a block, or is already free.
+    /// is not the start of a block, is already free, or is a constructed object: destroy() frees that.
     void deallocate(void* address);
     /// Usable bytes of the block; throws error(bad_address).
     [[nodiscard]] size_type usable_size(const void* address) const;

@@ -1,0 +1,78 @@
+// Blocks that are allocated and not the caller's to free: constructed objects, which destroy() frees.
+//
+// The truth is their owner's, on media: the directory of objects. Here is what it has told this process. In a loaded
+// slab the mark of such a block says so (live_mark::pinned), so the path of nearly all frees, which takes a block whose
+// mark is `live`, asks nothing more. Of blocks in slabs that nobody has loaded, and of whole pages, this set says it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+
+namespace holdfast::slab {
+
+/// Room for one block in the set. Empty: none.
+using pin_place = std::set<std::uint64_t>::node_type;
+
+/// Thread-safe. No other lock is taken while its own is held.
+class pinned_blocks {
+public:
+    /// May throw std::bad_alloc; what follows does not.
+    [[nodiscard]] static pin_place make_place() {
+        std::set<std::uint64_t> one{0};
+        return one.extract(one.begin());
+    }
+    /// `place`: not empty.
+    void add(std::uint64_t offset, pin_place place) noexcept {
+        place.value() = offset;
+        const base::scoped_lock lock(mutex_);
+        if (offsets_.insert(std::move(place)).inserted && may_be_pages(offset)) {
+            pages_.fetch_add(1, std::memory_order_release);
+        }
+    }
+    /// The block's place; empty where it was not there.
+    [[nodiscard]] pin_place remove(std::uint64_t offset) noexcept {
+        const base::scoped_lock lock(mutex_);
+        pin_place place = offsets_.extract(offset);
+        if (!place.empty() && may_be_pages(offset)) {
+            pages_.fetch_sub(1, std::memory_order_release);
+        }
+        return place;
+    }
+    [[nodiscard]] bool contains(std::uint64_t offset) const noexcept {
+        const base::scoped_lock lock(mutex_);
+        return offsets_.contains(offset);
+    }
+    /// The same of a block of whole pages: no lock is taken as long as none is pinned.
+    [[nodiscard]] bool contains_pages(std::uint64_t offset) const noexcept {
+        return pages_.load(std::memory_order_acquire) != 0 && contains(offset);
+    }
+    /// Those from `begin` to before `end`.
+    template <class Each>
+    void for_each(std::uint64_t begin, std::uint64_t end, Each&& each) const noexcept {
+        const base::scoped_lock lock(mutex_);
+        for (auto at = offsets_.lower_bound(begin); at != offsets_.end() && *at < end; ++at) {
+            each(*at);
+        }
+    }
+    void clear() noexcept {
+        const base::scoped_lock lock(mutex_);
+        offsets_.clear();
+        pages_.store(0, std::memory_order_release);
+    }
+
+private:
+    [[nodiscard]] static constexpr bool may_be_pages(std::uint64_t offset) noexcept {
+        return offset % base::page_size == 0;
+    }
+
+    mutable base::mutex mutex_;
+    std::set<std::uint64_t> offsets_ HF_GUARDED_BY(mutex_);
+    std::atomic<std::uint64_t> pages_{0};  ///< of these, at the start of a page
+};
+
+}  // namespace holdfast::slab
