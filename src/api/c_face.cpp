@@ -288,12 +288,8 @@ void* hf_root_get(const hf_heap* heap, size_t index) {
 
 hf_code hf_root_set(hf_heap* heap, size_t index, const void* target) {
     return guarded([&] {
-        const holdfast::manager& manager = manager_of(heap);
+        holdfast::manager& manager = manager_of(heap);
         holdfast::ptr<void>& root = manager.root(index);
-        if (manager.read_only()) {
-            throw holdfast::error(holdfast::errc::read_only, "read_only: " + manager.path() + ": opened read-only",
-                                  {manager.path(), "root", "a heap opened read-only", "a writer", {}, 0});
-        }
         if (target != nullptr) {
             static_cast<void>(manager.get_handle_from_address(target));  // throws where it lies elsewhere
         }

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 #include <type_traits>
+#include <utility>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
@@ -282,6 +283,7 @@ object_iterator manager::objects(instance_kind kind) const {
 }
 
 void manager::describe(const void* object, std::string_view description) {
+    detail::refuse_read_only(core().engine(), "set_instance_description");
     const std::lock_guard guard(core().engine().object_mutex());
     const std::uint64_t offset = core().offset_of(object);
     value_or_throw(core().engine().objects().describe_at(offset, description));
@@ -306,7 +308,12 @@ manager::size_type manager::get_num_anonymous_objects() const {
     return count_objects(core().engine(), heap::object_kind::anonymous);
 }
 
-ptr<void>& manager::root(size_type index) const {
+ptr<void>& manager::root(size_type index) {
+    detail::refuse_read_only(core().engine(), "root, to be written");
+    return const_cast<ptr<void>&>(std::as_const(*this).root(index));
+}
+
+const ptr<void>& manager::root(size_type index) const {
     if (index >= root_count) {
         throw_failure(
             failure{failure_code::invalid_argument, path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
@@ -456,6 +463,7 @@ std::string manager::get_description() const {
     return value_or_throw(core().engine().objects().heap_description());
 }
 void manager::set_description(std::string_view description) {
+    detail::refuse_read_only(core().engine(), "set_description");
     const std::lock_guard guard(core().engine().object_mutex());
     value_or_throw(core().engine().objects().describe_heap(description));
 }

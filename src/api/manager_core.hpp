@@ -66,7 +66,10 @@ inline const slab::plain_blocks* plain_path::operator->() const noexcept {
 class manager_core {
 public:
     manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)
-        : engine_(std::move(opened)), handle_(engine_->key()), commit_on_close_(commit_on_close) {}
+        : engine_(std::move(opened)),
+          handle_(engine_->key()),
+          commit_on_close_(commit_on_close),
+          counted_(engine_->read_only()) {}
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -98,6 +101,22 @@ private:
     std::unique_ptr<heap::engine> engine_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
+    /// Counts in open_readers.
+    class reader_count {
+    public:
+        explicit reader_count(bool counts) noexcept : counts_(counts) { change(1); }
+        reader_count(const reader_count&) = delete;
+        reader_count& operator=(const reader_count&) = delete;
+        ~reader_count() { change(~std::uint32_t{0}); }
+
+    private:
+        void change(std::uint32_t by) const noexcept {
+            if (counts_) {
+                open_readers.fetch_add(by, std::memory_order_relaxed);
+            }
+        }
+        bool counts_;
+    } counted_;
     commit_report report_;
 };
 

@@ -55,6 +55,14 @@ void check_type(const heap::object_entry& entry, const object_type& type, const 
 
 }  // namespace
 
+constinit std::atomic<std::uint32_t> open_readers{0};
+
+void refuse_reader(std::uint64_t heap_key, const void* asker) {
+    if (heap::find_engine(heap_key) != nullptr && heap::is_of_reader(heap_key, asker)) {
+        throw_failure(no_heap(heap_key));
+    }
+}
+
 void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) {
     heap::engine* const engine = heap::find_engine(heap_key);
     if (engine == nullptr) [[unlikely]] {

@@ -142,6 +142,8 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         opened->start_destinations();
         opened->find_plain_path();
         HF_TRY(register_engine(*opened));
+    } else {
+        HF_TRY(register_reader(*opened));
     }
     return opened;
 }
@@ -194,11 +196,12 @@ void engine::start_destinations() {
 /// for an object.
 base::result<void> engine::pin_objects() {
     try {
-        static_cast<void>(objects_
-                              .for_each_offset([this](std::uint64_t offset) {
-                                  blocks_.pin(files_->view().address({offset}), slab::pinned_blocks::make_place());
-                              })
-                              .ok());
+        std::vector<std::uint64_t> offsets;
+        static_cast<void>(objects_.for_each_offset([&](std::uint64_t offset) { offsets.push_back(offset); }).ok());
+        std::ranges::sort(offsets);  // each comes behind the others, where the set looks first
+        for (const std::uint64_t offset : offsets) {
+            blocks_.pin(files_->view().address({offset}), slab::pinned_blocks::make_place());
+        }
     } catch (const std::bad_alloc&) {
         failure what;
         what.code = failure_code::out_of_memory;

@@ -1,5 +1,5 @@
 // The directory of named, unique and anonymous objects. Its truth lies in the mapped objects file, so it is committed
-// with the rest; the index over it lives in DRAM and is built at the first use.
+// with the rest; the index over it lives in DRAM and is built at the first use, which for a writer is the open.
 //
 // Invariants (check()):
 //   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, its checksum;

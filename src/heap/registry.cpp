@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -15,6 +16,7 @@ namespace {
 struct registry {
     std::mutex mutex;
     std::unordered_map<std::uint64_t, engine*> open;
+    std::unordered_multimap<std::uint64_t, const engine*> readers;
 };
 
 registry& the_registry();
@@ -57,12 +59,34 @@ base::result<void> register_engine(engine& opened) {
     return {};
 }
 
+base::result<void> register_reader(engine& opened) {
+    registry& all = the_registry();
+    const std::lock_guard guard(all.mutex);
+    try {
+        all.readers.emplace(opened.key(), &opened);
+    } catch (const std::bad_alloc&) {
+        base::failure what;
+        what.code = base::failure_code::out_of_memory;
+        what.path = opened.files().paths().directory();
+        return what;
+    }
+    detail::generation.fetch_add(1, std::memory_order_release);
+    return {};
+}
+
 void unregister_engine(const engine& closed) noexcept {
     registry& all = the_registry();
     const std::lock_guard guard(all.mutex);
     const auto found = all.open.find(closed.key());
     if (found != all.open.end() && found->second == &closed) {
         all.open.erase(found);
+        detail::generation.fetch_add(1, std::memory_order_release);
+    }
+    const auto readers = all.readers.equal_range(closed.key());
+    const auto reader =
+        std::find_if(readers.first, readers.second, [&](const auto& one) { return one.second == &closed; });
+    if (reader != readers.second) {
+        all.readers.erase(reader);
         detail::generation.fetch_add(1, std::memory_order_release);
     }
 }
@@ -76,8 +100,18 @@ engine* find_engine_slowly(std::uint64_t key) noexcept {
     if (found == all.open.end()) {
         return nullptr;
     }
-    looked_up = {key, generation.load(std::memory_order_relaxed), found->second};
+    looked_up = {key, generation.load(std::memory_order_relaxed), found->second, all.readers.contains(key)};
     return found->second;
+}
+
+bool is_in_reader(std::uint64_t key, const void* address) noexcept {
+    registry& all = the_registry();
+    const std::lock_guard guard(all.mutex);
+    const auto [first, last] = all.readers.equal_range(key);
+    return std::any_of(first, last, [address](const auto& one) {
+        const segment::heap_files& files = one.second->files();
+        return files.view().offset(address).value < base::to_bytes(files.frontier());
+    });
 }
 
 }  // namespace detail

@@ -30,7 +30,9 @@ public:
     void add(std::uint64_t offset, pin_place place) noexcept {
         place.value() = offset;
         const base::scoped_lock lock(mutex_);
-        if (offsets_.insert(std::move(place)).inserted && may_be_pages(offset)) {
+        const std::size_t before = offsets_.size();
+        offsets_.insert(offsets_.end(), std::move(place));
+        if (offsets_.size() != before && may_be_pages(offset)) {
             pages_.fetch_add(1, std::memory_order_release);
         }
     }

@@ -328,6 +328,12 @@ static void test_heap_lives_on(void) {
     EXPECT(hf_errorcode() == HF_READ_ONLY);
     EXPECT(hf_object_create(heap, "new", "long", 8, 1, NULL) == HF_READ_ONLY);
     EXPECT(hf_root_set(heap, 1, NULL) == HF_READ_ONLY);
+    EXPECT(hf_root(heap, 1) == NULL && hf_errorcode() == HF_READ_ONLY);
+    {
+        void* object = NULL;
+        EXPECT(hf_object_find(heap, "numbers", "long", sizeof(long), &object, NULL) == HF_OK);
+        EXPECT(hf_object_describe(heap, object, "changed") == HF_READ_ONLY); /* was: changed until hf_close */
+    }
     EXPECT(hf_close(heap) == HF_OK);
     EXPECT(hf_remove(copy_path) == HF_OK);
     EXPECT(hf_copy(heap_path, copy_path) == HF_OK);

@@ -96,6 +96,9 @@ bool arena::contains(const void* address) const noexcept {
 
 namespace holdfast::detail {
 
+constinit std::atomic<std::uint32_t> open_readers{0};  // arenas are all to be written
+void refuse_reader(std::uint64_t /*heap_key*/, const void* /*asker*/) {}
+
 void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) {
     return test::arenas().at(heap_key)->allocate(bytes, alignment);
 }

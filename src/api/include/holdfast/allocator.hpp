@@ -63,12 +63,14 @@ public:
         : key_(other.key()) {}
 
     /// Memory for n objects, aligned for T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc
-    /// (the reason in what()), std::bad_array_new_length.
+    /// (the reason in what()), std::bad_array_new_length, holdfast::error where no heap with the key is open for
+    /// writing, or this allocator lies in one that is open read-only.
     [[nodiscard]] pointer allocate(size_type n) {
         static_assert(detail::require_persistable<T>());
         if (n > max_size()) {
             detail::throw_bad_array_length();
         }
+        expect_writable();
         return pointer{static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)))};
     }
     void deallocate(const pointer& target, size_type /*n*/) noexcept {
@@ -79,6 +81,8 @@ public:
     }
     /// The heap that serves this allocator.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+    /// For containers that allocate through copies of theirs: throws where this one lies in a heap opened read-only.
+    void expect_writable() const { detail::expect_writable(key_, this); }
 
     [[nodiscard]] friend bool operator==(const allocator& a, const allocator& b) noexcept { return a.key_ == b.key_; }
 
@@ -125,6 +129,7 @@ public:
         if (key_ == 0) {
             return pointer{std::allocator<T>{}.allocate(n)};
         }
+        expect_writable();
         return allocator<T>{key_}.allocate(n);
     }
     void deallocate(const pointer& target, size_type n) noexcept {
@@ -136,6 +141,12 @@ public:
     }
     /// 0 where there is no heap.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+    /// As allocator::expect_writable().
+    void expect_writable() const {
+        if (key_ != 0) {
+            detail::expect_writable(key_, this);
+        }
+    }
 
     [[nodiscard]] friend bool operator==(const fallback_allocator& a, const fallback_allocator& b) noexcept {
         return a.key_ == b.key_;

@@ -227,7 +227,8 @@ void hf_ptr_set(hf_ptr* pointer, const void* target);
 void* hf_root_get(const hf_heap* heap, size_t index);
 /* HF_BAD_ADDRESS where the target is neither NULL nor in the heap. Durable with the next commit. */
 hf_code hf_root_set(hf_heap* heap, size_t index, const void* target);
-/* The root itself, as a destination (below); valid until the heap is closed. NULL on failure, with hf_errorcode(). */
+/* The root itself, as a destination (below); valid until the heap is closed. NULL on failure, with hf_errorcode():
+ * HF_READ_ONLY for a heap opened so, whose roots hf_root_get reads. */
 hf_ptr* hf_root(hf_heap* heap, size_t index);
 
 /* --- collection ----------------------------------------------------------------------------------------------------
@@ -471,7 +472,7 @@ typedef int (*hf_object_visitor)(const hf_object_info* object, void* context);
 hf_code hf_object_iterate(const hf_heap* heap, hf_kind kind, hf_object_visitor visitor, void* context);
 /* Visits the object at the address. HF_BAD_ADDRESS where there is none. */
 hf_code hf_object_at(const hf_heap* heap, const void* address, hf_object_visitor visitor, void* context);
-/* Sets the description of the object at the address. */
+/* Sets the description of the object at the address. HF_READ_ONLY for a heap opened so. */
 hf_code hf_object_describe(hf_heap* heap, const void* address, const char* description);
 
 /* --- the heap ------------------------------------------------------------------------------------------------------

@@ -294,8 +294,10 @@ public:
     // --- roots ------------------------------------------------------------------------------------------------------
     static constexpr size_type root_count = 512;
     /// Slot `index` (< 512, else error(invalid_argument)) of the roots: pointers that a heap keeps without names. Null
-    /// at creation.
-    [[nodiscard]] ptr<void>& root(size_type index) const;
+    /// at creation. A root that can be written is a writer's: of a heap opened read-only, error(read_only). To read
+    /// one, ask through a const manager: `std::as_const(heap).root(0)`.
+    [[nodiscard]] ptr<void>& root(size_type index);
+    [[nodiscard]] const ptr<void>& root(size_type index) const;
 
     // --- memory -----------------------------------------------------------------------------------------------------
     /// `bytes` of memory, 16-byte aligned from 16 bytes on (8 below). Throws holdfast::bad_alloc, or
@@ -459,6 +461,7 @@ public:
     [[nodiscard]] std::string get_uuid() const;
     [[nodiscard]] std::string get_version() const;      ///< of the format: "1"
     [[nodiscard]] std::string get_description() const;  ///< of the heap; "" where none was set
+    /// Throws error(read_only) for a heap opened so, as set_instance_description() does.
     void set_description(std::string_view description);
     /// "page-cache", "dax", "eadr" or "emulated" (DESIGN section 1).
     /// Where the segments lie, by node, with links followed; none: in the heap's directory (open_options).

@@ -49,6 +49,7 @@ public:
         if (n > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
             detail::throw_bad_array_length();
         }
+        detail::expect_writable(key_, this);
         return static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)));
     }
     void deallocate(T* target, std::size_t /*n*/) noexcept {

@@ -361,6 +361,7 @@ protected:
 
     template <class... Args>
     [[nodiscard]] node_owner make_node(Args&&... args) {
+        expect_writable(allocator_);
         return {allocator_, make_hash_node<node>(allocator_, std::forward<Args>(args)...)};
     }
     [[nodiscard]] static const key_type& key_of(const node* of) noexcept { return Traits::key_of(of->value); }
@@ -503,6 +504,7 @@ private:
         const size_type count_before = chains_.count();
         hash_link* fresh = nullptr;
         if (count != 0) {
+            expect_writable(allocator_);  // what allocates is a copy
             bucket_allocator allocator(allocator_);
             fresh = std::to_address(allocator.allocate(count + 1));
         }
