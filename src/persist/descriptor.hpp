@@ -26,6 +26,8 @@ public:
 
     [[nodiscard]] int get() const noexcept { return number_; }
     [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
+    /// Who asks for it closes it from now on.
+    [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
     void reset() noexcept {
         if (number_ >= 0) {
             ::close(std::exchange(number_, -1));

@@ -12,12 +12,13 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/checksum.hpp"
 #include "persist/descriptor.hpp"
+#include "persist/held_directories.hpp"
+#include "persist/posix_file.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
 
@@ -30,86 +31,21 @@ using base::failure_code;
 using base::os_failure;
 using base::result;
 
-constexpr mode_t new_file_mode = 0644;
-constexpr mode_t new_directory_mode = 0755;
-constexpr std::uint64_t stat_block_size = 512;
-
-class posix_file final : public file {
-public:
-    posix_file(std::string path, descriptor fd) noexcept : path_(std::move(path)), fd_(std::move(fd)) {}
-
-    [[nodiscard]] const std::string& path() const noexcept override { return path_; }
-    [[nodiscard]] int native_handle() const noexcept override { return fd_.get(); }
-    result<std::uint64_t> size() override { return size_of(fd_.get(), path_); }
-
-    result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) override {
-        return read_fully(fd_.get(), offset, buffer, path_);
-    }
-    result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site /*where*/) override {
-        return write_fully(fd_.get(), offset, data, path_);
-    }
-    result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
-                              site /*where*/) override {
-        return write_parts_fully(fd_.get(), offset, parts, path_);
-    }
-
-    void start_writeback() noexcept override { ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE); }
-    void write_back(std::uint64_t offset, std::uint64_t length) noexcept override {
-        ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
-                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-    }
-    result<void> sync(site /*where*/) override {
-        // The kernel reports a lost write once; the next fdatasync answers 0 although the data is gone. So the first
-        // failure stands for as long as this file is open.
-        if (sync_failure_) {
-            return *sync_failure_;
-        }
-        int answer = 0;
-        do {
-            answer = ::fdatasync(fd_.get());
-        } while (answer != 0 && errno == EINTR);
-        if (answer != 0) {
-            sync_failure_ = os_failure(errno, "fdatasync", path_);
-            return *sync_failure_;
-        }
-        return {};
-    }
-
-    result<void> resize(std::uint64_t bytes, site /*where*/) override { return set_size(fd_.get(), bytes, path_); }
-    result<void> allocate(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
-        return reserve_space(fd_.get(), offset, length, path_);
-    }
-    result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
-        return punch(fd_.get(), offset, length, path_);
-    }
-    result<std::uint64_t> charged() override {
-        struct stat status {};
-        if (::fstat(fd_.get(), &status) != 0) {
-            return os_failure(errno, "fstat", path_);
-        }
-        return static_cast<std::uint64_t>(status.st_blocks) * stat_block_size;
-    }
-
-private:
-    std::string path_;
-    descriptor fd_;
-    std::optional<failure> sync_failure_;
-};
-
 struct directory_closer {
     void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
 
-int open_uninterrupted(const std::string& path, int flags, mode_t mode = 0) noexcept {
+descriptor open_uninterrupted(const place& where, int flags, mode_t mode = 0) noexcept {
     int fd = -1;
     do {
-        fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+        fd = ::openat(where.directory, where.name, flags | O_CLOEXEC, mode);
     } while (fd < 0 && errno == EINTR);
-    return fd;
+    return descriptor(fd);
 }
 
 std::string_view kind_of(mode_t mode) noexcept {
     switch (mode & S_IFMT) {
+        case S_IFLNK: return "link";
         case S_IFDIR: return "directory";
         case S_IFIFO: return "pipe";
         case S_IFSOCK: return "socket";
@@ -128,48 +64,86 @@ failure missing_or(int os_error, std::string_view operation, const std::string& 
     return what;
 }
 
-/// Whoever put something else in the place of a file must get a message, not a read that blocks.
-result<void> check_is_regular(int fd, const std::string& path) {
+failure no_regular_file(mode_t mode, const std::string& path) {
+    failure what;
+    what.code = failure_code::corrupt;
+    what.path = path;
+    what.field = "file type";
+    what.found = kind_of(mode);
+    what.expected = "regular file";
+    return what;
+}
+
+/// Why a file could not be opened: what is in its place is no file, or the system says no.
+failure not_opened(const place& where, int os_error, const std::string& path) {
+    const bool may_be_other = os_error == ELOOP || os_error == EISDIR || os_error == ENXIO || os_error == ENODEV;
+    struct stat status {};
+    if (may_be_other && ::fstatat(where.directory, where.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISREG(status.st_mode)) {
+        return no_regular_file(status.st_mode, path);
+    }
+    return missing_or(os_error, "open", path);
+}
+
+/// Whoever put something else in the place of a file must get a message: not a read that blocks, and no write to what
+/// is not ours.
+result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
         return os_failure(errno, "fstat", path);
     }
     if (!S_ISREG(status.st_mode)) {
-        failure what;
-        what.code = failure_code::corrupt;
-        what.path = path;
-        what.field = "file type";
-        what.found = kind_of(status.st_mode);
-        what.expected = "regular file";
-        return what;
+        return no_regular_file(status.st_mode, path);
+    }
+    if (in == nullptr) {
+        return {};
+    }
+    HF_TRY(check_owner(status, *in, path));
+    if (mode == access_mode::read_write && status.st_nlink > 1) {
+        return failure{failure_code::corrupt,
+                       path,
+                       "names of the file",
+                       std::to_string(status.st_nlink),
+                       "1",
+                       "it has another name (a hard link), which a writer would change with it; make a copy of it",
+                       0};
     }
     return {};
 }
 
 class posix_storage_type final : public storage {
 public:
+    posix_storage_type() = default;
+    posix_storage_type(const held_directories& held, const permissions& of_new) : held_(held), of_new_(of_new) {}
+
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
         // O_NONBLOCK: opening a pipe must not wait for its other end. It means nothing for regular files.
-        const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY;
-        descriptor fd{open_uninterrupted(path, flags)};
+        const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+        const place where = held_.find_name(path);
+        descriptor fd = open_uninterrupted(where, flags);
         if (!fd.valid()) {
-            return missing_or(errno, "open", path);
+            return not_opened(where, errno, path);
         }
-        HF_TRY(check_is_regular(fd.get(), path));
+        HF_TRY(check_opened(fd.get(), where.holds, mode, path));
         return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
     }
 
     result<std::unique_ptr<file>> create(const std::string& path, site /*where*/) override {
-        descriptor fd{open_uninterrupted(path, O_RDWR | O_CREAT | O_EXCL, new_file_mode)};
+        const place where = held_.find_name(path);
+        descriptor fd = open_uninterrupted(where, O_RDWR | O_CREAT | O_EXCL, of_new_.files);
         if (!fd.valid()) {
             return os_failure(errno, "create", path);
+        }
+        if (where.holds != nullptr) {
+            HF_TRY(give_to_owner(fd.get(), *where.holds, path));
         }
         return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
     }
 
     result<bool> exists(const std::string& path) override {
+        const place where = held_.find_name(path);
         struct stat status {};
-        if (::lstat(path.c_str(), &status) == 0) {
+        if (::fstatat(where.directory, where.name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
             return true;
         }
         if (errno == ENOENT || errno == ENOTDIR) {
@@ -179,19 +153,27 @@ public:
     }
 
     result<void> make_directory(const std::string& path, site /*where*/) override {
-        if (::mkdir(path.c_str(), new_directory_mode) != 0) {
+        const place where = held_.find_name(path);
+        if (::mkdirat(where.directory, where.name, of_new_.directories) != 0) {
             return os_failure(errno, "mkdir", path);
         }
-        return {};
+        if (held_.first() == nullptr) {
+            return {};
+        }
+        const descriptor made = open_uninterrupted(where, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        return made.valid() ? give_to_owner(made.get(), *held_.first(), path) : os_failure(errno, "opendir", path);
     }
 
     result<void> make_link(const std::string& path, const std::string& target, site /*where*/) override {
-        return ::symlink(target.c_str(), path.c_str()) == 0 ? result<void>() : os_failure(errno, "symlink", path);
+        const place where = held_.find_name(path);
+        return ::symlinkat(target.c_str(), where.directory, where.name) == 0 ? result<void>()
+                                                                             : os_failure(errno, "symlink", path);
     }
 
     result<std::string> link_target(const std::string& path) override {
+        const place where = held_.find_name(path);
         std::string target(PATH_MAX, '\0');
-        const auto length = ::readlink(path.c_str(), target.data(), target.size());
+        const auto length = ::readlinkat(where.directory, where.name, target.data(), target.size());
         if (length < 0) {
             return errno == EINVAL ? result<std::string>(std::string()) : missing_or(errno, "readlink", path);
         }
@@ -200,16 +182,18 @@ public:
     }
 
     result<std::string> identity(const std::string& path) override {
+        const place where = held_.find(path);
         struct stat status {};
-        if (::stat(path.c_str(), &status) != 0) {
+        if (::fstatat(where.directory, where.name, &status, 0) != 0) {
             return missing_or(errno, "stat", path);
         }
         return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
     }
 
     result<std::uint64_t> birth(const std::string& path) override {
+        const place where = held_.find(path);
         struct statx status {};
-        if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &status) != 0) {
+        if (::statx(where.directory, where.name, 0, STATX_INO | STATX_BTIME, &status) != 0) {
             return missing_or(errno, "statx", path);
         }
         // Inode numbers come again, and small file systems have the same ones: the time to the nanosecond tells. Where
@@ -224,10 +208,12 @@ public:
     }
 
     result<std::vector<std::string>> list(const std::string& directory) override {
-        const std::unique_ptr<DIR, directory_closer> stream{::opendir(directory.c_str())};
+        descriptor fd = open_uninterrupted(held_.find(directory), O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+        const std::unique_ptr<DIR, directory_closer> stream{fd.valid() ? ::fdopendir(fd.get()) : nullptr};
         if (stream == nullptr) {
             return os_failure(errno, "opendir", directory);
         }
+        static_cast<void>(fd.release());  // the stream's
         std::vector<std::string> names;
         for (;;) {
             errno = 0;
@@ -247,27 +233,30 @@ public:
     }
 
     result<void> rename(const std::string& from, const std::string& to, site /*where*/) override {
-        if (::rename(from.c_str(), to.c_str()) != 0) {
+        const place before = held_.find_name(from);
+        const place after = held_.find_name(to);
+        if (::renameat(before.directory, before.name, after.directory, after.name) != 0) {
             return os_failure(errno, "rename to " + to, from);
         }
         return {};
     }
 
     result<void> remove(const std::string& path, site /*where*/) override {
-        if (::unlink(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) {
+        const place where = held_.find_name(path);
+        if (::unlinkat(where.directory, where.name, 0) == 0 || errno == ENOENT || errno == ENOTDIR) {
             return {};
         }
         if (errno != EISDIR) {
             return os_failure(errno, "unlink", path);
         }
-        if (::rmdir(path.c_str()) == 0 || errno == ENOENT) {
+        if (::unlinkat(where.directory, where.name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
             return {};
         }
         return os_failure(errno, "rmdir", path);
     }
 
     result<void> sync_directory(const std::string& path, site /*where*/) override {
-        const descriptor fd{open_uninterrupted(path, O_RDONLY | O_DIRECTORY)};
+        const descriptor fd = open_uninterrupted(held_.find(path), O_RDONLY | O_DIRECTORY);
         if (!fd.valid()) {
             return os_failure(errno, "open", path);
         }
@@ -288,16 +277,18 @@ public:
     }
 
     result<std::uint64_t> available(const std::string& directory) override {
+        const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
         struct statvfs numbers {};
-        if (::statvfs(directory.c_str(), &numbers) != 0) {
+        if (!fd.valid() || ::fstatvfs(fd.get(), &numbers) != 0) {
             return os_failure(errno, "statvfs", directory);
         }
         return std::uint64_t{numbers.f_bavail} * numbers.f_frsize;
     }
 
     result<void> check_place(const std::string& directory) override {
+        const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
         struct statfs numbers {};
-        if (::statfs(directory.c_str(), &numbers) != 0) {
+        if (!fd.valid() || ::fstatfs(fd.get(), &numbers) != 0) {
             return os_failure(errno, "statfs", directory);
         }
         if (numbers.f_type != HUGETLBFS_MAGIC) {
@@ -324,6 +315,56 @@ public:
         return copy_sparse(source.native_handle(), source.path(), target.native_handle(), target.path(),
                            may_share ? copy_method::kernel_first : copy_method::read_and_write);
     }
+
+    result<std::shared_ptr<storage>> hold(const std::string& directory) override {
+        auto holding = std::make_shared<posix_storage_type>(held_, of_new_);
+        HF_TRY(holding->held_.add(directory));
+        return std::shared_ptr<storage>(std::move(holding));
+    }
+
+    std::shared_ptr<storage> with(const permissions& of_new) override {
+        return std::make_shared<posix_storage_type>(held_, of_new);
+    }
+
+    result<permissions> permissions_of(const std::string& directory, const std::string& path) override {
+        const place parent = held_.find(directory);
+        const place itself = held_.find_name(path);
+        struct stat of_directory {};
+        struct stat of_file {};
+        if (::fstatat(parent.directory, parent.name, &of_directory, 0) != 0) {
+            return missing_or(errno, "stat", directory);
+        }
+        if (::fstatat(itself.directory, itself.name, &of_file, AT_SYMLINK_NOFOLLOW) != 0) {
+            return missing_or(errno, "lstat", path);
+        }
+        return permissions{of_file.st_mode & all_permissions, of_directory.st_mode & all_permissions};
+    }
+
+    result<std::unique_ptr<file>> open_directory(const std::string& directory) override {
+        descriptor fd = open_uninterrupted(held_.find(directory), O_RDONLY | O_DIRECTORY);
+        if (!fd.valid()) {
+            return os_failure(errno, "opendir", directory);
+        }
+        return std::unique_ptr<file>(std::make_unique<posix_file>(directory, std::move(fd)));
+    }
+
+    result<std::string> location(const std::string& directory) override {
+        const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
+        if (!fd.valid()) {
+            return os_failure(errno, "open", directory);
+        }
+        std::string found(PATH_MAX, '\0');
+        const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
+        const auto length = ::readlinkat(AT_FDCWD, link.c_str(), found.data(), found.size());
+        found.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+        return found.starts_with('/') ? found : directory;
+    }
+
+private:
+    static constexpr std::uint32_t all_permissions = 0777;
+
+    held_directories held_;
+    permissions of_new_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 //   - a failed sync() says nothing about the data; the caller must not call it again and believe the second answer.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,12 @@ enum class access_mode { read_only, read_write };
 
 /// Whether a copy of a file may share blocks with it.
 enum class shared_blocks { allowed, none };
+
+/// Who may do what with files and directories: bits as chmod has them, of which a process's umask takes some away.
+struct permissions {
+    std::uint32_t files = 0644;
+    std::uint32_t directories = 0755;
+};
 
 /// An open file. Not thread-safe beyond what pread and pwrite are.
 class file {
@@ -78,14 +85,18 @@ public:
     storage& operator=(const storage&) = delete;
     virtual ~storage() = default;
 
-    /// Opens an existing file. `missing` where it is not there.
+    /// Opens an existing file, never waits. `missing` where it is not there, `corrupt` where it is no regular file: a
+    /// link at the end of the path is not followed, for somebody else may have put it there. In a directory that is
+    /// held: `permission` where the file is another owner's, and `corrupt` where it has a second name and is to be
+    /// written.
     virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
-    /// Creates a file that must not exist (`already_exists` otherwise), mode 0644 and the umask.
+    /// Creates a file that must not exist (`already_exists` otherwise).
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;
     virtual base::result<void> make_directory(const std::string& path, site where) = 0;
-    /// Makes a name that leads to `target`, which need not be there (a symbolic link); as durable as a creation. Other
-    /// calls follow links, but for remove(), rename() and link_target(), which mean the name itself, and exists().
+    /// Makes a name that leads to `target`, which need not be there (a symbolic link); as durable as a creation. Calls
+    /// follow the links on the way, and those for directories one at the end, too; remove(), rename(), link_target()
+    /// and exists() mean the name itself.
     virtual base::result<void> make_link(const std::string& path, const std::string& target, site where) = 0;
     /// Where the link leads; empty where the path is none. `missing` where nothing is there.
     virtual base::result<std::string> link_target(const std::string& path) = 0;
@@ -111,6 +122,31 @@ public:
     /// Copies content from `source` into the new or empty `target`, which stays sparse; shares blocks where it may and
     /// the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in either file.
     virtual base::result<void> copy_content(file& source, file& target, shared_blocks blocks, site where) = 0;
+
+    // Directories that stay what they are, whatever happens to their names. Where these are not overridden, names never
+    // lead elsewhere, and files belong to nobody.
+
+    /// This storage, in which `directory`, and each path that begins with it, leads to the directory that is there now,
+    /// for as long as the answer lives: wherever it is moved, and whatever the working directory is. What was held
+    /// before stays held. One descriptor. `not_found` where nothing is there; `permission` where it is of another owner
+    /// than the one held first.
+    virtual base::result<std::shared_ptr<storage>> hold(const std::string& /*directory*/) { return unowned(); }
+    /// This storage, with other permissions for what create() and make_directory() make.
+    virtual std::shared_ptr<storage> with(const permissions& /*of_new*/) { return unowned(); }
+    /// The permissions of a file and of a directory that are there.
+    virtual base::result<permissions> permissions_of(const std::string& /*directory*/, const std::string& /*path*/) {
+        return permissions{};
+    }
+    /// The directory itself, for flock() on native_handle().
+    virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
+        return base::os_failure(ENOSYS, "open", directory);
+    }
+    /// Where the directory is now: a path in full, for people.
+    virtual base::result<std::string> location(const std::string& directory) { return directory; }
+
+protected:
+    /// This storage, whose owner lives long enough.
+    [[nodiscard]] std::shared_ptr<storage> unowned() noexcept { return {std::shared_ptr<storage>(), this}; }
 };
 
 /// The kernel's file systems.

@@ -42,9 +42,9 @@ bool fails(call which) noexcept {
 
 std::string_view name_of(call which) {
     static constexpr std::array<std::string_view, call_count> names{
-        "copy_file_range", "fallocate", "fdatasync", "flock", "fsync",   "ftruncate", "ioctl",
-        "madvise",         "mkdir",     "mmap",      "open",  "opendir", "pread",     "pwrite",
-        "pwritev",         "readlink",  "rename",    "rmdir", "symlink", "unlink",    "memory"};
+        "copy_file_range", "fallocate",  "fchown",   "fdatasync", "fdopendir", "flock",  "fsync", "ftruncate",
+        "ioctl",           "madvise",    "mkdirat",  "mmap",      "open",      "openat", "pread", "pwrite",
+        "pwritev",         "readlinkat", "renameat", "symlinkat", "unlinkat",  "memory"};
     return names.at(static_cast<std::size_t>(which));
 }
 
@@ -55,6 +55,7 @@ std::span<const int> errors_of(call which) {
     static constexpr std::array write_errors{EIO, ENOSPC};
     static constexpr std::array unsupported{ENOTTY, EIO};
     static constexpr std::array no_descriptor{EMFILE, EACCES};
+    static constexpr std::array no_permission{EPERM};
     static constexpr std::array no_lock{ENOLCK};
     static constexpr std::array cross_device{EXDEV, EIO};
     switch (which) {
@@ -62,11 +63,13 @@ std::span<const int> errors_of(call which) {
         case call::fallocate: return no_space;
         case call::flock: return no_lock;
         case call::ioctl: return unsupported;
+        case call::fdopendir:
         case call::madvise:
         case call::mmap:
         case call::memory: return no_memory;
         case call::open:
-        case call::opendir: return no_descriptor;
+        case call::openat: return no_descriptor;
+        case call::fchown: return no_permission;
         case call::pwrite:
         case call::pwritev: return write_errors;
         default: return io;
@@ -105,24 +108,25 @@ extern "C" {
 
 ssize_t __real_copy_file_range(int in, off64_t* in_at, int out, off64_t* out_at, size_t count, unsigned flags);
 int __real_fallocate(int fd, int mode, off_t offset, off_t length);
+int __real_fchown(int fd, uid_t owner, gid_t group);
 int __real_fdatasync(int fd);
+DIR* __real_fdopendir(int fd);
 int __real_flock(int fd, int operation);
 int __real_fsync(int fd);
 int __real_ftruncate(int fd, off_t length);
 int __real_ioctl(int fd, unsigned long request, void* argument);
 int __real_madvise(void* address, size_t length, int advice);
-int __real_mkdir(const char* path, mode_t mode);
+int __real_mkdirat(int directory, const char* path, mode_t mode);
 void* __real_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset);
 int __real_open(const char* path, int flags, ...);
-DIR* __real_opendir(const char* path);
+int __real_openat(int directory, const char* path, int flags, ...);
 ssize_t __real_pread(int fd, void* buffer, size_t count, off_t offset);
 ssize_t __real_pwrite(int fd, const void* buffer, size_t count, off_t offset);
 ssize_t __real_pwritev(int fd, const iovec* parts, int count, off_t offset);
-ssize_t __real_readlink(const char* path, char* buffer, size_t size);
-int __real_rename(const char* from, const char* to);
-int __real_rmdir(const char* path);
-int __real_symlink(const char* target, const char* path);
-int __real_unlink(const char* path);
+ssize_t __real_readlinkat(int directory, const char* path, char* buffer, size_t size);
+int __real_renameat(int from_directory, const char* from, int to_directory, const char* to);
+int __real_symlinkat(const char* target, int directory, const char* path);
+int __real_unlinkat(int directory, const char* path, int flags);
 
 ssize_t __wrap_copy_file_range(int in, off64_t* in_at, int out, off64_t* out_at, size_t count, unsigned flags) {
     return fails(call::copy_file_range) ? -1 : __real_copy_file_range(in, in_at, out, out_at, count, flags);
@@ -130,6 +134,10 @@ ssize_t __wrap_copy_file_range(int in, off64_t* in_at, int out, off64_t* out_at,
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t length) {
     return fails(call::fallocate) ? -1 : __real_fallocate(fd, mode, offset, length);
 }
+int __wrap_fchown(int fd, uid_t owner, gid_t group) {
+    return fails(call::fchown) ? -1 : __real_fchown(fd, owner, group);
+}
+DIR* __wrap_fdopendir(int fd) { return fails(call::fdopendir) ? nullptr : __real_fdopendir(fd); }
 int __wrap_fdatasync(int fd) { return fails(call::fdatasync) ? -1 : __real_fdatasync(fd); }
 int __wrap_flock(int fd, int operation) { return fails(call::flock) ? -1 : __real_flock(fd, operation); }
 int __wrap_fsync(int fd) { return fails(call::fsync) ? -1 : __real_fsync(fd); }
@@ -140,7 +148,9 @@ int __wrap_ioctl(int fd, unsigned long request, void* argument) {
 int __wrap_madvise(void* address, size_t length, int advice) {
     return fails(call::madvise) ? -1 : __real_madvise(address, length, advice);
 }
-int __wrap_mkdir(const char* path, mode_t mode) { return fails(call::mkdir) ? -1 : __real_mkdir(path, mode); }
+int __wrap_mkdirat(int directory, const char* path, mode_t mode) {
+    return fails(call::mkdirat) ? -1 : __real_mkdirat(directory, path, mode);
+}
 void* __wrap_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
     return fails(call::mmap) ? MAP_FAILED : __real_mmap(address, length, protection, flags, fd, offset);
 }
@@ -154,7 +164,16 @@ int __wrap_open(const char* path, int flags, ...) {
     }
     return fails(call::open) ? -1 : __real_open(path, flags, mode);
 }
-DIR* __wrap_opendir(const char* path) { return fails(call::opendir) ? nullptr : __real_opendir(path); }
+int __wrap_openat(int directory, const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if ((flags & O_CREAT) != 0) {
+        va_list rest;
+        va_start(rest, flags);
+        mode = va_arg(rest, mode_t);
+        va_end(rest);
+    }
+    return fails(call::openat) ? -1 : __real_openat(directory, path, flags, mode);
+}
 ssize_t __wrap_pread(int fd, void* buffer, size_t count, off_t offset) {
     return fails(call::pread) ? -1 : __real_pread(fd, buffer, count, offset);
 }
@@ -176,15 +195,18 @@ ssize_t __wrap_pwritev(int fd, const iovec* parts, int count, off_t offset) {
     }
     return __real_pwritev(fd, parts, count, offset);
 }
-ssize_t __wrap_readlink(const char* path, char* buffer, size_t size) {
-    return fails(call::readlink) ? -1 : __real_readlink(path, buffer, size);
+ssize_t __wrap_readlinkat(int directory, const char* path, char* buffer, size_t size) {
+    return fails(call::readlinkat) ? -1 : __real_readlinkat(directory, path, buffer, size);
 }
-int __wrap_rename(const char* from, const char* to) { return fails(call::rename) ? -1 : __real_rename(from, to); }
-int __wrap_rmdir(const char* path) { return fails(call::rmdir) ? -1 : __real_rmdir(path); }
-int __wrap_symlink(const char* target, const char* path) {
-    return fails(call::symlink) ? -1 : __real_symlink(target, path);
+int __wrap_renameat(int from_directory, const char* from, int to_directory, const char* to) {
+    return fails(call::renameat) ? -1 : __real_renameat(from_directory, from, to_directory, to);
 }
-int __wrap_unlink(const char* path) { return fails(call::unlink) ? -1 : __real_unlink(path); }
+int __wrap_symlinkat(const char* target, int directory, const char* path) {
+    return fails(call::symlinkat) ? -1 : __real_symlinkat(target, directory, path);
+}
+int __wrap_unlinkat(int directory, const char* path, int flags) {
+    return fails(call::unlinkat) ? -1 : __real_unlinkat(directory, path, flags);
+}
 
 }  // extern "C"
 // NOLINTEND(bugprone-reserved-identifier)

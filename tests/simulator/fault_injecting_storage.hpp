@@ -23,16 +23,30 @@ struct fault_plan {
     repeat how = repeat::once;
 };
 
+/// What the views of one storage, and the files that they opened, count together.
+struct fault_state {
+    fault_plan plan;
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> faults{0};
+
+    /// Counts a call; a failure where this is the one.
+    base::result<void> next(const char* operation, const std::string& path);
+};
+
 class fault_injecting_storage final : public persist::storage {
 public:
-    explicit fault_injecting_storage(persist::storage& inner) : inner_(inner) {}
+    explicit fault_injecting_storage(persist::storage& inner)
+        : inner_(std::shared_ptr<persist::storage>(), &inner), state_(std::make_shared<fault_state>()) {}
+    /// The same counters over another view of the storage below.
+    fault_injecting_storage(std::shared_ptr<persist::storage> inner, const fault_injecting_storage& other)
+        : inner_(std::move(inner)), state_(other.state_) {}
 
     /// Starts to count again. Not while another thread is in a call.
     void plan(const fault_plan& faults);
     /// Calls since plan().
-    [[nodiscard]] std::uint64_t calls() const noexcept { return calls_.load(); }
+    [[nodiscard]] std::uint64_t calls() const noexcept { return state_->calls.load(); }
     /// Faults since plan().
-    [[nodiscard]] std::uint64_t faults() const noexcept { return faults_.load(); }
+    [[nodiscard]] std::uint64_t faults() const noexcept { return state_->faults.load(); }
 
     base::result<std::unique_ptr<persist::file>> open(const std::string& path, persist::access_mode mode) override;
     base::result<std::unique_ptr<persist::file>> create(const std::string& path, persist::site where) override;
@@ -48,16 +62,17 @@ public:
     base::result<void> sync_directory(const std::string& path, persist::site where) override;
     base::result<void> copy_content(persist::file& source, persist::file& target, persist::shared_blocks blocks,
                                     persist::site where) override;
+    base::result<std::shared_ptr<persist::storage>> hold(const std::string& directory) override;
+    std::shared_ptr<persist::storage> with(const persist::permissions& of_new) override;
+    base::result<persist::permissions> permissions_of(const std::string& directory, const std::string& path) override;
+    base::result<std::unique_ptr<persist::file>> open_directory(const std::string& directory) override;
+    base::result<std::string> location(const std::string& directory) override;
 
 private:
-    friend class fault_injecting_file;
-    /// Counts a call; a failure where this is the one.
-    base::result<void> next(const char* operation, const std::string& path);
+    base::result<void> next(const char* operation, const std::string& path) { return state_->next(operation, path); }
 
-    persist::storage& inner_;
-    fault_plan plan_;
-    std::atomic<std::uint64_t> calls_{0};
-    std::atomic<std::uint64_t> faults_{0};
+    std::shared_ptr<persist::storage> inner_;
+    std::shared_ptr<fault_state> state_;
 };
 
 }  // namespace holdfast::simulator

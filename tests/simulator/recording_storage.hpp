@@ -19,23 +19,28 @@ namespace holdfast::simulator {
 class recording_storage final : public persist::storage {
 public:
     /// Records what happens to paths below `directory`, which is empty now; others go to the kernel unrecorded.
-    recording_storage(std::string directory, std::uint64_t atom_size);
+    recording_storage(const std::string& directory, std::uint64_t atom_size);
+    /// The same record of another view of the kernel's file systems.
+    recording_storage(std::shared_ptr<persist::storage> real, const recording_storage& other)
+        : real_(std::move(real)), record_(other.record_) {}
 
     /// Called after each recorded operation; may call for_each_crash_image(), position() and no operation of this
     /// storage.
-    void set_observer(std::function<void()> after_operation) { mirror_.set_observer(std::move(after_operation)); }
+    void set_observer(std::function<void()> after_operation) {
+        record_->mirror.set_observer(std::move(after_operation));
+    }
     bool for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
                               const std::function<bool(const storage_image&)>& visit) const {
-        return mirror_.for_each_crash_image(limits, seed, visit);
+        return record_->mirror.for_each_crash_image(limits, seed, visit);
     }
-    [[nodiscard]] storage_image current() const { return mirror_.current(); }
-    [[nodiscard]] std::string position() const { return mirror_.position(); }
-    [[nodiscard]] std::uint64_t operations() const noexcept { return mirror_.operations(); }
+    [[nodiscard]] storage_image current() const { return record_->mirror.current(); }
+    [[nodiscard]] std::string position() const { return record_->mirror.position(); }
+    [[nodiscard]] std::uint64_t operations() const noexcept { return record_->mirror.operations(); }
     /// From now on all files are said to be of another birth, as those of a copy are.
-    void become_a_copy() noexcept { ++copies_; }
+    void become_a_copy() noexcept { ++record_->copies; }
     /// Writes what an image holds below the recorded directory into `target`, an existing, empty real directory.
     [[nodiscard]] base::result<void> materialise(const storage_image& left, const std::string& target) const {
-        return left.materialise(directory_, target);
+        return left.materialise(record_->directory, target);
     }
 
     base::result<std::unique_ptr<persist::file>> open(const std::string& path, persist::access_mode mode) override;
@@ -54,15 +59,27 @@ public:
     base::result<void> copy_content(persist::file& source, persist::file& target, persist::shared_blocks blocks,
                                     persist::site where) override;
 
+    base::result<std::shared_ptr<persist::storage>> hold(const std::string& directory) override;
+    std::shared_ptr<persist::storage> with(const persist::permissions& of_new) override;
+    base::result<persist::permissions> permissions_of(const std::string& directory, const std::string& path) override;
+    base::result<std::unique_ptr<persist::file>> open_directory(const std::string& directory) override;
+    base::result<std::string> location(const std::string& directory) override;
+
 private:
     friend class recording_file;
+    /// What all views share.
+    struct record {
+        record(std::string recorded, std::uint64_t atom_size);
+
+        std::string directory;
+        simulated_storage mirror;
+        std::uint64_t copies = 0;
+        std::recursive_mutex mutex;
+    };
     [[nodiscard]] bool recorded(const std::string& path) const;
 
-    std::string directory_;
-    persist::storage& real_;
-    simulated_storage mirror_;
-    std::uint64_t copies_ = 0;
-    mutable std::recursive_mutex mutex_;
+    std::shared_ptr<persist::storage> real_;
+    std::shared_ptr<record> record_;
 };
 
 }  // namespace holdfast::simulator

@@ -226,11 +226,14 @@ void simulated_storage::add_name_change(name_change one) {
 }
 
 result<std::unique_ptr<persist::file>> simulated_storage::open(const std::string& path, persist::access_mode mode) {
-    const auto* id = find(resolved(path));
+    const auto* id = find(resolved_name(path));
     if (id == nullptr) {
         auto what = os_failure(ENOENT, "open", path);
         what.code = base::failure_code::missing;
         return what;
+    }
+    if (!nodes_[*id].link.empty()) {
+        return base::failure{base::failure_code::corrupt, path, "file type", "link", "regular file", {}, 0};
     }
     if (nodes_[*id].directory) {
         return os_failure(EISDIR, "open", path);

@@ -112,6 +112,7 @@ TEST(simulated_storage, LinksLeadToDirectories) {
     EXPECT_EQ(*machine.list("/heap/node"), std::vector<std::string>{"a"});
     EXPECT_EQ(*machine.link_target("/heap/node"), "/far/inside");
     EXPECT_EQ(*machine.link_target("/far"), "");
+    EXPECT_EQ(machine.open("/heap/node", persist::access_mode::read_only).error().found, "link");
     EXPECT_EQ(machine.link_target("/nothing").error().code, base::failure_code::missing);
     EXPECT_EQ(*machine.identity("/heap/node"), *machine.identity("/far/inside"));
     EXPECT_NE(*machine.identity("/heap/node"), *machine.identity("/heap"));

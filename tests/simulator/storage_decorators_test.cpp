@@ -39,7 +39,10 @@ result<void> use_everything(persist::storage& storage, const std::string& root) 
     HF_TRY(storage.link_target(root + "/d/l"));
     HF_TRY(storage.identity(root + "/d/l/c"));
     HF_TRY(storage.birth(root + "/d/l/c"));
-    HF_TRY(storage.list(root + "/d"));
+    HF_TRY_ASSIGN(const auto held, storage.with({})->hold(root + "/d"));
+    HF_TRY(held->permissions_of(root + "/d", root + "/d/c"));
+    HF_TRY(held->location(root + "/d"));
+    HF_TRY(held->list(root + "/d"));
     HF_TRY(storage.open(root + "/d/c", access_mode::read_only));
     HF_TRY(storage.remove(root + "/d/c", "use.remove"));
     return storage.sync_directory(root + "/d", "use.sync_directory");
@@ -52,7 +55,7 @@ TEST(fault_injecting_storage, EveryCallCanFailOnce) {
     ASSERT_TRUE(use_everything(counter, "").ok());
     const std::uint64_t calls = counter.calls();
     EXPECT_EQ(counter.faults(), 0U);
-    EXPECT_EQ(calls, 23U) << "one for each step of use_everything";
+    EXPECT_EQ(calls, 26U) << "one for each step of use_everything";
     for (std::uint64_t n = 1; n <= calls; ++n) {
         simulated_storage machine(512);
         fault_injecting_storage storage(machine);

@@ -1,0 +1,93 @@
+#include "persist/held_directories.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+namespace holdfast::persist {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::os_failure;
+using base::result;
+
+/// The part of a path behind the directory that it begins with; null where it does not lead below that.
+const char* name_below(const std::string& path, const std::string& directory) noexcept {
+    if (path.size() <= directory.size() || path[directory.size()] != '/' || !path.starts_with(directory)) {
+        return nullptr;
+    }
+    const std::size_t name = path.find_first_not_of('/', directory.size());
+    return name == std::string::npos ? nullptr : path.c_str() + name;
+}
+
+}  // namespace
+
+place held_directories::find(const std::string& path) const noexcept {
+    const auto itself = std::ranges::find(held_, path, [](const auto& held) -> const auto& { return held->path; });
+    return itself != held_.end() ? place{(*itself)->fd.get(), ".", itself->get()} : find_name(path);
+}
+
+place held_directories::find_name(const std::string& path) const noexcept {
+    // A directory of a node is held after that of the heap, and its path begins with the heap's.
+    for (auto held = held_.rbegin(); held != held_.rend(); ++held) {
+        if (const char* const name = name_below(path, (*held)->path); name != nullptr) {
+            return {(*held)->fd.get(), name, held->get()};
+        }
+    }
+    return {AT_FDCWD, path.c_str(), nullptr};
+}
+
+result<void> held_directories::add(const std::string& path) {
+    const place where = find(path);
+    descriptor fd(::openat(where.directory, where.name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC));
+    if (!fd.valid()) {
+        return os_failure(errno, "opendir", path);
+    }
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) {
+        return os_failure(errno, "fstat", path);
+    }
+    if (!held_.empty()) {
+        HF_TRY(check_owner(status, *held_.front(), path));
+    }
+    held_.push_back(std::make_shared<const held_directory>(
+        held_directory{path, std::move(fd), status.st_uid, status.st_gid, status.st_mode}));
+    return {};
+}
+
+result<void> check_owner(const struct stat& status, const held_directory& in, const std::string& path) {
+    const uid_t self = ::geteuid();
+    const bool of_group = (in.mode & S_IWGRP) != 0 && status.st_gid == in.group;
+    if (self == 0 || status.st_uid == in.owner || status.st_uid == self || of_group) {
+        return {};
+    }
+    return failure{failure_code::permission,
+                   path,
+                   "owner",
+                   "user " + std::to_string(status.st_uid),
+                   "user " + std::to_string(in.owner) + ", the owner of " + in.path,
+                   "somebody else may have put it there; where it is right, give it to that user (chown)",
+                   0};
+}
+
+result<void> give_to_owner(int fd, const held_directory& in, const std::string& path) {
+    if (::geteuid() != 0 || in.owner == 0) {
+        return {};
+    }
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) {
+        return os_failure(errno, "fstat", path);
+    }
+    if (status.st_uid != in.owner && ::fchown(fd, in.owner, in.group) != 0) {
+        return os_failure(errno, "fchown", path);
+    }
+    return {};
+}
+
+}  // namespace holdfast::persist

@@ -1,0 +1,85 @@
+// A file of the kernel's file systems.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "persist/descriptor.hpp"
+#include "persist/posix_io.hpp"
+#include "persist/storage.hpp"
+
+namespace holdfast::persist {
+
+class posix_file final : public file {
+public:
+    posix_file(std::string path, descriptor fd) noexcept : path_(std::move(path)), fd_(std::move(fd)) {}
+
+    [[nodiscard]] const std::string& path() const noexcept override { return path_; }
+    [[nodiscard]] int native_handle() const noexcept override { return fd_.get(); }
+    base::result<std::uint64_t> size() override { return size_of(fd_.get(), path_); }
+
+    base::result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) override {
+        return read_fully(fd_.get(), offset, buffer, path_);
+    }
+    base::result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site /*where*/) override {
+        return write_fully(fd_.get(), offset, data, path_);
+    }
+    base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
+                                    site /*where*/) override {
+        return write_parts_fully(fd_.get(), offset, parts, path_);
+    }
+
+    void start_writeback() noexcept override { ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE); }
+    void write_back(std::uint64_t offset, std::uint64_t length) noexcept override {
+        ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    }
+    base::result<void> sync(site /*where*/) override {
+        // The kernel reports a lost write once; the next fdatasync answers 0 although the data is gone. So the first
+        // failure stands for as long as this file is open.
+        if (sync_failure_) {
+            return *sync_failure_;
+        }
+        int answer = 0;
+        do {
+            answer = ::fdatasync(fd_.get());
+        } while (answer != 0 && errno == EINTR);
+        if (answer != 0) {
+            sync_failure_ = base::os_failure(errno, "fdatasync", path_);
+            return *sync_failure_;
+        }
+        return {};
+    }
+
+    base::result<void> resize(std::uint64_t bytes, site /*where*/) override {
+        return set_size(fd_.get(), bytes, path_);
+    }
+    base::result<void> allocate(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
+        return reserve_space(fd_.get(), offset, length, path_);
+    }
+    base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
+        return punch(fd_.get(), offset, length, path_);
+    }
+    base::result<std::uint64_t> charged() override {
+        struct stat status {};
+        if (::fstat(fd_.get(), &status) != 0) {
+            return base::os_failure(errno, "fstat", path_);
+        }
+        return static_cast<std::uint64_t>(status.st_blocks) * stat_block_size;
+    }
+
+private:
+    static constexpr std::uint64_t stat_block_size = 512;
+
+    std::string path_;
+    descriptor fd_;
+    std::optional<base::failure> sync_failure_;
+};
+
+}  // namespace holdfast::persist
