@@ -1,6 +1,5 @@
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <type_traits>
 #include <utility>
 
@@ -69,29 +68,11 @@ std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_
     return wrap(heap::engine::open(path, mode, engine_options_of(options)), options);
 }
 
-/// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Two processes
-/// that race: one creates, the other is told `locked` or opens.
+/// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Of processes
+/// that race one creates; the others open what it made when it is done with it, or are told `locked`.
 std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& options,
                                                           std::uint64_t size = 0) {
-    auto opened = heap::engine::open(path, access_mode::read_write, engine_options_of(options));
-    if (opened) {
-        return wrap(std::move(opened), options);
-    }
-    const failure_code why = opened.error().code;
-    if (why == failure_code::not_found) {
-        return create_heap(path, options, size);
-    }
-    if (why == failure_code::not_a_heap || why == failure_code::missing) {
-        // create() decides whether the directory is empty or holds remains only; where it is neither, the first failure
-        // tells more; what else keeps a heap from being made there is a failure of its own.
-        heap::engine_options wanted = engine_options_of(options);
-        wanted.initial_bytes = size;
-        auto created = heap::engine::create(path, wanted);
-        if (created || created.error().code != failure_code::already_exists) {
-            return wrap(std::move(created), options);
-        }
-    }
-    throw_failure(opened.error());
+    return wrap(heap::engine::open_or_create(path, engine_options_of(options), size), options);
 }
 
 open_options with_address(void* base_address) {
@@ -471,9 +452,7 @@ std::vector<std::string> manager::node_directories() const {
     const segment::heap_paths& paths = core().engine().files().paths();
     std::vector<std::string> directories;
     for (std::uint32_t node = 0; node < paths.nodes(); ++node) {
-        std::error_code ignored;  // then it is called as the heap calls it
-        const auto real = std::filesystem::canonical(paths.node(node), ignored);
-        directories.push_back(real.empty() ? paths.node(node) : real.string());
+        directories.push_back(value_or_throw(core().engine().files().storage().location(paths.node(node))));
     }
     return directories;
 }

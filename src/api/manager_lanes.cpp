@@ -37,7 +37,8 @@ std::optional<writer_information> writer_of(std::span<const std::byte> page,
 }
 
 /// From the files, not from mappings: a read-only open has replayed the lanes in those.
-base::result<lane_information> look(const segment::superblock_on_media& superblock, const segment::heap_paths& paths) {
+base::result<lane_information> look(const segment::superblock_on_media& superblock, persist::storage& storage,
+                                    const segment::heap_paths& paths) {
     lane_information found;
     found.last_writer_atomic = (superblock.flags & (segment::flag_lanes | segment::flag_stale_sums)) != 0;
     found.pending = (superblock.flags & segment::flag_lanes) != 0 && superblock.state != segment::heap_state::clean;
@@ -45,11 +46,11 @@ base::result<lane_information> look(const segment::superblock_on_media& superblo
     found.slots = superblock.lane_slots;
     found.order = name_of(superblock.record_order);
     found.checkpoint_clock = superblock.checkpoint_clock;
-    HF_TRY_ASSIGN(const bool there, persist::posix_storage().exists(paths.lanes()));
+    HF_TRY_ASSIGN(const bool there, storage.exists(paths.lanes()));
     if (!there || superblock.lane_slots == 0) {
         return found;
     }
-    HF_TRY_ASSIGN(auto file, persist::posix_storage().open(paths.lanes(), persist::access_mode::read_only));
+    HF_TRY_ASSIGN(auto file, storage.open(paths.lanes(), persist::access_mode::read_only));
     HF_TRY_ASSIGN(const std::uint64_t size, file->size());
     if (size < lane::lanes_at) {
         return found;
@@ -74,13 +75,15 @@ base::result<lane_information> look(const segment::superblock_on_media& superblo
 
 lane_information manager::lanes() const {
     const segment::heap_files& files = core().engine().files();
-    lane_information found = value_or_throw(look(files.superblock(), files.paths()));
+    lane_information found = value_or_throw(look(files.superblock(), files.storage(), files.paths()));
     found.pending = found.pending && files.mode() == persist::access_mode::read_only;
     return found;
 }
 
 lane_information manager::lanes(const std::string& path) {
-    return value_or_throw(look(value_or_throw(heap::read_superblock(path)), segment::heap_paths(path)));
+    const segment::heap_paths paths(path);
+    const auto held = value_or_throw(segment::hold_directory(persist::posix_storage(), paths));
+    return value_or_throw(look(value_or_throw(heap::read_superblock(*held, paths)), *held, paths));
 }
 
 }  // namespace holdfast

@@ -63,12 +63,14 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         return what;
     }
     if (options.durability != durability_kind::commit) {
-        // It is a heap now, and clean; from here on it is opened as any other.
+        // It is a heap now, and clean; from here on it is opened as any other. It stays locked in between: another
+        // process that found it now would have it, and lose it here.
         HF_TRY(made->close(false));
+        const auto hold = made->files_->hold();
         made.reset();
-        auto opened = open(path, access_mode::read_write, options);
+        auto opened = open(path, access_mode::read_write, options, hold);
         if (!opened) {
-            static_cast<void>(segment::remove_heap(*options.storage, path).ok());
+            static_cast<void>(segment::remove_heap(*options.storage, path, hold).ok());
         }
         return opened;
     }
@@ -92,20 +94,22 @@ base::result<void> engine::format(std::uint64_t initial_bytes) {
 }
 
 base::result<std::unique_ptr<engine>> engine::open(const std::string& path, access_mode mode,
-                                                   const engine_options& options) {
+                                                   const engine_options& options,
+                                                   const std::shared_ptr<segment::heap_hold>& hold) {
     HF_TRY(check_durability(options.durability, path));
     segment::mapping_options mapping = options.files.mapping;
     mapping.shared = is_shared(mode, options.durability);
     mapping.domain = options.domain;
-    HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options.storage, path, mode, mapping));
+    HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options.storage, path, mode, mapping, hold));
     if (mode == access_mode::read_write) {
         // The recovery of a crash works on the files themselves, in the durability that crashed.
         const auto crashed_in = files->has_pending_lanes()     ? durability_kind::atomic
                                 : files->has_pending_tracing() ? durability_kind::collect
                                                                : options.durability;
         if (crashed_in != options.durability) {
+            const auto same = files->hold();
             files.reset();
-            return open_recovered(path, options, crashed_in);
+            return open_recovered(path, options, crashed_in, same);
         }
     }
     HF_TRY(check_promise(*files, options));
@@ -148,18 +152,42 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     return opened;
 }
 
+base::result<std::unique_ptr<engine>> engine::open_or_create(const std::string& path, const engine_options& options,
+                                                             std::uint64_t initial_bytes) {
+    constexpr int attempts = 16;
+    for (int attempt = 1;; ++attempt) {
+        auto opened = open(path, access_mode::read_write, options);
+        const failure_code why = opened ? failure_code::none : opened.error().code;
+        if (why != failure_code::not_found && why != failure_code::not_a_heap && why != failure_code::missing) {
+            return opened;
+        }
+        // create() decides whether the directory is empty or holds remains only.
+        engine_options wanted = options;
+        wanted.initial_bytes = initial_bytes;
+        auto created = create(path, wanted);
+        if (created || created.error().code != failure_code::already_exists) {
+            return created;
+        }
+        // Another process has made a heap meanwhile, or somebody's files are there: then the first failure tells more.
+        if (attempt == attempts) {
+            return opened;
+        }
+    }
+}
+
 /// Opens a heap that crashed in another durability than the one asked for: recovers and closes it first.
 base::result<std::unique_ptr<engine>> engine::open_recovered(const std::string& path, const engine_options& options,
-                                                             durability_kind crashed_in) {
+                                                             durability_kind crashed_in,
+                                                             const std::shared_ptr<segment::heap_hold>& hold) {
     engine_options recovery = options;
     recovery.durability = crashed_in;
     recovery.accept_process_crash_only = true;
-    HF_TRY_ASSIGN(auto recovered, open(path, access_mode::read_write, recovery));
+    HF_TRY_ASSIGN(auto recovered, open(path, access_mode::read_write, recovery, hold));
     const lane::replay_report replayed = recovered->replayed_;
     std::optional<trace_report> traced = std::move(recovered->traced_);
     HF_TRY(recovered->close(true));
     recovered.reset();
-    HF_TRY_ASSIGN(auto again, open(path, access_mode::read_write, options));
+    HF_TRY_ASSIGN(auto again, open(path, access_mode::read_write, options, hold));
     again->replayed_ = replayed;
     again->traced_ = std::move(traced);
     return again;
@@ -280,7 +308,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
     if (!read_only()) {
         HF_TRY(commit());
     }
-    HF_TRY_ASSIGN(state, segment::recover(persist::posix_storage(), files_->paths(), access_mode::read_only));
+    HF_TRY_ASSIGN(state, segment::recover(files_->storage(), files_->paths(), access_mode::read_only));
     if (atomic_ != nullptr) {
         state.superblock.flags &= ~segment::flag_lanes;  // all that the lanes say is in the files
         state.superblock.checkpoint_clock = atomic_->lanes().checkpoint_time();
@@ -289,7 +317,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
         state.superblock.flags &= ~segment::flag_tracing;  // the bitmaps are what the program holds
     }
     // A store through a shared mapping to a block that a copy shares takes space: on a full disk, a SIGBUS.
-    return segment::copy_heap(persist::posix_storage(), files_->paths(), state, destination, {},
+    return segment::copy_heap({files_->storage(), files_->paths(), state}, persist::posix_storage(), destination, {},
                               files_->shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);
 }
 
@@ -331,7 +359,7 @@ base::result<engine_statistics> engine::statistics() {
 base::result<void> engine::for_each_extent(base::function_ref<void(const extent_state&)> each) {
     HF_TRY(files_->admit_all());
     blocks_.flush_extents();
-    segment::backing_cursor backing(persist::posix_storage(), files_->paths(), files_->view().shape());
+    segment::backing_cursor backing(files_->storage(), files_->paths(), files_->view().shape());
     base::result<void> outcome;
     extents_.for_each([&](const extent::extent& found) {
         if (!outcome) {
@@ -386,8 +414,13 @@ std::vector<std::string> engine::check(bool pages) {
 
 base::result<segment::superblock_on_media> read_superblock(const std::string& path) {
     const segment::heap_paths paths(path);
-    HF_TRY(segment::examine_directory(persist::posix_storage(), paths));
-    HF_TRY_ASSIGN(auto file, persist::posix_storage().open(paths.superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const auto held, segment::hold_directory(persist::posix_storage(), paths));
+    return read_superblock(*held, paths);
+}
+
+base::result<segment::superblock_on_media> read_superblock(persist::storage& storage,
+                                                           const segment::heap_paths& paths) {
+    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const auto copies, segment::read_superblocks(*file));
     if (const auto* newest = copies.newest(); newest != nullptr) {
         return *newest;
@@ -398,12 +431,9 @@ base::result<segment::superblock_on_media> read_superblock(const std::string& pa
 base::result<void> copy(const std::string& source, const std::string& destination,
                         std::span<const std::string> node_places) {
     const segment::heap_paths paths(source);
-    HF_TRY(segment::examine_directory(persist::posix_storage(), paths));
-    HF_TRY_ASSIGN(const auto lock, segment::heap_lock::acquire(paths.lock(), access_mode::read_only));
-    HF_TRY_ASSIGN(const auto node_locks,
-                  segment::lock_node_directories(persist::posix_storage(), paths, access_mode::read_only));
-    HF_TRY_ASSIGN(const auto state, segment::recover(persist::posix_storage(), paths, access_mode::read_only));
-    return segment::copy_heap(persist::posix_storage(), paths, state, destination, node_places);
+    HF_TRY_ASSIGN(const auto hold, segment::hold_heap(persist::posix_storage(), paths, access_mode::read_only));
+    HF_TRY_ASSIGN(const auto state, segment::recover(*hold->storage, paths, access_mode::read_only));
+    return segment::copy_heap({*hold->storage, paths, state}, persist::posix_storage(), destination, node_places);
 }
 
 base::result<bool> remove(const std::string& path) { return segment::remove_heap(persist::posix_storage(), path); }

@@ -91,8 +91,14 @@ class engine {
 public:
     /// Durable and empty when it returns; nothing is left behind on failure.
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
+    /// `hold`: of one that had the heap open before, and is gone; without it, what the path leads to.
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
-                                                      const engine_options& options);
+                                                      const engine_options& options,
+                                                      const std::shared_ptr<segment::heap_hold>& hold = nullptr);
+    /// Opens what is there, or creates it with `initial_bytes`. Where other processes come at once, one creates; the
+    /// others open what it made when it has closed it, or are told `locked`.
+    static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path, const engine_options& options,
+                                                                std::uint64_t initial_bytes);
     /// A heap without files, in memory of this process alone: allocation, and nothing else. It has no key that anybody
     /// finds it by.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
@@ -252,7 +258,8 @@ private:
     void write_back() noexcept;
     [[nodiscard]] base::result<void> refuse_scratch() const;
     static base::result<std::unique_ptr<engine>> open_recovered(const std::string& path, const engine_options& options,
-                                                                durability_kind crashed_in);
+                                                                durability_kind crashed_in,
+                                                                const std::shared_ptr<segment::heap_hold>& hold);
     static base::result<void> check_promise(const segment::heap_files& files, const engine_options& options);
 
     std::unique_ptr<segment::heap_files> files_;
@@ -286,6 +293,7 @@ private:
 
 /// Without opening: the superblock of the newest good copy.
 base::result<segment::superblock_on_media> read_superblock(const std::string& path);
+base::result<segment::superblock_on_media> read_superblock(persist::storage& storage, const segment::heap_paths& paths);
 base::result<void> copy(const std::string& source, const std::string& destination,
                         std::span<const std::string> node_places = {});
 base::result<bool> remove(const std::string& path);

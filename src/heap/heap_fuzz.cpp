@@ -318,12 +318,11 @@ bool ends_with_its_files(const heap::engine& engine) {
 /// What a writer finds and does; true where the heap must be sound afterwards.
 bool write(const std::string& path, const made_heaps& made, unsigned control,
            const std::optional<what_was_read>& read) {
-    const bool readable = std::filesystem::exists(path + "/lock");  // a writer makes one
     heap::engine_options options;
     options.files.mapping.verify = (control & control_verify) != 0;
     options.files.mapping.capacity = (control & control_full) != 0 ? 6 * base::mebibyte : 0;
     const auto opened = heap::engine::open(path, access_mode::read_write, options);
-    if (opened.ok() != read.has_value() && readable && !options.files.mapping.verify) {
+    if (opened.ok() != read.has_value() && !options.files.mapping.verify) {
         finding("reader or writer refuses what the other opens: " + (opened ? "" : opened.error().message()));
     }
     if (!opened) {

@@ -325,6 +325,9 @@ std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted)
             options.files.mapping.base_address = nullptr;
             opened = engine::create(path, options);
         }
+        if (!opened && opened.error().code == base::failure_code::already_exists) {
+            opened = engine::open(path, persist::access_mode::read_write, options_of(wanted));  // another was faster
+        }
     }
     if (opened) {
         return std::move(*opened);

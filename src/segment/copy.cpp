@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "segment/lock.hpp"
 #include "segment/node_directories.hpp"
 #include "segment/superblock.hpp"
 
@@ -23,38 +22,29 @@ using persist::access_mode;
 
 class heap_copier {
 public:
-    heap_copier(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                const std::string& destination, std::span<const std::string> node_places, persist::shared_blocks blocks)
-        : storage_(storage),
-          source_(source.with_nodes(state.superblock.nodes)),
-          state_(state),
+    heap_copier(const copy_source& source, persist::storage& storage, const std::string& destination,
+                std::span<const std::string> node_places, persist::shared_blocks blocks)
+        : from_(source.storage),
+          source_(source.paths.with_nodes(source.state.superblock.nodes)),
+          state_(source.state),
+          outer_(storage),
           target_(destination, static_cast<std::uint32_t>(node_places.size())),
           node_places_(node_places),
           blocks_(blocks) {}
 
     base::result<void> run() {
-        HF_TRY(check_node_places(storage_, target_, node_places_));
-        HF_TRY_ASSIGN(const bool there, storage_.exists(target_.directory()));
-        if (there) {
-            HF_TRY_ASSIGN(const auto names, storage_.list(target_.directory()));
-            if (!names.empty()) {
-                return failure{failure_code::already_exists,
-                               target_.directory(),
-                               "directory",
-                               names.front(),
-                               "nothing, or an empty directory",
-                               {},
-                               0};
-            }
-        } else {
-            HF_TRY(storage_.make_directory(target_.directory(), "copy.directory"));
+        HF_TRY(check_node_places(outer_, target_, node_places_));
+        HF_TRY_ASSIGN(of_source_, from_.permissions_of(source_.directory(), source_.superblock()));
+        HF_TRY_ASSIGN(const bool there, outer_.exists(target_.directory()));
+        if (!there) {
+            HF_TRY(make_heap_directory(*outer_.with(of_source_), target_, "copy.directory"));
         }
-        if (auto fit = storage_.check_place(target_.directory()); !fit) {
-            remove_remains();
-            return fit;
-        }
+        made_directory_ = !there;
         try {
-            auto done = copy_all();
+            auto done = take_directory();
+            if (done) {
+                done = copy_all();
+            }
             if (!done) {
                 remove_remains();
             }
@@ -66,6 +56,23 @@ public:
     }
 
 private:
+    /// Holds the directory, which is empty and can hold a heap.
+    base::result<void> take_directory() {
+        HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
+        HF_TRY_ASSIGN(const auto names, to_->list(target_.directory()));
+        if (!names.empty()) {
+            return failure{failure_code::already_exists,
+                           target_.directory(),
+                           "directory",
+                           names.front(),
+                           "nothing, or an empty directory",
+                           {},
+                           0};
+        }
+        owns_files_ = true;
+        return to_->check_place(target_.directory());
+    }
+
     base::result<void> copy_all() {
         superblock_on_media superblock = state_.superblock;
         superblock.nodes = target_.nodes();
@@ -76,7 +83,7 @@ private:
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
         if (superblock.nodes != 0) {
-            HF_TRY(make_node_directories(storage_, target_, superblock, node_places_));
+            HF_TRY(make_node_directories(*to_, target_, superblock, node_places_));
         }
         const std::uint64_t segments = base::divide_up(state_.superblock.frontier, state_.superblock.segment_size);
         for (std::uint64_t i = 0; i < segments; ++i) {
@@ -92,22 +99,22 @@ private:
         }
         superblock.state = pending ? superblock.state : heap_state::clean;
         seal(superblock);
-        HF_TRY_ASSIGN(auto journal, storage_.create(target_.journal(), "copy.journal"));
+        HF_TRY_ASSIGN(auto journal, create_like(source_.journal(), target_.journal(), "copy.journal"));
         HF_TRY(write_void_journal(*journal, superblock));
-        HF_TRY_ASSIGN(auto lock, storage_.create(target_.lock(), "copy.lock"));
-        HF_TRY_ASSIGN(auto file, storage_.create(target_.unfinished_superblock(), "copy.superblock"));
+        HF_TRY_ASSIGN(auto lock, create_like(source_.lock(), target_.lock(), "copy.lock"));
+        HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
         HF_TRY(write_superblocks(*file, superblock));
-        HF_TRY(sync_segment_names(storage_, target_, "copy.node.sync"));
-        HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync"));
-        HF_TRY(storage_.rename(target_.unfinished_superblock(), target_.superblock(), "copy.superblock.rename"));
-        HF_TRY(storage_.sync_directory(target_.directory(), "copy.directory.sync_name"));
-        return storage_.sync_directory(target_.parent(), "copy.parent.sync");
+        HF_TRY(sync_segment_names(*to_, target_, "copy.node.sync"));
+        HF_TRY(to_->sync_directory(target_.directory(), "copy.directory.sync"));
+        HF_TRY(to_->rename(target_.unfinished_superblock(), target_.superblock(), "copy.superblock.rename"));
+        HF_TRY(to_->sync_directory(target_.directory(), "copy.directory.sync_name"));
+        return outer_.sync_directory(target_.parent(), "copy.parent.sync");
     }
 
     base::result<void> copy_file(std::uint64_t id) {
-        HF_TRY_ASSIGN(auto from, storage_.open(source_.file(id), access_mode::read_only));
-        HF_TRY_ASSIGN(auto to, storage_.create(target_.file(id), "copy.create"));
-        HF_TRY(storage_.copy_content(*from, *to, blocks_, "copy.content"));
+        HF_TRY_ASSIGN(auto from, from_.open(source_.file(id), access_mode::read_only));
+        HF_TRY_ASSIGN(auto to, create_like(source_.file(id), target_.file(id), "copy.create"));
+        HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.content"));
         if (id == objects_file_id) {
             HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
         } else {
@@ -122,10 +129,17 @@ private:
         return to->sync("copy.sync");
     }
 
+    /// A new file that is as private as the one it is a copy of; where there is none, as the source's superblock.
+    base::result<std::unique_ptr<persist::file>> create_like(const std::string& original, const std::string& path,
+                                                             persist::site where) {
+        const auto of_original = from_.permissions_of(source_.directory(), original);
+        return to_->with(of_original ? *of_original : of_source_)->create(path, where);
+    }
+
     base::result<void> copy_lanes() {
-        HF_TRY_ASSIGN(auto from, storage_.open(source_.lanes(), access_mode::read_only));
-        HF_TRY_ASSIGN(auto to, storage_.create(target_.lanes(), "copy.create_lanes"));
-        HF_TRY(storage_.copy_content(*from, *to, blocks_, "copy.lanes"));
+        HF_TRY_ASSIGN(auto from, from_.open(source_.lanes(), access_mode::read_only));
+        HF_TRY_ASSIGN(auto to, create_like(source_.lanes(), target_.lanes(), "copy.create_lanes"));
+        HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.lanes"));
         return to->sync("copy.sync_lanes");
     }
 
@@ -133,7 +147,7 @@ private:
         if (!state_.overlay) {
             return {};
         }
-        HF_TRY_ASSIGN(auto journal, storage_.open(source_.journal(), access_mode::read_only));
+        HF_TRY_ASSIGN(auto journal, from_.open(source_.journal(), access_mode::read_only));
         std::vector<std::byte> page(page_size);
         for (std::size_t i = 0; i < state_.overlay->entries.size(); ++i) {
             if (entry_file(state_.overlay->entries[i]) == id) {
@@ -146,21 +160,31 @@ private:
 
     void remove_remains() noexcept {
         try {
-            static_cast<void>(remove_node_directories(storage_, target_, nullptr).ok());
-            if (auto names = storage_.list(target_.directory()); names) {
-                for (const std::string& name : names.value()) {
-                    static_cast<void>(storage_.remove(target_.directory() + "/" + name, "copy.undo").ok());
+            if (owns_files_) {
+                static_cast<void>(remove_node_directories(*to_, target_, nullptr).ok());
+                if (auto names = to_->list(target_.directory()); names) {
+                    for (const std::string& name : names.value()) {
+                        static_cast<void>(to_->remove(target_.directory() + "/" + name, "copy.undo").ok());
+                    }
                 }
             }
-            static_cast<void>(storage_.remove(target_.directory(), "copy.undo_directory").ok());
+            if (owns_files_ || made_directory_) {
+                persist::storage& held = to_ != nullptr ? *to_ : outer_;
+                static_cast<void>(remove_held_directory(outer_, target_.directory(), held, "copy.undo_directory").ok());
+            }
         } catch (const std::bad_alloc&) {
             return;  // no memory for the names: what remains is no heap
         }
     }
 
-    persist::storage& storage_;
+    persist::storage& from_;
     heap_paths source_;
     const recovered_state& state_;
+    persist::storage& outer_;
+    std::shared_ptr<persist::storage> to_;  ///< holds the target
+    persist::permissions of_source_;
+    bool made_directory_ = false;  ///< there was none
+    bool owns_files_ = false;      ///< it was empty: what is in it now was made here
     heap_paths target_;
     std::span<const std::string> node_places_;
     persist::shared_blocks blocks_;
@@ -168,10 +192,9 @@ private:
 
 }  // namespace
 
-base::result<void> copy_heap(persist::storage& storage, const heap_paths& source, const recovered_state& state,
-                             const std::string& destination, std::span<const std::string> node_places,
-                             persist::shared_blocks blocks) {
-    return heap_copier(storage, source, state, destination, node_places, blocks).run();
+base::result<void> copy_heap(const copy_source& source, persist::storage& storage, const std::string& destination,
+                             std::span<const std::string> node_places, persist::shared_blocks blocks) {
+    return heap_copier(source, storage, destination, node_places, blocks).run();
 }
 
 namespace {
@@ -187,15 +210,9 @@ base::result<std::optional<superblock_on_media>> superblock_of(persist::storage&
     return newest == nullptr ? std::nullopt : std::optional(*newest);
 }
 
-}  // namespace
-
-base::result<bool> remove_heap(persist::storage& storage, const std::string& directory) {
-    const heap_paths paths(directory);
-    HF_TRY_ASSIGN(const bool there, storage.exists(directory));
-    if (!there) {
-        return false;
-    }
-    HF_TRY_ASSIGN(const auto names, storage.list(directory));
+/// The names in the directory, which are those of a heap's files alone.
+base::result<std::vector<std::string>> names_to_remove(persist::storage& storage, const std::string& directory) {
+    HF_TRY_ASSIGN(auto names, storage.list(directory));
     bool ours = false;
     for (const std::string& name : names) {
         if (!heap_paths::is_heap_file(name)) {
@@ -218,22 +235,63 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
                        {},
                        0};
     }
-    HF_TRY_ASSIGN(const heap_lock lock, heap_lock::acquire(paths.lock(), access_mode::read_write));
-    HF_TRY_ASSIGN(const auto superblock, superblock_of(storage, paths));
+    return names;
+}
+
+/// Of a heap whose directory is held and locked.
+base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_hold& hold) {
+    HF_TRY_ASSIGN(const auto names, names_to_remove(*hold.storage, paths.directory()));
+    HF_TRY_ASSIGN(const auto superblock, superblock_of(*hold.storage, paths));
     const superblock_on_media* const says = superblock ? &*superblock : nullptr;
-    HF_TRY(examine_node_directories(storage, paths, says));
-    HF_TRY_ASSIGN(const auto node_locks, lock_node_directories(storage, paths, access_mode::read_write));
+    HF_TRY(examine_node_directories(*hold.storage, paths, says));
+    if (hold.locks.size() == 1) {
+        HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
+    }
+    persist::storage& storage = *hold.storage;
     // The name that makes it a heap goes first, durably: what a crash leaves is no heap, and create or remove take it
     // away.
     HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
-    HF_TRY(storage.sync_directory(directory, "remove.directory.sync"));
+    HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
     HF_TRY(remove_node_directories(storage, paths, says));
     for (const std::string& name : names) {
-        HF_TRY(storage.remove(fmt::format("{}/{}", directory, name), "remove.file"));
+        HF_TRY(storage.remove(fmt::format("{}/{}", paths.directory(), name), "remove.file"));
     }
     HF_TRY(storage.remove(paths.lock(), "remove.lock"));
-    HF_TRY(storage.remove(directory, "remove.directory"));
-    HF_TRY(storage.sync_directory(paths.parent(), "remove.parent.sync"));
+    HF_TRY(remove_held_directory(outer, paths.directory(), storage, "remove.directory"));
+    return outer.sync_directory(paths.parent(), "remove.parent.sync");
+}
+
+}  // namespace
+
+base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
+                               std::shared_ptr<heap_hold> held) {
+    const heap_paths paths(directory);
+    constexpr int attempts = 16;
+    for (int attempt = 0; held == nullptr && attempt < attempts; ++attempt) {
+        HF_TRY_ASSIGN(const bool there, storage.exists(directory));
+        if (!there) {
+            return false;
+        }
+        auto hold = std::make_shared<heap_hold>();
+        HF_TRY_ASSIGN(hold->storage, storage.hold(directory));
+        HF_TRY(names_to_remove(*hold->storage, directory));
+        HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold->storage, directory, access_mode::read_write,
+                                                         heap_lock::missing_file::do_without));
+        hold->locks.push_back(std::move(lock));
+        if (leads_to(storage, directory, *hold->storage)) {
+            held = std::move(hold);
+        }
+    }
+    if (held == nullptr) {
+        return failure{failure_code::locked,
+                       directory,
+                       "directory",
+                       "another one each time it is looked for",
+                       "one that stays",
+                       {},
+                       0};
+    }
+    HF_TRY(remove_held(storage, paths, *held));
     return true;
 }
 

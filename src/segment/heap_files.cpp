@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,39 +69,7 @@ std::uint64_t metadata_span(const geometry& shape, std::uint64_t reservation) no
     return base::align_up(shape.segments_in(reservation) * shape.metadata_size(), region_size);
 }
 
-failure not_a_heap(const std::string& directory, std::string found) {
-    return failure{failure_code::not_a_heap, directory, "directory", std::move(found), "the files of a heap", {}, 0};
-}
-
 }  // namespace
-
-base::result<void> examine_directory(persist::storage& storage, const heap_paths& paths) {
-    HF_TRY_ASSIGN(const bool there, storage.exists(paths.directory()));
-    if (!there) {
-        return failure{failure_code::not_found, paths.directory(), "directory", "nothing", "a heap", {}, 0};
-    }
-    struct stat status {};
-    if (::stat(paths.directory().c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) {
-        return not_a_heap(paths.directory(), "a file");
-    }
-    HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
-    if (std::find(names.begin(), names.end(), "superblock") != names.end()) {
-        return {};
-    }
-    if (std::find(names.begin(), names.end(), "segment.000000") != names.end() &&
-        std::find(names.begin(), names.end(), "superblock.new") == names.end()) {
-        return failure{
-            failure_code::missing,
-            paths.superblock(),
-            "file",
-            "nothing",
-            "the heap's superblock",
-            "the directory has segments: a heap that lost its superblock, or whose creation or removal did not finish",
-            0};
-    }
-    return not_a_heap(paths.directory(),
-                      names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
-}
 
 heap_files::heap_files(persist::storage& storage, std::string directory, access_mode mode)
     : storage_(storage), paths_(std::move(directory)), mode_(mode), owner_(::getpid()) {}
@@ -184,28 +151,11 @@ base::result<std::unique_ptr<heap_files>> heap_files::create_scratch(persist::st
     return files;
 }
 
-base::result<void> heap_files::prepare_directory() {
-    HF_TRY_ASSIGN(const bool there, storage_.exists(paths_.directory()));
-    if (!there) {
-        HF_TRY(storage_.make_directory(paths_.directory(), "create.directory"));
-        made_directory_ = true;
-    }
-    auto listed = storage_.list(paths_.directory());
-    if (!listed) {
-        if (listed.error().os_error != ENOTDIR) {
-            return std::move(listed).error();
-        }
-        return failure{failure_code::already_exists,
-                       paths_.directory(),
-                       "path",
-                       "a file",
-                       "nothing, or an empty directory",
-                       {},
-                       0};
-    }
-    // An empty directory, or the remains of a creation or removal that was cut off, may be used; anything else is
-    // somebody's.
-    for (const std::string& name : listed.value()) {
+/// An empty directory, or the remains of a creation or removal that was cut off, may be used; anything else is
+/// somebody's.
+base::result<void> heap_files::check_empty(std::vector<std::string>& remains) const {
+    HF_TRY_ASSIGN(remains, storage().list(paths_.directory()));
+    for (const std::string& name : remains) {
         if (name == "superblock" || !heap_paths::is_heap_file(name)) {
             return failure{failure_code::already_exists,
                            paths_.directory(),
@@ -216,33 +166,82 @@ base::result<void> heap_files::prepare_directory() {
                            0};
         }
     }
-    HF_TRY(storage_.check_place(paths_.directory()));
-    auto lock = heap_lock::acquire(paths_.lock(), access_mode::read_write);
-    if (!lock) {
-        made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
-        return std::move(lock).error();
+    return {};
+}
+
+/// Makes the directory where there is none, holds and locks it. False where it was removed or moved meanwhile.
+base::result<bool> heap_files::take_directory() {
+    made_directory_ = false;
+    HF_TRY_ASSIGN(const bool there, storage_.exists(paths_.directory()));
+    if (!there) {
+        auto made = make_heap_directory(storage_, paths_, "create.directory");
+        if (!made && made.error().code != failure_code::already_exists) {
+            return std::move(made).error();
+        }
+        made_directory_ = made.ok();  // or another process was faster
     }
-    lock_ = std::make_unique<heap_lock>(std::move(lock).value());
-    // Under the lock look again: another process may have finished creating meanwhile.
-    HF_TRY_ASSIGN(const bool born, storage_.exists(paths_.superblock()));
-    if (born) {
-        born_ = true;
+    auto held = hold_new_heap(storage_, paths_);
+    if (!held) {
+        if (held.error().os_error == ENOENT) {
+            return false;
+        }
+        if (held.error().os_error != ENOTDIR) {
+            return std::move(held).error();
+        }
         return failure{failure_code::already_exists,
                        paths_.directory(),
-                       "directory",
-                       "a heap",
+                       "path",
+                       "a file",
                        "nothing, or an empty directory",
                        {},
                        0};
     }
-    HF_TRY(examine_node_directories(storage_, paths_, nullptr));
+    hold_ = std::move(held).value();
+    std::vector<std::string> names;
+    HF_TRY(check_empty(names));
+    HF_TRY(storage().check_place(paths_.directory()));
+    auto lock = heap_lock::acquire(storage(), paths_.directory(), access_mode::read_write);
+    if (!lock) {
+        made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
+        if (lock.error().code == failure_code::not_found) {
+            return false;
+        }
+        return std::move(lock).error();
+    }
+    hold_->locks.push_back(std::move(lock).value());
+    return leads_to(storage_, paths_.directory(), storage());
+}
+
+base::result<void> heap_files::prepare_directory() {
+    constexpr int attempts = 16;
+    bool taken = false;
+    for (int attempt = 0; attempt < attempts && !taken; ++attempt) {
+        HF_TRY_ASSIGN(taken, take_directory());
+    }
+    if (!taken) {
+        return failure{failure_code::locked,
+                       paths_.directory(),
+                       "directory",
+                       "another one each time it is looked for",
+                       "one that stays",
+                       {},
+                       0};
+    }
+    // Under the lock look again: another process may have finished creating meanwhile.
+    std::vector<std::string> remains;
+    if (auto empty = check_empty(remains); !empty) {
+        made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
+        return empty;
+    }
+    HF_TRY(examine_node_directories(storage(), paths_, nullptr));
     owns_files_ = true;
-    HF_TRY(remove_node_directories(storage_, paths_, nullptr));
-    for (const std::string& name : listed.value()) {
+    HF_TRY(remove_node_directories(storage(), paths_, nullptr));
+    for (const std::string& name : remains) {
         if (name != "lock" && !heap_paths::node_index(name)) {
-            HF_TRY(storage_.remove(paths_.directory() + "/" + name, "create.remove_remains"));
+            HF_TRY(storage().remove(paths_.directory() + "/" + name, "create.remove_remains"));
         }
     }
+    sign_locks(*hold_);
     return {};
 }
 
@@ -266,11 +265,11 @@ base::result<void> heap_files::initialise_superblock(const creation_options& opt
 }
 
 base::result<void> heap_files::create_files() {
-    HF_TRY_ASSIGN(auto journal, storage_.create(paths_.journal(), "create.journal"));
+    HF_TRY_ASSIGN(auto journal, storage().create(paths_.journal(), "create.journal"));
     superblock_on_media first = superblock_;
     first.sequence = 1;
     HF_TRY(write_void_journal(*journal, first));
-    HF_TRY_ASSIGN(auto objects, storage_.create(paths_.objects(), "create.objects"));
+    HF_TRY_ASSIGN(auto objects, storage().create(paths_.objects(), "create.objects"));
     HF_TRY_ASSIGN(domain_, domain_of_files());
     names_changed_ = true;
     return {};
@@ -330,16 +329,19 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
     return {};
 }
 
-base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& storage, const std::string& directory,
-                                                           access_mode mode, const mapping_options& options) {
+base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& outer, const std::string& directory,
+                                                           access_mode mode, const mapping_options& options,
+                                                           std::shared_ptr<heap_hold> hold) {
     HF_TRY(check_page_size());
-    std::unique_ptr<heap_files> files(new heap_files(storage, directory, mode));
+    std::unique_ptr<heap_files> files(new heap_files(outer, directory, mode));
     files->born_ = true;
-    HF_TRY(examine_directory(storage, files->paths_));
-    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(files->paths_.lock(), mode));
-    files->lock_ = std::make_unique<heap_lock>(std::move(lock));
-    HF_TRY_ASSIGN(files->node_locks_, lock_node_directories(storage, files->paths_, mode));
+    files->hold_ = std::move(hold);
+    if (files->hold_ == nullptr) {
+        HF_TRY_ASSIGN(files->hold_, hold_heap(outer, files->paths_, mode));
+    }
+    persist::storage& storage = files->storage();
     HF_TRY_ASSIGN(recovered_state state, recover(storage, files->paths_, mode));
+    sign_locks(*files->hold_);
     files->superblock_ = state.superblock;
     files->paths_ = files->paths_.with_nodes(state.superblock.nodes);
     files->recovered_ = state.crashed;
@@ -394,7 +396,7 @@ base::result<void> heap_files::map_committed() {
 base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
     const geometry& shape = view_.shape();
     const std::string path = paths_.segment(index);
-    HF_TRY_ASSIGN(auto file, storage_.open(path, shared() ? access_mode::read_write : access_mode::read_only));
+    HF_TRY_ASSIGN(auto file, storage().open(path, shared() ? access_mode::read_write : access_mode::read_only));
     const std::uint64_t end_page = std::min(shape.pages(), committed_frontier_.value - index * shape.pages());
     if (from_page < end_page) {
         std::byte* const address = view_.base() + index * shape.segment_size + from_page * page_size;
@@ -420,7 +422,7 @@ base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
         return {};
     }
     HF_TRY_ASSIGN(auto file,
-                  storage_.open(paths_.objects(), shared() ? access_mode::read_write : access_mode::read_only));
+                  storage().open(paths_.objects(), shared() ? access_mode::read_write : access_mode::read_only));
     HF_TRY(map_file(objects_ + from, committed_objects_size_ - from, file->native_handle(), from, paths_.objects(),
                     sharing_));
     if (copied_ && mode_ == access_mode::read_only) {
@@ -431,7 +433,7 @@ base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
 }
 
 base::result<void> heap_files::apply_overlay(const journal_content& journal) {
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.journal(), access_mode::read_only));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.journal(), access_mode::read_only));
     const geometry& shape = view_.shape();
     for (std::size_t i = 0; i < journal.entries.size(); ++i) {
         const std::uint64_t id = entry_file(journal.entries[i]);
@@ -451,7 +453,7 @@ base::result<void> heap_files::apply_overlay(const journal_content& journal) {
 }
 
 base::result<void> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
-    return verify_pages(storage_, paths_, superblock_, problems, limit, overlay_ ? &*overlay_ : nullptr);
+    return verify_pages(storage(), paths_, superblock_, problems, limit, overlay_ ? &*overlay_ : nullptr);
 }
 
 void heap_files::abandon() noexcept {
@@ -459,17 +461,20 @@ void heap_files::abandon() noexcept {
     // Best effort: what is left says by its lack of a superblock that it is no heap, and the next create removes it.
     try {
         if (owns_files_) {
-            static_cast<void>(remove_node_directories(storage_, paths_, nullptr).ok());
+            static_cast<void>(remove_node_directories(storage(), paths_, nullptr).ok());
         }
-        if (auto listed = storage_.list(paths_.directory()); listed) {
+        if (auto listed = storage().list(paths_.directory()); listed && owns_files_) {
             for (const std::string& name : listed.value()) {
-                const bool own = heap_paths::is_heap_file(name) && !heap_paths::node_index(name);
-                if (owns_files_ ? own : name == "lock") {
-                    static_cast<void>(storage_.remove(paths_.directory() + "/" + name, "create.abandon").ok());
+                if (heap_paths::is_heap_file(name) && !heap_paths::node_index(name)) {
+                    static_cast<void>(storage().remove(paths_.directory() + "/" + name, "create.abandon").ok());
                 }
             }
         }
-        static_cast<void>(storage_.remove(paths_.directory(), "create.abandon_directory").ok());
+        if (!owns_files_ && made_directory_) {
+            static_cast<void>(storage().remove(paths_.lock(), "create.abandon_lock").ok());
+        }
+        static_cast<void>(
+            remove_held_directory(storage_, paths_.directory(), storage(), "create.abandon_directory").ok());
     } catch (const std::bad_alloc&) {
         return;  // no memory for the names
     }

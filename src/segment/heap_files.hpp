@@ -29,7 +29,7 @@
 #include "persist/topology.hpp"
 #include "segment/address_range.hpp"
 #include "segment/dirty_pages.hpp"
-#include "segment/lock.hpp"
+#include "segment/heap_hold.hpp"
 #include "segment/recovery.hpp"
 #include "segment/space.hpp"
 #include "segment/transaction.hpp"
@@ -58,9 +58,6 @@ struct creation_options {
     /// Segments lie in these directories by turns, one a node; "": in one in the heap's. None: in the heap's itself.
     std::vector<std::string> node_places;
 };
-
-/// Says why a directory cannot be a heap: `not_found`, `not_a_heap`, or `missing` where it only lacks its superblock.
-base::result<void> examine_directory(persist::storage& storage, const heap_paths& paths);
 
 /// What goes back to the file system with a commit.
 struct space_going {
@@ -99,9 +96,11 @@ public:
     /// first commit() on; abandon() (or the destructor before it) removes what was made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
-    /// Locks, recovers, maps. Nothing on media is changed in access_mode::read_only.
+    /// Locks, recovers, maps. Nothing on media is changed in access_mode::read_only. `hold`: of one that had the heap
+    /// open before, in this mode, and is gone; without it, what the path leads to.
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
-                                                          persist::access_mode mode, const mapping_options& options);
+                                                          persist::access_mode mode, const mapping_options& options,
+                                                          std::shared_ptr<heap_hold> hold = nullptr);
     /// A heap without files: memory of this process alone, which a child of fork has a copy of (continue_in_child()).
     /// Nothing is on media, and nothing ever is: no commit, no close. As create(), frontier 0.
     static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
@@ -111,6 +110,11 @@ public:
     [[nodiscard]] const space_view& view() const noexcept { return view_; }
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_; }
     [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
+    /// In which paths() lead to the files, wherever the heap's directory is by now.
+    [[nodiscard]] persist::storage& storage() const noexcept { return hold_ != nullptr ? *hold_->storage : storage_; }
+    /// The one that it was given, in which paths mean what they mean now.
+    [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
+    [[nodiscard]] std::shared_ptr<heap_hold> hold() const noexcept { return hold_; }
     [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
     /// In whose directories the segments lie by turns; 0: in that of the heap.
     [[nodiscard]] std::uint32_t nodes() const noexcept { return paths_.nodes(); }
@@ -234,6 +238,8 @@ private:
     heap_files(persist::storage& storage, std::string directory, persist::access_mode mode);
 
     base::result<void> prepare_directory();
+    base::result<bool> take_directory();
+    base::result<void> check_empty(std::vector<std::string>& remains) const;
     base::result<void> initialise_superblock(const creation_options& options);
     base::result<void> create_files();
     void place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept;
@@ -317,8 +323,7 @@ private:
     persist::domain_kind domain_ = persist::domain_kind::page_cache;
     const persist::topology* topology_ = nullptr;
     huge_pages user_pages_ = huge_pages::advise;
-    std::unique_ptr<heap_lock> lock_;
-    std::vector<heap_lock> node_locks_;
+    std::shared_ptr<heap_hold> hold_;
     address_range range_;
     space_view view_;
     std::byte* objects_ = nullptr;

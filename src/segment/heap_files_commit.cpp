@@ -159,27 +159,27 @@ base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan
 }
 
 base::result<void> heap_files::run(commit_plan& plan, transaction_report& report) {
-    return born_ ? run_transaction(storage_, paths_, plan, report) : finish_creation(plan, report);
+    return born_ ? run_transaction(storage(), paths_, plan, report) : finish_creation(plan, report);
 }
 
 /// The first commit of a new heap: everything is fresh, and the superblock's name makes the directory a heap.
 base::result<void> heap_files::finish_creation(commit_plan& plan, transaction_report& report) {
     report.stage = commit_stage::unchanged;
     HF_ASSERT(plan.changed.empty());
-    HF_TRY(write_home(storage_, paths_, plan.fresh, "create.fresh.write", "create.fresh.sync", report));
-    HF_TRY(storage_.remove(paths_.unfinished_superblock(), "create.remove_remains"));
-    HF_TRY_ASSIGN(auto file, storage_.create(paths_.unfinished_superblock(), "create.superblock"));
-    HF_TRY_ASSIGN(plan.superblock.home, storage_.birth(paths_.unfinished_superblock()));
+    HF_TRY(write_home(storage(), paths_, plan.fresh, "create.fresh.write", "create.fresh.sync", report));
+    HF_TRY(storage().remove(paths_.unfinished_superblock(), "create.remove_remains"));
+    HF_TRY_ASSIGN(auto file, storage().create(paths_.unfinished_superblock(), "create.superblock"));
+    HF_TRY_ASSIGN(plan.superblock.home, storage().birth(paths_.unfinished_superblock()));
     seal(plan.superblock);
     HF_TRY(write_superblocks(*file, plan.superblock));
     if (paths_.nodes() != 0) {
-        HF_TRY(sync_segment_names(storage_, paths_, "create.node.sync"));
+        HF_TRY(sync_segment_names(storage(), paths_, "create.node.sync"));
     }
-    HF_TRY(storage_.sync_directory(paths_.directory(), "create.directory.sync"));
-    HF_TRY(storage_.rename(paths_.unfinished_superblock(), paths_.superblock(), "create.superblock.rename"));
+    HF_TRY(storage().sync_directory(paths_.directory(), "create.directory.sync"));
+    HF_TRY(storage().rename(paths_.unfinished_superblock(), paths_.superblock(), "create.superblock.rename"));
     report.stage = commit_stage::uncertain;
-    HF_TRY(storage_.sync_directory(paths_.directory(), "create.directory.sync_name"));
-    HF_TRY(storage_.sync_directory(paths_.parent(), "create.parent.sync"));
+    HF_TRY(storage().sync_directory(paths_.directory(), "create.directory.sync_name"));
+    HF_TRY(storage().sync_directory(paths_.parent(), "create.parent.sync"));
     report.stage = commit_stage::complete;
     born_ = true;
     return {};
@@ -257,7 +257,7 @@ base::result<void> heap_files::close_cleanly() {
     }
     // Poisoned until it is through, should an exception end it.
     poison_.code = failure_code::out_of_memory;
-    auto closed = segment::close_cleanly(storage_, paths_, superblock_);
+    auto closed = segment::close_cleanly(storage(), paths_, superblock_);
     poison_ = closed ? failure{} : closed.error();
     return closed;
 }

@@ -36,7 +36,7 @@ base::result<void> with_hint(base::result<void> reserved) {
 
 /// Comes before anything is mapped.
 base::result<void> heap_files::look_whether_copied() {
-    HF_TRY_ASSIGN(birth_, storage_.birth(paths_.superblock()));
+    HF_TRY_ASSIGN(birth_, storage().birth(paths_.superblock()));
     copied_ = superblock_.home != birth_;
     return copied_ && mode_ == access_mode::read_write ? with_hint(reserve_copied_tables()) : base::result<void>();
 }
@@ -50,7 +50,7 @@ base::result<void> heap_files::reserve_copied_tables() {
     for (std::uint64_t index = 0; index < base::divide_up(superblock_.frontier, shape.segment_size); ++index) {
         HF_TRY(reserve_copied_segment(index, all));
     }
-    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto objects, storage().open(paths_.objects(), access_mode::read_write));
     return objects->allocate(0, superblock_.objects_size, "copied.objects");
 }
 
@@ -61,7 +61,7 @@ base::result<void> heap_files::check_room(std::uint64_t wanted) const {
         return {};
     }
     HF_TRY_ASSIGN(const file_statistics sizes, statistics());
-    HF_TRY_ASSIGN(const std::uint64_t available, storage_.available(paths_.directory()));
+    HF_TRY_ASSIGN(const std::uint64_t available, storage().available(paths_.directory()));
     if (wanted <= sizes.charged_bytes || wanted - sizes.charged_bytes <= available) {
         return {};
     }
@@ -77,7 +77,7 @@ base::result<void> heap_files::check_room(std::uint64_t wanted) const {
 base::result<void> heap_files::reserve_copied_segment(std::uint64_t index, bool all) {
     const geometry& shape = view_.shape();
     const std::uint64_t used = std::min(shape.segment_size, superblock_.frontier - index * shape.segment_size);
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(index), access_mode::read_write));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(index), access_mode::read_write));
     const auto preferred = near(index);
     HF_TRY(allocate_tables(*file, shape, 0, used / page_size));
     HF_TRY_ASSIGN(const bool reads_take_space, persist::reading_takes_space(*file));
@@ -122,15 +122,15 @@ base::result<void> heap_files::reserve_copied(const free_runs& used, const free_
     }));
     if (!has_pending_lanes()) {
         // Nothing in them counts; who needs some makes them anew.
-        HF_TRY(storage_.remove(paths_.lanes(), "copied.lanes.remove"));
-        HF_TRY(storage_.sync_directory(paths_.directory(), "copied.lanes.remove.sync"));
+        HF_TRY(storage().remove(paths_.lanes(), "copied.lanes.remove"));
+        HF_TRY(storage().sync_directory(paths_.directory(), "copied.lanes.remove.sync"));
     }
     // A power loss must not undo it once the superblock says that it is done.
     HF_TRY(sync_shared());
     const base::scoped_lock lock(superblock_mutex_);
     superblock_on_media next = superblock_;
     next.home = birth_;
-    HF_TRY(write_state(storage_, paths_, next, next.state));
+    HF_TRY(write_state(storage(), paths_, next, next.state));
     superblock_ = next;
     copied_ = false;
     return {};

@@ -93,7 +93,7 @@ base::result<void> heap_files::choose_folios(persist::file& file, std::uint64_t 
 /// end. To punch a hole again changes nothing in the file.
 base::result<void> heap_files::split_folios() {
     for (std::uint64_t index = 0; index < base::divide_up(superblock_.frontier, view_.shape().segment_size); ++index) {
-        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(index), access_mode::read_write));
+        HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(index), access_mode::read_write));
         HF_TRY_ASSIGN(const bool folios, has_folios(*file));
         if (!folios) {
             continue;

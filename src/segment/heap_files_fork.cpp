@@ -85,8 +85,7 @@ base::result<void> heap_files::continue_in_child(const free_runs& used, std::spa
             HF_TRY(replace_by_copy(objects_, objects_size_, std::span(&all, 1)));
         }
         sharing_ = page_sharing::private_pages;
-        lock_.reset();  // the parent's, who still has it
-        node_locks_.clear();
+        hold_.reset();  // the parent's, who still has it
     }
     scratch_ = true;
     owner_ = ::getpid();

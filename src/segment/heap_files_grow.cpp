@@ -163,15 +163,15 @@ base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint
     std::unique_ptr<persist::file> file;
     if (first_page == 0) {
         // Not committed, so whatever bears the name is the remains of a growth that failed.
-        HF_TRY(storage_.remove(path, "grow.remove_remains"));
-        HF_TRY_ASSIGN(file, storage_.create(path, "grow.create"));
+        HF_TRY(storage().remove(path, "grow.remove_remains"));
+        HF_TRY_ASSIGN(file, storage().create(path, "grow.create"));
         names_changed_ = true;
         HF_TRY(file->resize(view_.shape().file_size(), "grow.resize"));
         if (shared()) {
             HF_TRY(file->sync("grow.resize.sync"));
         }
     } else {
-        HF_TRY_ASSIGN(file, storage_.open(path, access_mode::read_write));
+        HF_TRY_ASSIGN(file, storage().open(path, access_mode::read_write));
     }
     const std::uint64_t backed = last_page - first_page - skipped;
     if (backed != 0) {
@@ -216,8 +216,8 @@ void heap_files::give_back_on_disk(pages from, pages to) noexcept {
             const std::uint64_t index = page / per_segment;
             const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
             if (page % per_segment == 0) {
-                static_cast<void>(storage_.remove(paths_.segment(index), "grow.undo_create").ok());
-            } else if (auto file = storage_.open(paths_.segment(index), access_mode::read_write); file) {
+                static_cast<void>(storage().remove(paths_.segment(index), "grow.undo_create").ok());
+            } else if (auto file = storage().open(paths_.segment(index), access_mode::read_write); file) {
                 static_cast<void>(
                     file.value()
                         ->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate")
@@ -253,7 +253,7 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
         return {};
     }
     HF_TRY(mark_running());
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.objects(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.objects(), access_mode::read_write));
     HF_TRY(file->allocate(objects_size_, step, "grow.allocate_objects"));
     if (shared()) {
         HF_TRY(file->sync("grow.objects.sync"));
@@ -278,14 +278,14 @@ base::result<void> heap_files::mark_running() {
     if (!shared()) {
         static_cast<void>(reserve_journal(committed_frontier_).ok());  // on a full disk, go on without
     }
-    return write_state(storage_, paths_, superblock_, heap_state::running);
+    return write_state(storage(), paths_, superblock_, heap_state::running);
 }
 
 base::result<void> heap_files::change_superblock(base::function_ref<void(superblock_on_media&)> change) {
     const base::scoped_lock lock(superblock_mutex_);
     superblock_on_media next = superblock_;
     change(next);
-    HF_TRY(write_state(storage_, paths_, next, heap_state::running));
+    HF_TRY(write_state(storage(), paths_, next, heap_state::running));
     superblock_ = next;
     return {};
 }
@@ -295,24 +295,24 @@ base::result<void> heap_files::change_superblock(base::function_ref<void(superbl
 base::result<void> heap_files::remove_leftovers() {
     const std::uint64_t segments = segment_count(frontier_);
     for (const std::string& directory : paths_.segment_directories()) {
-        HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(directory));
+        HF_TRY_ASSIGN(const std::vector<std::string> names, storage().list(directory));
         for (const std::string& name : names) {
             if (const auto index = heap_paths::segment_index(name); index && *index >= segments) {
-                HF_TRY(storage_.remove(directory + "/" + name, "open.remove_leftover"));
+                HF_TRY(storage().remove(directory + "/" + name, "open.remove_leftover"));
             }
         }
     }
-    HF_TRY(storage_.remove(paths_.unfinished_superblock(), "open.remove_superblock"));
+    HF_TRY(storage().remove(paths_.unfinished_superblock(), "open.remove_superblock"));
     if (!recovered_) {
         return {};
     }
     const std::uint64_t last = frontier_.value % view_.shape().pages();
     if (last != 0) {
-        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segments - 1), access_mode::read_write));
+        HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(segments - 1), access_mode::read_write));
         HF_TRY(file->punch_hole(last * page_size, (view_.shape().pages() - last) * page_size, "open.punch_leftover"));
         HF_TRY(file->sync("open.sync_leftover"));
     }
-    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto objects, storage().open(paths_.objects(), access_mode::read_write));
     HF_TRY(objects->resize(objects_size_, "open.resize_objects"));
     return objects->sync("open.sync_objects");
 }

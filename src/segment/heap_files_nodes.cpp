@@ -26,9 +26,8 @@ base::result<void> heap_files::create_nodes(std::span<const std::string> places)
         return {};
     }
     paths_ = paths_.with_nodes(superblock_.nodes);
-    HF_TRY(make_node_directories(storage_, paths_, superblock_, places));
-    HF_TRY_ASSIGN(node_locks_, lock_node_directories(storage_, paths_, access_mode::read_write));
-    return {};
+    HF_TRY(make_node_directories(storage(), paths_, superblock_, places));
+    return hold_nodes(*hold_, paths_, access_mode::read_write);
 }
 
 /// The weakest of them all: what the heap promises, it promises of every byte.
@@ -37,7 +36,7 @@ base::result<domain_kind> heap_files::domain_of_files() const {
         return kind == domain_kind::eadr ? 2 : kind == domain_kind::dax ? 1 : 0;
     };
     const auto domain_of = [this](const std::string& path) -> base::result<domain_kind> {
-        HF_TRY_ASSIGN(auto file, storage_.open(path, access_mode::read_only));
+        HF_TRY_ASSIGN(auto file, storage().open(path, access_mode::read_only));
         return persist::detect_domain(file->native_handle(), path);
     };
     HF_TRY_ASSIGN(domain_kind weakest, domain_of(paths_.objects()));
@@ -49,12 +48,12 @@ base::result<domain_kind> heap_files::domain_of_files() const {
 }
 
 base::result<void> heap_files::add_sizes(const std::string& directory, file_statistics& sizes) const {
-    HF_TRY_ASSIGN(const std::vector<std::string> names, storage_.list(directory));
+    HF_TRY_ASSIGN(const std::vector<std::string> names, storage().list(directory));
     for (const std::string& name : names) {
         if (!heap_paths::is_heap_file(name) || heap_paths::node_index(name)) {
             continue;
         }
-        auto opened = storage_.open(directory + "/" + name, access_mode::read_only);
+        auto opened = storage().open(directory + "/" + name, access_mode::read_only);
         if (!opened && opened.error().code == failure_code::missing) {
             continue;  // another thread has shortened the heap since
         }

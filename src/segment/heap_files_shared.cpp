@@ -58,33 +58,34 @@ base::result<void> heap_files::forget_stale_sums() {
     const geometry shape = geometry_of(superblock_);
     const std::vector<std::byte> zeros(page_size);
     for (std::uint64_t i = 0; i < base::divide_up(superblock_.frontier, shape.segment_size); ++i) {
-        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(i), access_mode::read_write));
+        HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(i), access_mode::read_write));
         for (std::uint64_t page = 0; page < shape.checksum_pages(); ++page) {
             HF_TRY(file->write_at(shape.segment_size + shape.checksums_at() + page * page_size, zeros,
                                   "open.stale_sums.write"));
         }
         HF_TRY(file->sync("open.stale_sums.sync"));
     }
-    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto objects, storage().open(paths_.objects(), access_mode::read_write));
     for (std::uint64_t page = 0; page * page_size < superblock_.objects_size; page += objects_group_pages) {
         HF_TRY(objects->write_at(page * page_size, zeros, "open.stale_sums.write_objects"));
     }
     HF_TRY(objects->sync("open.stale_sums.sync_objects"));
     superblock_on_media next = superblock_;
     next.flags &= ~flag_stale_sums;
-    HF_TRY(write_state(storage_, paths_, next, next.state));
+    HF_TRY(write_state(storage(), paths_, next, next.state));
     superblock_ = next;
     return {};
 }
 
 base::result<void> heap_files::open_lanes(std::uint64_t limit) {
-    HF_TRY_ASSIGN(const bool there, storage_.exists(paths_.lanes()));
+    HF_TRY_ASSIGN(const bool there, storage().exists(paths_.lanes()));
     std::unique_ptr<persist::file> file;
     if (there) {
-        HF_TRY_ASSIGN(file, storage_.open(paths_.lanes(), shared() ? access_mode::read_write : access_mode::read_only));
+        HF_TRY_ASSIGN(file,
+                      storage().open(paths_.lanes(), shared() ? access_mode::read_write : access_mode::read_only));
     } else if (shared() && !has_pending_lanes()) {
-        HF_TRY_ASSIGN(file, storage_.create(paths_.lanes(), "lanes.create"));
-        HF_TRY(storage_.sync_directory(paths_.directory(), "lanes.create.sync"));
+        HF_TRY_ASSIGN(file, storage().create(paths_.lanes(), "lanes.create"));
+        HF_TRY(storage().sync_directory(paths_.directory(), "lanes.create.sync"));
     } else {
         return failure{failure_code::missing, paths_.lanes(), "file", "nothing", "the heap's redo rings", {}, 0};
     }
@@ -129,7 +130,7 @@ base::result<void> heap_files::grow_lanes(std::uint64_t bytes) {
                        0};
     }
     const std::uint64_t to = base::align_up(bytes, page_size);
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.lanes(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.lanes(), access_mode::read_write));
     HF_TRY(file->allocate(lanes_size_, to - lanes_size_, "lanes.allocate"));
     HF_TRY(file->sync("lanes.sync"));
     HF_TRY(map_file(lanes_range_.begin() + lanes_size_, to - lanes_size_, file->native_handle(), lanes_size_,
@@ -148,10 +149,10 @@ base::result<void> heap_files::begin_incarnation(std::uint32_t lane_slots, std::
     next.recoveries += recovered_ ? 1 : 0;
     // On the page cache, too, the head of the lanes is there before the superblock says that it counts.
     if (lanes_size_ != 0) {
-        HF_TRY_ASSIGN(auto lanes, storage_.open(paths_.lanes(), access_mode::read_write));
+        HF_TRY_ASSIGN(auto lanes, storage().open(paths_.lanes(), access_mode::read_write));
         HF_TRY(lanes->sync("begin.lanes.sync"));
     }
-    HF_TRY(write_state(storage_, paths_, next, heap_state::running));
+    HF_TRY(write_state(storage(), paths_, next, heap_state::running));
     superblock_ = next;
     recovery_counted_ = true;
     return {};
@@ -162,7 +163,7 @@ base::result<void> heap_files::begin_tracing() {
     next.flags |= flag_tracing | flag_stale_sums;
     next.base_address = reinterpret_cast<std::uint64_t>(view_.base());
     next.recoveries += recovered_ ? 1 : 0;
-    HF_TRY(write_state(storage_, paths_, next, heap_state::running));
+    HF_TRY(write_state(storage(), paths_, next, heap_state::running));
     superblock_ = next;
     recovery_counted_ = true;
     return {};
@@ -172,7 +173,7 @@ base::result<void> heap_files::begin_tracing() {
 base::result<void> heap_files::grow_shared(pages to) {
     const pages from = frontier_;
     if (names_changed_) {
-        HF_TRY(sync_segment_names(storage_, paths_, "grow.directory.sync"));
+        HF_TRY(sync_segment_names(storage(), paths_, "grow.directory.sync"));
         names_changed_ = false;
     }
     committed_frontier_ = to;  // what map_committed_segment() maps up to
@@ -194,13 +195,13 @@ base::result<void> heap_files::grow_shared(pages to) {
 
 base::result<void> heap_files::sync_shared() {
     for (std::uint64_t i = 0; i < segment_count(frontier_); ++i) {
-        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(i), access_mode::read_write));
+        HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(i), access_mode::read_write));
         HF_TRY(file->sync("shared.segment.sync"));
     }
-    HF_TRY_ASSIGN(auto objects, storage_.open(paths_.objects(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto objects, storage().open(paths_.objects(), access_mode::read_write));
     HF_TRY(objects->sync("shared.objects.sync"));
     if (lanes_size_ != 0) {
-        HF_TRY_ASSIGN(auto lanes, storage_.open(paths_.lanes(), access_mode::read_write));
+        HF_TRY_ASSIGN(auto lanes, storage().open(paths_.lanes(), access_mode::read_write));
         HF_TRY(lanes->sync("shared.lanes.sync"));
     }
     return {};
@@ -214,7 +215,7 @@ base::result<void> heap_files::close_shared(std::uint64_t checkpoint_clock) {
     superblock_on_media next = superblock_;
     next.flags &= ~(flag_lanes | flag_tracing);
     next.checkpoint_clock = checkpoint_clock;
-    HF_TRY(write_state(storage_, paths_, next, heap_state::clean));
+    HF_TRY(write_state(storage(), paths_, next, heap_state::clean));
     superblock_ = next;
     return {};
 }

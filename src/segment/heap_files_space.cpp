@@ -56,7 +56,7 @@ base::result<void> heap_files::for_each_file(pages start, pages length, file_vis
     for (std::uint64_t page = start.value; page < end;) {
         const std::uint64_t index = page / per_segment;
         const std::uint64_t here = std::min(end, (index + 1) * per_segment) - page;
-        HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(index), access_mode::read_write));
+        HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(index), access_mode::read_write));
         const auto preferred = near(index);
         HF_TRY(each(*file, page % per_segment, here));
         page += here;
@@ -129,7 +129,7 @@ base::result<void> heap_files::back(base::granule position) {
     if (mode_ == access_mode::read_only) {
         return {};
     }
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(segment), access_mode::read_write));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(segment), access_mode::read_write));
     const auto preferred = near(segment);
     HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size, "space.back_bitmap"));
     if (sharing_ == page_sharing::shared_sync) {
@@ -151,7 +151,7 @@ bool heap_files::has_bitmap(base::granule position) {
     const std::uint64_t at = shape.segment_size + shape.bitmaps_at() + position.value % shape.granules() * bitmap_size;
     const base::scoped_lock lock(backed_bitmaps_mutex_);
     if (segment != examined_segment_ || position.value % shape.granules() == 0) {  // a walk begins each anew
-        auto file = storage_.open(paths_.segment(segment), access_mode::read_only);
+        auto file = storage().open(paths_.segment(segment), access_mode::read_only);
         auto found = file ? persist::backing_of(**file) : base::result<persist::file_backing>(std::move(file).error());
         if (!found) {
             return true;  // nobody knows
@@ -165,7 +165,7 @@ bool heap_files::has_bitmap(base::granule position) {
 
 base::result<void> heap_files::reserve_journal(pages frontier) {
     const std::uint64_t wanted = journal_reserve(frontier);
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.journal(), access_mode::read_write));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.journal(), access_mode::read_write));
     HF_TRY_ASSIGN(const std::uint64_t size, file->size());
     return size >= wanted ? base::result<void>() : file->allocate(size, wanted - size, "journal.reserve");
 }
@@ -174,7 +174,7 @@ base::result<void> heap_files::reserve_journal(pages frontier) {
 /// header speaks of is void by its sequence. Best effort.
 void heap_files::shorten_journal() noexcept {
     try {
-        auto file = storage_.open(paths_.journal(), access_mode::read_write);
+        auto file = storage().open(paths_.journal(), access_mode::read_write);
         const auto size = file ? (*file)->size() : base::result<std::uint64_t>(0);
         const std::uint64_t kept = journal_reserve(frontier_);
         if (size && *size > kept && is_space_short(base::pages_for(*size - kept))) {
@@ -188,7 +188,7 @@ void heap_files::shorten_journal() noexcept {
 bool heap_files::is_space_short(pages free) const {
     constexpr std::uint64_t enough = 64 * base::mebibyte;
     const auto is_short = [&](const std::string& directory) {
-        const auto left = storage_.available(directory);
+        const auto left = storage().available(directory);
         return left && *left < base::to_bytes(free) + enough;
     };
     return is_short(paths_.directory()) || std::ranges::any_of(paths_.segment_directories(), is_short);
@@ -236,7 +236,7 @@ void heap_files::remove_beyond(pages to, pages from) noexcept {
         }
         for (std::uint64_t index = segment_count(to); index < segment_count(from); ++index) {
             static_cast<void>(unmap(view_.metadata_of(index), view_.shape().metadata_size()).ok());
-            static_cast<void>(storage_.remove(paths_.segment(index), "space.remove_segment").ok());
+            static_cast<void>(storage().remove(paths_.segment(index), "space.remove_segment").ok());
         }
         content_beyond_ = !clear_beyond(to);
     } catch (const std::bad_alloc&) {
@@ -252,7 +252,7 @@ base::result<void> heap_files::clear_beyond(pages end) {
     if (last == 0) {
         return {};
     }
-    HF_TRY_ASSIGN(auto file, storage_.open(paths_.segment(end.value / per_segment), access_mode::read_write));
+    HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(end.value / per_segment), access_mode::read_write));
     HF_TRY(file->punch_hole(last * page_size, (per_segment - last) * page_size, "space.clear_beyond"));
     return shared() ? base::result<void>() : file->sync("space.clear_beyond.sync");
 }

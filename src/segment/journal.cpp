@@ -116,6 +116,18 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
 }
 
+base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock) {
+    journal_header_on_media header{};
+    HF_TRY_ASSIGN(const std::uint64_t size, file.size());
+    if (size < sizeof header) {
+        return {};
+    }
+    HF_TRY(file.read_at(0, std::as_writable_bytes(std::span{&header, 1})));
+    const bool sound =
+        std::memcmp(header.magic, journal_magic, sizeof journal_magic) == 0 && header.checksum == checksum_of(header);
+    return sound ? check_uuid(header.uuid, superblock, file.path()) : base::result<void>();
+}
+
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock) {
     journal_header_on_media header = make_header(superblock, 0);
     header.flags = journal_flag_void;

@@ -58,6 +58,9 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
 /// Makes the journal void beside the superblock's sequence, gives its space back, and syncs.
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
 
+/// Fails where the file is a sound journal of another heap: it is not this heap's to write.
+base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock);
+
 /// Reads and validates (JRN-1 to JRN-3), the content of every page included. `uuid`: of the heap, where it is known.
 base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap);
 

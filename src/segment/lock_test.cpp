@@ -1,6 +1,8 @@
 // One writer or many readers, between processes and within one; what a dead owner held is free.
 #include "segment/lock.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +59,7 @@ public:
 
 private:
     [[noreturn]] static void hold(const std::string& path, access_mode mode, int ready, int go) {
-        const auto lock = heap_lock::acquire(path, mode);
+        const auto lock = heap_lock::acquire(persist::posix_storage(), path, mode);
         const char answer = lock.ok() ? 'y' : 'n';
         static_cast<void>(::write(ready, &answer, 1));
         char nothing = 0;
@@ -72,19 +74,19 @@ private:
 
 class locks : public testing::Test {
 protected:
-    locks() { static_cast<void>(must(heap_lock::acquire(path_, access_mode::read_write))); }
+    locks() { static_cast<void>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write))); }
 
     void expect_locked(access_mode mode, const std::string& by) {
-        const auto lock = heap_lock::acquire(path_, mode);
+        const auto lock = heap_lock::acquire(persist::posix_storage(), path_, mode);
         ASSERT_FALSE(lock.ok());
         EXPECT_EQ(lock.error().code, failure_code::locked);
-        EXPECT_EQ(lock.error().path, path_);
+        EXPECT_EQ(lock.error().path, path_ + "/lock");
         EXPECT_THAT(lock.error().found, HasSubstr(by));
         EXPECT_THAT(lock.error().expected, mode == access_mode::read_write ? "nobody" : "no writer");
     }
 
     test_directory directory_;
-    std::string path_ = directory_.path("lock");
+    std::string path_ = directory_.path(".");
 };
 
 TEST_F(locks, of_a_writer_keep_everybody_out_and_name_it) {
@@ -98,7 +100,7 @@ TEST_F(locks, of_a_writer_keep_everybody_out_and_name_it) {
 
 TEST_F(locks, of_readers_are_shared_and_keep_writers_out) {
     const holder reader(path_, access_mode::read_only);
-    const auto here = must(heap_lock::acquire(path_, access_mode::read_only));
+    const auto here = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only));
     EXPECT_TRUE(holder(path_, access_mode::read_only).took());
     expect_locked(access_mode::read_write, fmt::format("reader, process {}", reader.pid()));
 }
@@ -108,42 +110,70 @@ TEST_F(locks, of_dead_owners_are_none) {
         holder writer(path_, access_mode::read_write);
         ASSERT_TRUE(writer.took());
         writer.end(signal);
-        EXPECT_TRUE(heap_lock::acquire(path_, access_mode::read_write).ok());
+        EXPECT_TRUE(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write).ok());
     }
 }
 
 TEST_F(locks, of_one_process_conflict_too) {
     {
-        const auto writer = must(heap_lock::acquire(path_, access_mode::read_write));
+        const auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
         expect_locked(access_mode::read_write, fmt::format("process {}", ::getpid()));
         expect_locked(access_mode::read_only, fmt::format("process {}", ::getpid()));
     }
-    auto reader = std::make_unique<heap_lock>(must(heap_lock::acquire(path_, access_mode::read_only)));
-    const auto other = must(heap_lock::acquire(path_, access_mode::read_only));
+    auto reader =
+        std::make_unique<heap_lock>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only)));
+    const auto other = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only));
     reader.reset();
     expect_locked(access_mode::read_write, fmt::format("reader, process {}", ::getpid()));
 }
 
 TEST_F(locks, move) {
-    auto first = must(heap_lock::acquire(path_, access_mode::read_write));
+    auto first = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
     const heap_lock second(std::move(first));
     expect_locked(access_mode::read_write, fmt::format("process {}", ::getpid()));
 }
 
 TEST_F(locks, are_not_kept_by_a_child_that_its_owner_left_behind) {
-    auto writer = std::make_unique<heap_lock>(must(heap_lock::acquire(path_, access_mode::read_write)));
+    auto writer =
+        std::make_unique<heap_lock>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write)));
     const holder child(path_, access_mode::read_write);  // inherits the descriptor, and fails to take a lock of its own
     EXPECT_FALSE(child.took());
     writer.reset();
-    EXPECT_TRUE(heap_lock::acquire(path_, access_mode::read_write).ok());
+    EXPECT_TRUE(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write).ok());
 }
 
-TEST_F(locks, without_a_file_are_made_by_writers_alone) {
-    const std::string other = directory_.path("other");
-    EXPECT_FALSE(heap_lock::acquire(other, access_mode::read_only).ok());
-    EXPECT_FALSE(std::filesystem::exists(other));
-    EXPECT_TRUE(heap_lock::acquire(other, access_mode::read_write).ok());
-    EXPECT_TRUE(std::filesystem::exists(other));
+/// Was: a reader was refused, although nothing in the file means anything.
+TEST_F(locks, without_a_file_are_those_of_the_directory) {
+    const std::string file = path_ + "/lock";
+    std::filesystem::remove(file);
+    {
+        const auto reader = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only));
+        EXPECT_FALSE(std::filesystem::exists(file));
+        expect_locked(access_mode::read_write, fmt::format("reader, process {}", ::getpid()));
+    }
+    {
+        const auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write,
+                                                    heap_lock::missing_file::do_without));
+        EXPECT_FALSE(std::filesystem::exists(file));
+        expect_locked(access_mode::read_only, fmt::format("writer, process {}", ::getpid()));
+    }
+    const auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+    EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST_F(locks, are_signed_when_they_are_told_to) {
+    auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+    EXPECT_EQ(std::filesystem::file_size(path_ + "/lock"), 0U);
+    writer.sign();
+    EXPECT_EQ(std::filesystem::file_size(path_ + "/lock"), std::to_string(::getpid()).size());
+}
+
+/// Network file systems know locks of files alone, and other libraries of this format may, too.
+TEST_F(locks, of_the_file_alone_count) {
+    const persist::descriptor file(::open((path_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);
+    expect_locked(access_mode::read_write, fmt::format("writer, process {}", ::getpid()));
+    expect_locked(access_mode::read_only, fmt::format("writer, process {}", ::getpid()));
 }
 
 }  // namespace

@@ -251,6 +251,9 @@ result<void> examine_node(persist::storage& storage, const heap_paths& paths, co
 result<void> remove_node(persist::storage& storage, const heap_paths& paths, std::uint64_t node) {
     HF_TRY_ASSIGN(const std::string place, place_of(storage, paths.node(node)));
     HF_TRY_ASSIGN(const std::vector<std::string> names, names_in_node(storage, paths, node));
+    const auto target = storage.identity(place);
+    const auto itself = storage.identity(paths.node(node));
+    const bool leads_there = target && itself && *target == *itself;
     // The marker goes after the segments: what it leaves behind can be told from somebody else's.
     for (const std::string& name : names) {
         if (heap_paths::segment_index(name)) {
@@ -262,13 +265,9 @@ result<void> remove_node(persist::storage& storage, const heap_paths& paths, std
     }
     HF_TRY(storage.remove(paths.node_marker(node), "node.remove.marker"));
     HF_TRY(storage.remove(paths.node_lock(node), "node.remove.lock"));
-    if (place != paths.node(node)) {
-        const std::string parent = heap_paths(place).parent();
-        HF_TRY_ASSIGN(const bool there, storage.exists(parent));
-        if (there) {
-            HF_TRY(storage.remove(place, "node.remove.directory"));
-            HF_TRY(storage.sync_directory(parent, "node.remove.directory.sync"));
-        }
+    if (place != paths.node(node) && leads_there) {
+        HF_TRY(storage.remove(place, "node.remove.directory"));
+        HF_TRY(storage.sync_directory(heap_paths(place).parent(), "node.remove.directory.sync"));
     }
     return storage.remove(paths.node(node), "node.remove.name");
 }
@@ -341,17 +340,26 @@ result<void> check_node_directories(persist::storage& storage, const heap_paths&
     return {};
 }
 
-result<std::vector<heap_lock>> lock_node_directories(persist::storage& storage, const heap_paths& paths,
-                                                     access_mode mode) {
-    std::vector<heap_lock> locks;
-    HF_TRY_ASSIGN(const std::vector<std::uint64_t> nodes, nodes_there(storage, paths));
+result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mode) {
+    HF_TRY_ASSIGN(const std::vector<std::uint64_t> nodes, nodes_there(*hold.storage, paths));
     for (const std::uint64_t node : nodes) {
-        if (read_marker(storage, paths.node_marker(node))) {
-            HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(paths.node_lock(node), mode));
-            locks.push_back(std::move(lock));
+        auto held = hold.storage->hold(paths.node(node));
+        if (!held) {
+            const int os_error = held.error().os_error;
+            if (os_error == ENOENT || os_error == ENOTDIR || os_error == ELOOP) {
+                continue;
+            }
+            return std::move(held).error();
+        }
+        // Asked in the directory that is held: no other will be used.
+        if (read_marker(**held, paths.node_marker(node))) {
+            HF_TRY_ASSIGN(heap_lock lock,
+                          heap_lock::acquire(**held, paths.node(node), mode, heap_lock::missing_file::do_without));
+            hold.storage = std::move(held).value();
+            hold.locks.push_back(std::move(lock));
         }
     }
-    return locks;
+    return {};
 }
 
 result<void> examine_node_directories(persist::storage& storage, const heap_paths& paths,

@@ -18,7 +18,7 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/lock.hpp"
+#include "segment/heap_hold.hpp"
 #include "segment/node_format.hpp"
 #include "segment/superblock_format.hpp"
 #include "segment/transaction.hpp"
@@ -39,10 +39,9 @@ base::result<void> make_node_directories(persist::storage& storage, const heap_p
 base::result<void> check_node_directories(persist::storage& storage, const heap_paths& paths,
                                           const superblock_on_media& superblock);
 
-/// Locks the directories of nodes that are there and have a marker, as the heap itself is locked. What else may be
-/// wrong with them is the business of check_node_directories().
-base::result<std::vector<heap_lock>> lock_node_directories(persist::storage& storage, const heap_paths& paths,
-                                                           persist::access_mode mode);
+/// Holds and locks the directories of nodes that are there and have a marker, as the heap itself is held and locked.
+/// What else may be wrong with them is the business of check_node_directories().
+base::result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, persist::access_mode mode);
 
 /// Whether remove_node_directories() may remove all that there are, and nothing of anybody else's with them. `uuid`: of
 /// the heap; where it has no superblock, none: then what a crash left of making or removing one may go.

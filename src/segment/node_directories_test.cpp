@@ -283,19 +283,21 @@ TEST_F(node_directories, CopiesLieInOneDirectoryOrInThoseThatAreGiven) {
     make_and_close(4);
     const heap_paths paths(heap());
     const auto state = must(recover(posix_storage(), paths, access_mode::read_only));
-    must(copy_heap(posix_storage(), paths, state, scratch_.path("flat")));
+    must(copy_heap({posix_storage(), paths, state}, posix_storage(), scratch_.path("flat")));
     EXPECT_THAT(names_in(scratch_.path("flat")), testing::Contains("segment.000003"));
     const auto flat = must(heap_files::open(posix_storage(), scratch_.path("flat"), access_mode::read_write, {}));
     EXPECT_EQ(flat->nodes(), 0U);
     expect_content(*flat, 4);
 
     const std::vector<std::string> places{"", scratch_.path("b"), scratch_.path("a")};
-    must(copy_heap(posix_storage(), paths, state, scratch_.path("placed"), places));
+    must(copy_heap({posix_storage(), paths, state}, posix_storage(), scratch_.path("placed"), places));
     const auto placed = must(heap_files::open(posix_storage(), scratch_.path("placed"), access_mode::read_write, {}));
     EXPECT_EQ(placed->nodes(), 3U);
     expect_content(*placed, 4);
     EXPECT_THAT(names_in(scratch_.path("a")), SizeIs(2));
-    EXPECT_FALSE(copy_heap(posix_storage(), paths, state, scratch_.path("third"), {{scratch_.path("nowhere")}}).ok());
+    EXPECT_FALSE(copy_heap({posix_storage(), paths, state}, posix_storage(), scratch_.path("third"),
+                           {{scratch_.path("nowhere")}})
+                     .ok());
     EXPECT_FALSE(fs::exists(scratch_.path("third")));
 }
 

@@ -39,7 +39,7 @@ base::result<void> apply(persist::storage& storage, const heap_paths& paths, per
     for (const auto& entry : journal.entries) {
         HF_TRY(check_target(journal, entry, file.path()));
     }
-    HF_TRY(check_files(storage, paths, journal.superblock));
+    HF_TRY(check_files(storage, paths, journal.superblock, access_mode::read_write));
     std::array<std::byte, base::page_size> page{};
     std::size_t next = 0;
     while (next < journal.entries.size()) {  // a commit writes them sorted by file: each is opened once
@@ -157,7 +157,7 @@ base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_
 }  // namespace
 
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& of, access_mode mode) {
-    HF_TRY_ASSIGN(auto superblock_file, storage.open(of.superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(auto superblock_file, storage.open(of.superblock(), mode));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*superblock_file));
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
@@ -170,7 +170,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         }
     }
     std::unique_ptr<persist::file> journal_file;
-    HF_TRY_ASSIGN(journal_state journal, read_journal_of(storage, of, newest, journal_file, access_mode::read_only));
+    HF_TRY_ASSIGN(journal_state journal, read_journal_of(storage, of, newest, journal_file, mode));
     HF_TRY_ASSIGN(const heap_paths paths, paths_with_nodes(storage, of, newest, journal));
     recovered_state state;
     if (newest != nullptr) {
@@ -207,17 +207,18 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     } else if (newest == nullptr) {
         return no_superblock(copies);
     } else if (journal.what == journal_state::kind::broken) {
-        HF_TRY(check_files(storage, paths, state.superblock));
+        HF_TRY(check_files(storage, paths, state.superblock, mode));
         // What a power cut leaves of a journal that it met half written is no damage, and nothing to warn of.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
         if (mode == access_mode::read_write) {
             // The next commit may happen to write just the sectors that this journal lacks. Whole again, it would bring
             // back a commit that was given up, after the heap has shown the one before it.
             HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
+            HF_TRY(check_own_journal(*file, state.superblock));
             HF_TRY(write_void_journal(*file, state.superblock));
         }
     }
-    HF_TRY(check_files(storage, paths, state.superblock));
+    HF_TRY(check_files(storage, paths, state.superblock, mode));
     if (mode == access_mode::read_write && !state.rolled_forward) {
         HF_TRY(heal_superblock(storage, paths, copies, *newest));
         state.warnings.clear();  // what they name is repaired
@@ -225,11 +226,12 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     return state;
 }
 
-base::result<void> check_files(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock) {
+base::result<void> check_files(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock,
+                               access_mode mode) {
     const heap_paths paths = of.with_nodes(superblock.nodes);
     const geometry shape = geometry_of(superblock);
     const auto check_size = [&](const std::string& path, std::uint64_t expected, bool exact) -> base::result<void> {
-        HF_TRY_ASSIGN(auto file, storage.open(path, access_mode::read_only));
+        HF_TRY_ASSIGN(auto file, storage.open(path, mode));
         HF_TRY_ASSIGN(const std::uint64_t size, file->size());
         if (exact ? size != expected : size < expected) {
             return failure{failure_code::corrupt,

@@ -36,9 +36,9 @@ struct recovered_state {
 /// Decides, and in access_mode::read_write repairs. The caller holds the heap's lock (exclusive for read_write).
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode);
 
-/// Checks SEG-1: every file that the superblock speaks of is there and has its size.
+/// Checks SEG-1: every file that the superblock speaks of is there and has its size; and that it may be opened so.
 base::result<void> check_files(persist::storage& storage, const heap_paths& paths,
-                               const superblock_on_media& superblock);
+                               const superblock_on_media& superblock, persist::access_mode mode);
 
 /// SEG-2: every page that was ever committed matches its checksum, every checksum page matches its own. Reads the whole
 /// heap; stops after `limit` problems. Failures of the environment (not of the content) are returned. `overlay`: a

@@ -31,7 +31,7 @@ std::size_t bad_pages(persist::storage& storage, const heap_paths& paths, const 
 /// A copy of what a reader sees has the same content.
 void examine_copy(simulator::simulated_storage& storage, const heap_paths& paths, const recovered_state& state) {
     const heap_paths copied("/copy");
-    must(copy_heap(storage, paths, state, copied.directory()));
+    must(copy_heap({storage, paths, state}, storage, copied.directory()));
     const auto recovered = must(recover(storage, copied, access_mode::read_only));
     if (recovered.crashed || recovered.superblock.sequence != state.superblock.sequence ||
         bad_pages(storage, copied, recovered) != bad_pages(storage, paths, state)) {

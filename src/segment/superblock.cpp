@@ -164,6 +164,30 @@ base::result<superblock_copies_read> read_superblocks(persist::file& file) {
     return copies;
 }
 
+base::result<void> check_uuid(const std::uint8_t (&found)[16], const superblock_on_media& ours,
+                              const std::string& path) {
+    if (std::memcmp(found, ours.uuid, sizeof ours.uuid) == 0) {
+        return {};
+    }
+    return base::failure{failure_code::corrupt,
+                         path,
+                         "uuid",
+                         uuid_text(found),
+                         uuid_text(ours.uuid),
+                         "it is another heap's, put into the place of this one's; nothing was written to it",
+                         0};
+}
+
+base::result<void> check_own(const superblock_copies_read& there, const superblock_on_media& ours,
+                             const std::string& path) {
+    for (const auto& copy : there.good) {
+        if (copy) {
+            HF_TRY(check_uuid(copy->uuid, ours, path));
+        }
+    }
+    return {};
+}
+
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block) {
     const auto bytes = std::as_bytes(std::span{&block, 1});
     HF_TRY(file.write_at(0, bytes, "superblock.write.first"));

@@ -85,6 +85,15 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
     return {};
 }
 
+/// Somebody may have put another heap's files into the directory since the heap was opened.
+base::result<void> check_files_are_own(persist::storage& storage, const heap_paths& paths, const commit_plan& plan) {
+    HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_only));
+    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
+    HF_TRY(check_own(there, plan.superblock, superblock->path()));
+    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_only));
+    return check_own_journal(*journal, plan.superblock);
+}
+
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                transaction_report& report) {
     // Writes may fail for lack of space and be tried again; a sync that failed may not (fsync reports an error once).
@@ -122,6 +131,7 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report) {
     report.stage = commit_stage::unchanged;
+    HF_TRY(check_files_are_own(storage, paths, plan));
     HF_TRY(write_fresh(storage, paths, plan, report));
     const auto home = [&]() -> base::result<void> {
         return write_home(storage, paths, plan.changed, "commit.home.write", "commit.home.sync", report);
@@ -150,6 +160,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     const auto bytes = std::as_bytes(std::span{&next, 1});
     // A write that failed has left a copy that is torn. It comes first, then: the other is all there is.
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
+    HF_TRY(check_own(there, superblock, file->path()));
     const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;
     HF_TRY(file->write_at(first, bytes, "state.write.first"));
     HF_TRY(file->sync("state.sync.first"));
@@ -162,6 +173,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock) {
     HF_ASSERT(superblock.state == heap_state::running);
     HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
+    HF_TRY(check_own_journal(*journal, superblock));
     HF_TRY(write_void_journal(*journal, superblock));
     return write_state(storage, paths, superblock, heap_state::clean);
 }
