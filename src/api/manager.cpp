@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <type_traits>
 #include <utility>
 
@@ -79,6 +80,13 @@ open_options with_address(void* base_address) {
     open_options options;
     options.base_address = base_address;
     return options;
+}
+
+/// What the path means now, for a thread that comes to it later.
+std::string full_path(const std::string& path) {
+    std::error_code error;
+    const std::filesystem::path full = std::filesystem::absolute(path, error);
+    return error || path.empty() ? path : full.string();
 }
 
 failure outside(const std::string& path, const void* address) {
@@ -468,11 +476,11 @@ void manager::copy(const std::string& source, const std::string& destination,
     value_or_throw(heap::copy(source, destination, node_directories));
 }
 std::future<void> manager::copy_async(const std::string& source, const std::string& destination) {
-    return std::async(std::launch::async, [source, destination] { copy(source, destination); });
+    return std::async(std::launch::async, [from = full_path(source), to = full_path(destination)] { copy(from, to); });
 }
 bool manager::remove(const std::string& path) { return value_or_throw(heap::remove(path)); }
 std::future<bool> manager::remove_async(const std::string& path) {
-    return std::async(std::launch::async, [path] { return remove(path); });
+    return std::async(std::launch::async, [full = full_path(path)] { return remove(full); });
 }
 bool manager::consistent(const std::string& path) { return heap::engine::open(path, access_mode::read_only, {}).ok(); }
 std::string manager::get_uuid(const std::string& path) {

@@ -28,6 +28,11 @@ const char* name_below(const std::string& path, const std::string& directory) no
 
 }  // namespace
 
+int held_directories::find_held(const std::string& path) const noexcept {
+    const auto itself = std::ranges::find(held_, path, [](const auto& held) -> const auto& { return held->path; });
+    return itself == held_.end() ? -1 : (*itself)->fd.get();
+}
+
 place held_directories::find(const std::string& path) const noexcept {
     const auto itself = std::ranges::find(held_, path, [](const auto& held) -> const auto& { return held->path; });
     return itself != held_.end() ? place{(*itself)->fd.get(), ".", itself->get()} : find_name(path);

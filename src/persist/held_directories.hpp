@@ -34,6 +34,8 @@ public:
     [[nodiscard]] place find(const std::string& path) const noexcept;
     /// The name at the end of the path; the directory that is held for it is not meant.
     [[nodiscard]] place find_name(const std::string& path) const noexcept;
+    /// The descriptor of the directory with this path; -1 where it is not held.
+    [[nodiscard]] int find_held(const std::string& path) const noexcept;
     [[nodiscard]] const held_directory* first() const noexcept { return held_.empty() ? nullptr : held_.front().get(); }
 
     /// Opens one more. Fails where its owner may not have a part of the first.

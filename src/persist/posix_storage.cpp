@@ -277,9 +277,14 @@ public:
     }
 
     result<std::uint64_t> available(const std::string& directory) override {
-        const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
         struct statvfs numbers {};
-        if (!fd.valid() || ::fstatvfs(fd.get(), &numbers) != 0) {
+        int held = held_.find_held(directory);
+        descriptor opened;
+        if (held < 0) {
+            opened = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
+            held = opened.get();
+        }
+        if (held < 0 || ::fstatvfs(held, &numbers) != 0) {
             return os_failure(errno, "statvfs", directory);
         }
         return std::uint64_t{numbers.f_bavail} * numbers.f_frsize;

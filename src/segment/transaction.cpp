@@ -85,15 +85,6 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
     return {};
 }
 
-/// Somebody may have put another heap's files into the directory since the heap was opened.
-base::result<void> check_files_are_own(persist::storage& storage, const heap_paths& paths, const commit_plan& plan) {
-    HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_only));
-    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
-    HF_TRY(check_own(there, plan.superblock, superblock->path()));
-    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_only));
-    return check_own_journal(*journal, plan.superblock);
-}
-
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                transaction_report& report) {
     // Writes may fail for lack of space and be tried again; a sync that failed may not (fsync reports an error once).
@@ -106,16 +97,14 @@ base::result<void> write_fresh(persist::storage& storage, const heap_paths& path
     return {};
 }
 
-base::result<void> write_commit_point(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
-                                      transaction_report& report) {
-    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
+base::result<void> write_commit_point(persist::file& journal, const commit_plan& plan, transaction_report& report) {
     {
         const stopwatch watch(report.write_ns);
-        HF_TRY(write_journal(*journal, plan.superblock, plan.changed, plan.changed_sums, plan.before_commit_point));
+        HF_TRY(write_journal(journal, plan.superblock, plan.changed, plan.changed_sums, plan.before_commit_point));
     }
     report.written_bytes += plan.changed_sums.size() * base::page_size;
     report.stage = commit_stage::uncertain;
-    return sync_file(*journal, "journal.sync", report);
+    return sync_file(journal, "journal.sync", report);
 }
 
 }  // namespace
@@ -131,7 +120,12 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report) {
     report.stage = commit_stage::unchanged;
-    HF_TRY(check_files_are_own(storage, paths, plan));
+    // Somebody may have put another heap's files into the directory since the heap was opened.
+    HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
+    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
+    HF_TRY(check_own(there, plan.superblock, superblock->path()));
+    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
+    HF_TRY(check_own_journal(*journal, plan.superblock));
     HF_TRY(write_fresh(storage, paths, plan, report));
     const auto home = [&]() -> base::result<void> {
         return write_home(storage, paths, plan.changed, "commit.home.write", "commit.home.sync", report);
@@ -139,10 +133,9 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     if (HF_MUTANT("commit.home_before_journal")) {
         HF_TRY(home());
     }
-    HF_TRY(write_commit_point(storage, paths, plan, report));
+    HF_TRY(write_commit_point(*journal, plan, report));
     report.stage = commit_stage::durable;
     HF_TRY(home());
-    HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
     {
         const stopwatch watch(report.sync_ns);
         HF_TRY(write_superblocks(*superblock, plan.superblock));

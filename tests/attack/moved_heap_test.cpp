@@ -1,5 +1,6 @@
 // A heap is a directory, not a path: it goes on where it is, wherever its name leads meanwhile.
 #include <filesystem>
+#include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,6 +110,23 @@ TEST_P(moved_heap, destinations_of_snapshots_are_resolved_when_they_are_made) {
     heap.close(true);
     EXPECT_EQ(step_at(scratch_ / "there/heap.copies/one"), 1U);
     EXPECT_EQ(step_at(scratch_ / "there/heap.copies/two"), 1U);
+}
+
+/// Was: the thread looked for them where the program had gone meanwhile.
+TEST_P(moved_heap, paths_of_calls_that_return_a_future_are_resolved_when_they_are_made) {
+    std::future<void> copied;
+    std::future<bool> removed;
+    {
+        const working_directory here(scratch_ / "here");
+        copied = manager::copy_async("heap", "copy");
+        const working_directory there(scratch_ / "there");
+        removed = manager::remove_async("heap");
+    }
+    copied.get();
+    EXPECT_TRUE(removed.get());
+    EXPECT_EQ(step_at(scratch_ / "here/copy"), 1U);
+    EXPECT_EQ(step_at(scratch_ / "here/heap"), 1U);
+    EXPECT_FALSE(fs::exists(scratch_ / "there/heap"));
 }
 
 /// Was: a heap whose files somebody exchanged wrote its commits over the other's.

@@ -134,12 +134,15 @@ typedef struct hf_options {
 #define HF_OPTIONS_INIT \
     { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0 }
 
-/* Create a heap: HF_ALREADY_EXISTS where anything is at the path. When it returns, the empty heap is durable. `options`
- * may be NULL; `*heap` is the handle, to be given to hf_close or hf_discard. On failure nothing on media has changed,
- * except that a crashed heap may have been recovered. */
+/* Create a heap: HF_ALREADY_EXISTS where anything is at the path, HF_NOT_FOUND where the directory above it is not
+ * there. From then on the heap is that directory, wherever it is moved, and whatever the working directory is. When it
+ * returns, the empty heap is durable. `options` may be NULL; `*heap` is the handle, to be given to hf_close or
+ * hf_discard. On failure nothing on media has changed, except that a crashed heap may have been recovered. */
 hf_code hf_create(const char* path, const hf_options* options, hf_heap** heap);
 /* Open a heap for reading and writing: HF_NOT_FOUND where nothing is there. */
 hf_code hf_open(const char* path, const hf_options* options, hf_heap** heap);
+/* Open it, or create it where nothing is. Of processes that come at once one creates; the others open what it made when
+ * it has closed it, and before that get HF_LOCKED. */
 hf_code hf_open_or_create(const char* path, const hf_options* options, hf_heap** heap);
 /* Stores go to private pages and vanish; allocation fails with HF_READ_ONLY. */
 hf_code hf_open_read_only(const char* path, const hf_options* options, hf_heap** heap);

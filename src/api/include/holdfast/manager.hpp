@@ -20,6 +20,9 @@
 // memory (debug builds of the library detect writes during a commit and refuse it). A thread that ends gives the free
 // blocks that it kept back: it is no other one only when it was joined. Different managers are independent.
 //
+// A heap is the directory that was opened: while it is open, the program may change its working directory, and the
+// directory may be renamed. path() and messages say what it was opened by.
+//
 // After fork() the heap is the parent's: commit, close and snapshot of the child fail with errc::wrong_process, and
 // what the child stores stays its own.
 #pragma once
@@ -483,12 +486,14 @@ public:
 
     /// Commits, then copies the heap to the new directory `destination` (error(already_exists) where something is
     /// there). The copy gets a uuid of its own and stays sparse. In durability `commit` it shares blocks where the file
-    /// system can (in the others a store to a shared block would ask for space). Durable when it returns.
+    /// system can (in the others a store to a shared block would ask for space). Its files and its directory may be
+    /// used by whom the heap's may, less the umask. Durable when it returns.
     void snapshot(const std::string& destination);
 
     // --- heaps that are not open ------------------------------------------------------------------------------------
     /// Copies a heap that no writer has open. Throws error. The segments of a copy, as of a snapshot, lie in its own
-    /// directory, or in `node_directories` (open_options).
+    /// directory, or in `node_directories` (open_options). Relative paths, those of the calls that return a future,
+    /// too, mean what they mean when the call is made.
     static void copy(const std::string& source, const std::string& destination,
                      const std::vector<std::string>& node_directories = {});
     [[nodiscard]] static std::future<void> copy_async(const std::string& source, const std::string& destination);

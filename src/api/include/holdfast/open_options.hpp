@@ -13,10 +13,13 @@ struct create_only_t {};
 struct open_only_t {};
 struct open_or_create_t {};
 struct open_read_only_t {};
-/// Creates a heap; error(already_exists) where anything is at the path already: nothing is overwritten.
+/// Creates a heap, whose directory is made, and none above it: error(not_found) names the one that is missing.
+/// error(already_exists) where anything is at the path already: nothing is overwritten.
 inline constexpr create_only_t create_only{};
 /// Opens a heap for reading and writing; error(not_found) where nothing is there.
 inline constexpr open_only_t open_only{};
+/// Opens a heap, or creates it where nothing is. Of processes that come at once one creates; the others open what it
+/// made when it has closed it, and before that get error(locked).
 inline constexpr open_or_create_t open_or_create{};
 /// Opens a heap without the right to change it on media. Stores go to private pages and vanish; allocation fails.
 inline constexpr open_read_only_t open_read_only{};
