@@ -239,6 +239,8 @@ void unpublish(manager_core& core, void* address) {
     pin.place = {};
 }
 
+std::uint64_t key_of(const manager_core& core) noexcept { return core.handle()->key(); }
+
 void release_memory(manager_core& core, void* address) noexcept {
     if (heap::atomic_operations* const atomic = core.engine().atomic()) {
         if (!atomic->cancel(address)) {  // unpublish() withdrew it

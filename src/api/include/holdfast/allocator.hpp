@@ -13,11 +13,13 @@
 #include <limits>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include <boost/container/scoped_allocator.hpp>
 #include <boost/move/traits.hpp>
 #include <holdfast/detail/refused.hpp>
 #include <holdfast/detail/runtime.hpp>
+#include <holdfast/detail/uses_allocator.hpp>
 #include <holdfast/persistable.hpp>
 #include <holdfast/ptr.hpp>
 
@@ -79,6 +81,13 @@ public:
     [[nodiscard]] size_type max_size() const noexcept {
         return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
+    /// Constructs an element of a container. Elements that take an allocator, and halves of pairs that do, get this
+    /// one: map<string, vector<int>> lies in one heap, and so does what was moved into it from another.
+    template <class U, class... Args>
+        requires detail::reaches_allocator<U, allocator>::value
+    void construct(U* target, Args&&... args) {
+        detail::construct_with(*this, target, std::forward<Args>(args)...);
+    }
     /// The heap that serves this allocator.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
     /// For containers that allocate through copies of theirs: throws where this one lies in a heap opened read-only.
@@ -138,6 +147,16 @@ public:
         } else {
             allocator<T>{key_}.deallocate(target, n);
         }
+    }
+    /// Constructs an element of a container. Elements that take an allocator, and halves of pairs that do, get this
+    /// one: map<string, vector<int>> lies in one heap, and so does what was moved into it from another.
+    template <class U, class... Args>
+        requires detail::reaches_allocator<U, fallback_allocator>::value
+    void construct(U* target, Args&&... args) {
+        detail::construct_with(*this, target, std::forward<Args>(args)...);
+    }
+    [[nodiscard]] size_type max_size() const noexcept {
+        return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
     /// 0 where there is no heap.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 struct collect_progress {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 /// What went wrong. Values are part of the C face (hf_code in holdfast.h): they never change.

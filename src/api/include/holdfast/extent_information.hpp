@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 enum class extent_kind : std::uint8_t {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 /// What durability `atomic` has cost since the heap was opened.

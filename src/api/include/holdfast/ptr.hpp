@@ -19,6 +19,8 @@
 #include <memory>
 #include <type_traits>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 template <class T>

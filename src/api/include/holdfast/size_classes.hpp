@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 /// A size of small blocks: a request gets a block of the smallest class that holds it at its alignment.

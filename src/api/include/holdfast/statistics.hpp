@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 /// What the recovery of this open did with the records of durability `atomic`.

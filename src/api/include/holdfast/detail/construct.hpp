@@ -10,8 +10,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <holdfast/allocator.hpp>
 #include <holdfast/detail/objects.hpp>
 #include <holdfast/detail/runtime.hpp>
+#include <holdfast/detail/uses_allocator.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/persistable.hpp>
 
@@ -39,7 +41,7 @@ private:
     std::size_t count_ = 0;
 };
 
-/// Uses-allocator construction is left to the arguments: what the caller passes is what T gets.
+/// The object gets the arguments, and the heap's allocator where it takes one and none is among them.
 template <class T, class ConstructElement>
 T* construct_elements(manager_core& core, const instance_name& name, std::size_t count, if_exists policy,
                       ConstructElement&& construct_element) {
@@ -81,12 +83,14 @@ public:
         const auto run = [&]() -> T* {
             if (count_ == 1) {
                 return construct_elements<T>(core_, name_, 1, policy_, [&](T* element) {
-                    ::new (static_cast<void*>(element)) T(std::forward<Args>(args)...);
+                    construct_with(allocator<std::byte>(key_of(core_)), element, std::forward<Args>(args)...);
                 });
             }
-            if constexpr (std::is_constructible_v<T, Args&...>) {
-                return construct_elements<T>(core_, name_, count_, policy_,
-                                             [&](T* element) { ::new (static_cast<void*>(element)) T(args...); });
+            if constexpr (std::is_constructible_v<T, Args&...> ||
+                          takes_allocator_last<T, allocator<std::byte>, Args&...>) {
+                return construct_elements<T>(core_, name_, count_, policy_, [&](T* element) {
+                    construct_with(allocator<std::byte>(key_of(core_)), element, args...);
+                });
             } else {
                 throw_bad_array_length();
             }
@@ -121,7 +125,7 @@ public:
     template <class... Iterators>
     T* operator()(Iterators... iterators) {
         return construct_elements<T>(core_, name_, count_, policy_, [&](T* element) {
-            ::new (static_cast<void*>(element)) T(*iterators...);
+            construct_with(allocator<std::byte>(key_of(core_)), element, *iterators...);
             (++iterators, ...);
         });
     }

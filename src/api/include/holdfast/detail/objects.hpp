@@ -7,6 +7,8 @@
 #include <string_view>
 #include <typeinfo>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 /// How an object is found again.
@@ -105,6 +107,8 @@ private:
 /// Takes the object out of the directory; the caller destroys the elements and then calls release_memory.
 void unpublish(manager_core& core, void* address);
 void release_memory(manager_core& core, void* address) noexcept;
+/// Of the heap, for its allocators.
+[[nodiscard]] std::uint64_t key_of(const manager_core& core) noexcept;
 
 }  // namespace detail
 }  // namespace holdfast

@@ -8,6 +8,7 @@
 
 #include <boost/unordered/unordered_flat_map_fwd.hpp>
 #include <boost/unordered/unordered_flat_set_fwd.hpp>
+#include <holdfast/detail/needs_cxx20.hpp>
 
 namespace holdfast {
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast::detail {
 
 /// Allocates from the writable heap of this process that bears the key. Throws holdfast::bad_alloc with the reason, or

@@ -1,0 +1,128 @@
+// Containers of containers: what is in a container lies in the container's heap, whoever made it and wherever it came
+// from.
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+#include <holdfast/containers.hpp>
+#include <holdfast/manager.hpp>
+
+#include "manager_test_support.hpp"
+
+namespace holdfast {
+namespace {
+
+const char* const sentence = "a text that no string keeps within itself";
+
+class nested_containers_test : public manager_test {
+protected:
+    using words = vector<vector<string>>;
+    using index = map<string, vector<int>>;
+
+    /// A container in the heap, by name and without a word about allocators.
+    template <class T>
+    [[nodiscard]] static T& make(manager& heap) {
+        return *heap.construct<T>("it")();
+    }
+    static void fill(manager& heap, words& to) {
+        to.emplace_back();
+        to.resize(3);
+        to.emplace_back(heap.get_allocator<string>());  // passed by the program, as before
+        for (vector<string>& each : to) {
+            each.emplace_back(sentence);
+        }
+    }
+    template <class Map>
+    static void fill(manager& heap, Map& to) {
+        const string key(sentence, heap.get_allocator<char>());
+        to.try_emplace(key).first->second.push_back(1);
+        to.emplace(string("b", heap.get_allocator<char>()), vector<int>(heap.get_allocator<int>()))
+            .first->second.assign(100, 2);
+    }
+    /// Every part of it is of the heap.
+    static void expect_within(const manager& heap, const words& all) {
+        for (const vector<string>& each : all) {
+            ASSERT_EQ(each.get_allocator().key(), heap.get_segment_manager()->key());
+            for (const string& one : each) {
+                EXPECT_EQ(one, sentence);
+                EXPECT_NO_THROW(static_cast<void>(heap.get_handle_from_address(one.data())));
+            }
+        }
+    }
+    template <class Map>
+    static void expect_within(const manager& heap, const Map& all) {
+        EXPECT_EQ(all.size(), 2U);
+        for (const auto& [key, numbers] : all) {
+            EXPECT_EQ(key.get_allocator().key(), heap.get_segment_manager()->key());
+            ASSERT_EQ(numbers.get_allocator().key(), heap.get_segment_manager()->key());
+            EXPECT_NO_THROW(static_cast<void>(heap.get_handle_from_address(numbers.data())));
+        }
+    }
+    /// Copies and moves from one heap to another, by constructors and by assignment; the first heap goes.
+    template <class T>
+    void expect_to_survive_the_heap_that_it_came_from() {
+        manager kept = create("kept");
+        {
+            manager gone = create("gone");
+            T& source = make<T>(gone);
+            fill(gone, source);
+            expect_within(gone, source);
+            kept.construct<T>("copied")(source, kept.get_allocator<char>());
+            kept.construct<T>("assigned")(kept.get_allocator<char>());
+            *kept.find<T>("assigned").first = source;
+            T moved(source, gone.get_allocator<char>());
+            kept.construct<T>("moved")(std::move(moved), kept.get_allocator<char>());
+            T moved_by_assignment(source, gone.get_allocator<char>());
+            kept.construct<T>("moved by assignment")(kept.get_allocator<char>());
+            *kept.find<T>("moved by assignment").first = std::move(moved_by_assignment);
+        }
+        for (const char* name : {"copied", "assigned", "moved", "moved by assignment"}) {
+            SCOPED_TRACE(name);
+            expect_within(kept, *kept.find<T>(name).first);
+        }
+    }
+};
+
+TEST_F(nested_containers_test, elements_of_vectors_stayed_in_the_heap_that_they_were_moved_from) {
+    expect_to_survive_the_heap_that_it_came_from<words>();
+}
+
+TEST_F(nested_containers_test, elements_of_maps_stayed_in_the_heap_that_they_were_moved_from) {
+    expect_to_survive_the_heap_that_it_came_from<index>();
+}
+
+TEST_F(nested_containers_test, elements_of_hash_tables_stayed_in_the_heap_that_they_were_moved_from) {
+    expect_to_survive_the_heap_that_it_came_from<unordered_map<string, vector<int>>>();
+}
+
+TEST_F(nested_containers_test, elements_of_flat_maps_stayed_in_the_heap_that_they_were_moved_from) {
+    expect_to_survive_the_heap_that_it_came_from<flat_map<string, vector<int>>>();
+}
+
+TEST_F(nested_containers_test, a_map_of_vectors_did_not_compile_without_scoped_allocators) {
+    manager heap = create();
+    auto& graph = *heap.construct<map<string, vector<int>>>("graph")();
+    graph[string("a", heap.get_allocator<char>())].push_back(7);
+    auto& table = *heap.construct<unordered_map<int, vector<string>>>("table")();
+    table[3].emplace_back(sentence);
+    EXPECT_EQ(graph.begin()->second.at(0), 7);
+    EXPECT_EQ(table[3].at(0), sentence);
+    EXPECT_EQ(*heap.construct<string>("text")(sentence), sentence);
+    heap.close();
+    const manager again = open();
+    EXPECT_EQ((again.find<map<string, vector<int>>>("graph").first->begin()->second.at(0)), 7);
+    EXPECT_EQ((again.find<unordered_map<int, vector<string>>>("table").first->at(3).at(0)), sentence);
+}
+
+TEST_F(nested_containers_test, a_second_half_that_throws_leaves_no_first_half) {
+    manager heap = create();
+    auto& table = *heap.construct<map<string, vector<int>>>("table")();
+    const usage before = usage_of(heap);
+    EXPECT_THROW(table.try_emplace(string(sentence, heap.get_allocator<char>()), std::size_t{1} << 60U),
+                 std::exception);
+    EXPECT_EQ(usage_of(heap), before);
+    EXPECT_TRUE(table.empty());
+}
+
+}  // namespace
+}  // namespace holdfast
