@@ -36,9 +36,13 @@ std::string holders_in_kernel(const struct stat& status) {
         std::string pid;
         std::string place;
         words >> number >> kind >> advisory >> access >> pid >> place;
-        if (kind == "FLOCK" && place.ends_with(inode)) {
-            holders += fmt::format("{}{} {}", holders.empty() ? "" : ", ",
-                                   access == "WRITE" ? "writer, process" : "reader, process", pid);
+        if (kind != "FLOCK" || !place.ends_with(inode)) {
+            continue;
+        }
+        const std::string holder = fmt::format("{} {}", access == "WRITE" ? "writer, process" : "reader, process", pid);
+        // The kernel repeats lines where locks of other files come and go while it lists them.
+        if ((holders + ", ").find(holder + ", ") == std::string::npos) {
+            holders += (holders.empty() ? "" : ", ") + holder;
         }
     }
     return holders;
