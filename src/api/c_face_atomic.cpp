@@ -3,6 +3,7 @@
 #include <string>
 
 #include "api/c_face.hpp"
+#include "api/manager_core.hpp"
 
 namespace holdfast::c_face {
 
@@ -17,7 +18,13 @@ allocation_traits traits_of(const hf_traits* given) {
     return {known.alignment, known.zeroed != 0, known.type};
 }
 
-ptr<void>& destination_of(hf_ptr* pointer) { return word_of(&required(pointer, "destination")); }
+/// NULL is what hf_root gives for a heap that is open read-only, and that is what its user should hear.
+ptr<void>& destination_of(const manager& heap, hf_ptr* pointer) {
+    if (pointer == nullptr && heap.is_open()) {
+        detail::refuse_read_only(detail::manager_door::core(heap).engine(), "a call with a destination");
+    }
+    return word_of(&required(pointer, "destination"));
+}
 
 /// An array of pointers to hf_ptr as one of pointers to ptr.
 std::span<ptr<void>* const> destinations_of(hf_ptr* const* destinations, std::size_t count) {
@@ -50,14 +57,17 @@ hf_ptr* hf_root(hf_heap* heap, size_t index) {
 
 void* hf_allocate_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits) {
     void* block = nullptr;
-    static_cast<void>(
-        guarded([&] { block = manager_of(heap).allocate_to(destination_of(destination), bytes, traits_of(traits)); }));
+    static_cast<void>(guarded([&] {
+        holdfast::manager& of = manager_of(heap);
+        block = of.allocate_to(destination_of(of, destination), bytes, traits_of(traits));
+    }));
     return block;
 }
 
 hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed) {
     return guarded([&] {
-        const bool was_there = manager_of(heap).free_from(destination_of(destination));
+        holdfast::manager& of = manager_of(heap);
+        const bool was_there = of.free_from(destination_of(of, destination));
         if (freed != nullptr) {
             *freed = was_there ? 1 : 0;
         }
@@ -66,8 +76,10 @@ hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed) {
 
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits) {
     void* block = nullptr;
-    static_cast<void>(
-        guarded([&] { block = manager_of(heap).realloc_to(destination_of(destination), bytes, traits_of(traits)); }));
+    static_cast<void>(guarded([&] {
+        holdfast::manager& of = manager_of(heap);
+        block = of.realloc_to(destination_of(of, destination), bytes, traits_of(traits));
+    }));
     return block;
 }
 
@@ -79,7 +91,8 @@ void* hf_reserve(hf_heap* heap, size_t bytes, const hf_traits* traits) {
 
 hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved) {
     return guarded([&] {
-        manager_of(heap).publish(destination_of(destination), &required(static_cast<std::byte*>(reserved), "reserved"));
+        holdfast::manager& of = manager_of(heap);
+        of.publish(destination_of(of, destination), &required(static_cast<std::byte*>(reserved), "reserved"));
     });
 }
 
