@@ -1,25 +1,27 @@
-# The short names of what the scripts do. Everything that these targets make lies in build/.
-.PHONY: help demo test testall build bench soak dax format lint coverage clean
+# The short names of what the scripts do. Everything that these targets make lies in build/. Each installs what it needs.
+.PHONY: help demo build install test verify bench soak dax arm64 format lint coverage clean
 .DEFAULT_GOAL := help
+PREFIX ?= /usr/local
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: build ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, answer, compare
+demo: ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, answer, compare
 	@scripts/demo.sh
 
-test: ## install what is needed, build, run the suite: release, sanitizers, crash simulator, fuzzers, arm64
+build: ## the libraries, holdfast, libholdfast-malloc.so, the examples and holdfast-bench, in build/release
+	@scripts/build.sh
+
+install: ## what `make build` makes, in PREFIX (default: /usr/local)
+	@scripts/install.sh "$(PREFIX)"
+
+test: ## the suite of every commit: unit tests, simulator, kills, power cuts, full disks, the package
 	@scripts/test.sh
 
-testall: ## the same and the presets dev and clang (with clang-tidy)
-	@scripts/test.sh --all
-
-build: ## the programs of the release preset, in build/release/bin
-	@scripts/install-dependencies.sh
-	@scripts/build.sh release
+verify: ## the rest: sanitizers, the whole simulator and all mutants, fuzzers, clang-tidy, DAX guest, arm64
+	@scripts/verify.sh
 
 bench: ## every benchmark of the release preset
-	@scripts/install-dependencies.sh
 	@scripts/bench.sh
 
 soak: ## the long runs of the crash tests (hours)
@@ -27,6 +29,9 @@ soak: ## the long runs of the crash tests (hours)
 
 dax: ## durability atomic on real DAX: a guest of qemu is killed and started again
 	@scripts/dax.sh
+
+arm64: ## unit tests and a run of the simulator for arm64, under qemu-user
+	@scripts/verify.sh arm64
 
 format: ## format all files with the pinned clang-format
 	@scripts/format.sh

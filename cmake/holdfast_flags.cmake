@@ -23,6 +23,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     list(APPEND common_warnings -Wthread-safety)
     target_link_options(hf_flags INTERFACE -fuse-ld=lld)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC collects its garbage from 128 MiB on, which takes a sixth of the time that several files at once need.
+    target_compile_options(hf_flags INTERFACE --param=ggc-min-heapsize=524288 --param=ggc-min-expand=200)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC 12 sees overlaps in std::string's operator+ that cannot be (its bug 105651, mended in 13).
     list(APPEND cxx_warnings -Wno-restrict)
@@ -39,9 +43,6 @@ if(HOLDFAST_CLANG_TIDY)
         clang-tidy-16 --quiet
         --checks=-clang-analyzer-*,-misc-*,-modernize-*,-cppcoreguidelines-*,-performance-unnecessary-*
     )
-endif()
-if(BUILD_SHARED_LIBS)
-    target_compile_options(hf_flags INTERFACE -fno-semantic-interposition)
 endif()
 
 if(HOLDFAST_SANITIZE)

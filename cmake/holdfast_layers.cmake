@@ -1,15 +1,10 @@
-# One target a layer, and the library that unites them.
+# One target a layer, and the libraries that unite them. Each source file is compiled once, as position-independent code
+# that finds its thread-local storage without a call: the same objects make the static library, the shared one,
+# libholdfast-malloc.so (whose look-ups must not allocate) and what tests link.
 #   hf_<layer>          links the layers below; what tests of the layer link
-#   hf_<layer>_objects  its object files, for the united library
+#   hf_<layer>_objects  its object files, for the united libraries
 #   holdfast::holdfast  all layers, public headers only: what programs link, ours and others'
 set(HOLDFAST_SOURCE_ROOT ${PROJECT_SOURCE_DIR}/src)
-
-# What is measured, and shows that each file includes what it needs.
-function(hf_compile_each_file target)
-    if(NOT HOLDFAST_UNITY_LAYERS)
-        set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
-    endif()
-endfunction()
 
 function(hf_add_layers)
     set(below hf_flags Threads::Threads Boost::headers)
@@ -17,45 +12,56 @@ function(hf_add_layers)
     foreach(layer IN LISTS ARGN)
         file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*.cpp)
         list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
-        if(sources)
-            add_library(hf_${layer}_objects OBJECT ${sources})
-            hf_compile_each_file(hf_${layer}_objects)
-            target_link_libraries(hf_${layer}_objects PUBLIC ${below})
-            target_include_directories(hf_${layer}_objects PUBLIC ${HOLDFAST_SOURCE_ROOT})
-            if(layer STREQUAL "api")
-                target_include_directories(hf_${layer}_objects PUBLIC ${HOLDFAST_SOURCE_ROOT}/api/include)
-            endif()
-            add_library(hf_${layer} STATIC $<TARGET_OBJECTS:hf_${layer}_objects>)
-            set(visibility PUBLIC)
-            list(APPEND objects $<TARGET_OBJECTS:hf_${layer}_objects>)
-        else()
-            add_library(hf_${layer} INTERFACE) # a layer that still waits for its sources, or has headers alone
-            set(visibility INTERFACE)
-        endif()
-        target_link_libraries(hf_${layer} ${visibility} ${below})
-        target_include_directories(hf_${layer} ${visibility} ${HOLDFAST_SOURCE_ROOT})
+        set(include_directories ${HOLDFAST_SOURCE_ROOT})
         if(layer STREQUAL "api")
-            target_include_directories(hf_${layer} ${visibility} ${HOLDFAST_SOURCE_ROOT}/api/include)
+            list(APPEND include_directories ${HOLDFAST_SOURCE_ROOT}/api/include)
         endif()
+        add_library(hf_${layer}_objects OBJECT ${sources})
+        set_target_properties(hf_${layer}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+        target_compile_options(hf_${layer}_objects PRIVATE -ftls-model=initial-exec -fno-semantic-interposition)
+        target_link_libraries(hf_${layer}_objects PUBLIC ${below})
+        target_include_directories(hf_${layer}_objects PUBLIC ${include_directories})
+
+        add_library(hf_${layer} STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hf_${layer}_objects>)
+        target_link_libraries(hf_${layer} PUBLIC ${below})
+        target_include_directories(hf_${layer} PUBLIC ${include_directories})
         set(below hf_${layer})
+        list(APPEND objects $<TARGET_OBJECTS:hf_${layer}_objects>)
+        if(layer STREQUAL "heap")
+            set(HOLDFAST_OBJECTS_BELOW_API ${objects} PARENT_SCOPE)
+        endif()
     endforeach()
     set(HOLDFAST_OBJECTS ${objects} PARENT_SCOPE)
 endfunction()
 
+# holdfast_static and holdfast_shared, installed as holdfast::static and holdfast::shared; holdfast::holdfast is one of
+# them, as BUILD_SHARED_LIBS says.
 function(hf_add_library)
-    add_library(holdfast ${HOLDFAST_OBJECTS})
-    add_library(holdfast::holdfast ALIAS holdfast)
-    target_link_libraries(holdfast PUBLIC Threads::Threads Boost::headers)
-    target_include_directories(
-        holdfast PUBLIC $<BUILD_INTERFACE:${HOLDFAST_SOURCE_ROOT}/api/include>
-                        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    )
-    target_compile_features(holdfast PUBLIC cxx_std_20)
+    add_library(holdfast_static STATIC ${HOLDFAST_OBJECTS})
+    add_library(holdfast_shared SHARED ${HOLDFAST_OBJECTS})
+    foreach(kind IN ITEMS static shared)
+        add_library(holdfast::${kind} ALIAS holdfast_${kind})
+        target_link_libraries(holdfast_${kind} PUBLIC Threads::Threads Boost::headers)
+        target_include_directories(
+            holdfast_${kind} PUBLIC $<BUILD_INTERFACE:${HOLDFAST_SOURCE_ROOT}/api/include>
+                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+        )
+        target_compile_features(holdfast_${kind} PUBLIC cxx_std_20)
+        set_target_properties(holdfast_${kind} PROPERTIES OUTPUT_NAME holdfast EXPORT_NAME ${kind} LINKER_LANGUAGE CXX)
+    endforeach()
+    # CMake links a program of C with the compiler of C, which does not know the C++ runtime.
+    target_link_libraries(holdfast_static INTERFACE $<$<LINK_LANGUAGE:C>:stdc++>)
+    set_target_properties(holdfast_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    if(NOT HOLDFAST_SANITIZE)
+        target_link_options(holdfast_shared PRIVATE -Wl,-z,defs)
+    endif()
+    if(BUILD_SHARED_LIBS)
+        add_library(holdfast::holdfast ALIAS holdfast_shared)
+    else()
+        add_library(holdfast::holdfast ALIAS holdfast_static)
+    endif()
     set_source_files_properties(
         ${HOLDFAST_SOURCE_ROOT}/api/c_face.cpp PROPERTIES COMPILE_DEFINITIONS HOLDFAST_VERSION="${PROJECT_VERSION}"
-    )
-    set_target_properties(
-        holdfast PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     )
 endfunction()
 
@@ -65,13 +71,16 @@ function(hf_add_program name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     add_executable(${name} ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE hf_flags holdfast::holdfast ${arg_LIBRARIES})
+    if(HOLDFAST_MUTANTS)
+        target_compile_options(${name} PRIVATE -O0) # for tests alone, which wait longer for the compiler than for it
+    endif()
 endfunction()
 
-# Adds every directory that has the given CMakeLists.txt; none is fine.
+# Adds every directory that has the given CMakeLists.txt. What they build is built by name alone.
 function(hf_add_subdirectories pattern)
     file(GLOB lists CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${pattern})
     foreach(list IN LISTS lists)
         get_filename_component(directory ${list} DIRECTORY)
-        add_subdirectory(${directory})
+        add_subdirectory(${directory} EXCLUDE_FROM_ALL)
     endforeach()
 endfunction()

@@ -1,21 +1,32 @@
-# Tests. Each carries labels; `scripts/test.sh` runs, of every preset, those that carry the label `suite`, which is
-# added here: a preset names the labels it runs (HOLDFAST_SUITE_LABELS, empty: all) and those it leaves to another
-# preset (HOLDFAST_SUITE_EXCLUDE). The target `suite` builds just these.
+# Tests. Each is in one tier or more; a tier is a label that hf_register_test adds, and a target that builds its needs:
+#   quick   what `make test` runs, before each commit: of a preset, the tests with a label of HOLDFAST_QUICK_LABELS
+#   suite   what `make verify` runs: the tests with a label of HOLDFAST_SUITE_LABELS (empty: all), and none of
+#           HOLDFAST_SUITE_EXCLUDE
+#   soak    by hand, for hours: `make soak`
+# A test that repeats has a short form in the tier quick and its whole in the tier suite.
 #
 # Labels in use: unit (also the default), thread, single (long, of one thread: not under TSan), fault, crash (simulator,
-# mutants), model (of the protocol), killcrash, powerloss, dax (a guest that is killed), package, compile, lint, smoke
-# (benchmarks and examples, shortest form), fuzz, soak (by hand only).
-set(HOLDFAST_SUITE_LABELS "" CACHE STRING "Labels of the tests that this preset runs in the suite; empty: all")
-set(HOLDFAST_SUITE_EXCLUDE "soak" CACHE STRING "Labels of the tests that this preset does not run in the suite")
+# mutants), model (of the protocol), killcrash, powerloss, dax (a guest that is killed), tools (large programs: a
+# browser, servers), example, package, compile, lint, smoke (benchmarks, shortest form), fuzz.
+set(HOLDFAST_QUICK_LABELS "" CACHE STRING "Labels of the tests that this preset runs in `make test`; empty: none")
+set(HOLDFAST_SUITE_LABELS "" CACHE STRING "Labels of the tests that this preset runs in `make verify`; empty: all")
+set(HOLDFAST_SUITE_EXCLUDE "" CACHE STRING "Labels of the tests that this preset does not run in `make verify`")
 set(HOLDFAST_TEST_PREFIX "" CACHE STRING "Put before the name of every test")
-if(NOT TARGET suite)
-    add_custom_target(suite)
-endif()
+set(HOLDFAST_TEST_FLAGS "" CACHE STRING "Compiler's flags for the code of tests, after those of the preset")
+separate_arguments(HOLDFAST_TEST_FLAGS_LIST UNIX_COMMAND "${HOLDFAST_TEST_FLAGS}")
+foreach(target IN ITEMS quick suite all_tests)
+    if(NOT TARGET ${target})
+        add_custom_target(${target})
+    endif()
+endforeach()
 
 set(HOLDFAST_TEST_LAUNCHER "")
 set(HOLDFAST_SKIPPED_TESTS "") # as --gtest_filter knows them
 if(HOLDFAST_SANITIZE)
     list(APPEND HOLDFAST_SKIPPED_TESTS map_page.*) # they run a browser, which the sanitizer does not see
+endif()
+if(CMAKE_CROSSCOMPILING)
+    set(HOLDFAST_TEST_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()
 if(HOLDFAST_SANITIZE MATCHES "thread")
     # ThreadSanitizer of clang 16 knows 28 bits of address randomisation; newer kernels use up to 32.
@@ -32,15 +43,43 @@ if(HOLDFAST_SANITIZE MATCHES "thread")
     )
 endif()
 
-# hf_register_test(NAME name COMMAND ... [LABELS ...] [TIMEOUT seconds] [SERIAL] [TARGETS ...])
-# SERIAL: runs alone (timing, loop devices). TARGETS: what must be built before.
+# hf_is_in_tier(result tier labels): whether this preset runs a test with these labels in the tier.
+function(hf_is_in_tier result tier labels)
+    set(${result} FALSE PARENT_SCOPE)
+    if(tier STREQUAL "quick")
+        set(wanted ${HOLDFAST_QUICK_LABELS})
+    else()
+        set(wanted ${HOLDFAST_SUITE_LABELS})
+        if(NOT wanted)
+            set(wanted ${labels})
+        endif()
+        foreach(label IN LISTS labels)
+            if(label IN_LIST HOLDFAST_SUITE_EXCLUDE)
+                return()
+            endif()
+        endforeach()
+    endif()
+    foreach(label IN LISTS labels)
+        if(label IN_LIST wanted)
+            set(${result} TRUE PARENT_SCOPE)
+        endif()
+    endforeach()
+endfunction()
+
+# hf_register_test(NAME name COMMAND ... [LABELS ...] [TIERS quick suite | soak] [TIMEOUT seconds] [SERIAL]
+#                  [ALL_PROCESSORS] [TARGETS ...])
+# SERIAL: runs alone (timing, loop devices). ALL_PROCESSORS: shares its work out to all of them itself. TARGETS: what
+# must be built before.
 function(hf_register_test)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT" "COMMAND;LABELS;TARGETS")
+    cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;ALL_PROCESSORS" "NAME;TIMEOUT" "COMMAND;LABELS;TIERS;TARGETS")
     if(NOT HOLDFAST_BUILD_TESTS)
         return()
     endif()
     if(NOT arg_LABELS)
         set(arg_LABELS unit)
+    endif()
+    if(NOT arg_TIERS)
+        set(arg_TIERS quick suite)
     endif()
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
@@ -48,26 +87,23 @@ function(hf_register_test)
     if(HOLDFAST_SANITIZE)
         math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}") # what a sanitizer costs; a limit is for what hangs
     endif()
-    set(in_suite TRUE)
-    if(HOLDFAST_SUITE_LABELS)
-        set(in_suite FALSE)
+    if(arg_TARGETS)
+        add_dependencies(all_tests ${arg_TARGETS})
     endif()
-    foreach(label IN LISTS arg_LABELS)
-        if(label IN_LIST HOLDFAST_SUITE_LABELS)
-            set(in_suite TRUE)
+    set(labels ${arg_LABELS})
+    foreach(tier IN LISTS arg_TIERS)
+        if(tier STREQUAL "soak")
+            list(APPEND labels soak)
+            continue()
+        endif()
+        hf_is_in_tier(included ${tier} "${arg_LABELS}")
+        if(included)
+            list(APPEND labels ${tier})
+            if(arg_TARGETS)
+                add_dependencies(${tier} ${arg_TARGETS})
+            endif()
         endif()
     endforeach()
-    foreach(label IN LISTS arg_LABELS)
-        if(label IN_LIST HOLDFAST_SUITE_EXCLUDE)
-            set(in_suite FALSE)
-        endif()
-    endforeach()
-    if(in_suite)
-        list(APPEND arg_LABELS suite)
-        if(arg_TARGETS)
-            add_dependencies(suite ${arg_TARGETS})
-        endif()
-    endif()
     set(name "${HOLDFAST_TEST_PREFIX}${arg_NAME}")
     add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
     set(environment "HOLDFAST_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "UBSAN_OPTIONS=print_stacktrace=1")
@@ -79,39 +115,62 @@ function(hf_register_test)
         list(APPEND environment "LLVM_PROFILE_FILE=${CMAKE_BINARY_DIR}/profile/${arg_NAME}-%p.profraw")
     endif()
     set_tests_properties(
-        ${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL} ENVIRONMENT
-                                                                                                  "${environment}"
+        ${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL}
+                           ENVIRONMENT "${environment}" SKIP_REGULAR_EXPRESSION "NOT TESTED HERE"
     )
+    if(arg_ALL_PROCESSORS)
+        set_tests_properties(${name} PROPERTIES PROCESSORS 8)
+    endif()
 endfunction()
 
-# hf_add_test(name SOURCES ... [LIBRARIES hf_heap ...] [LABELS ...] [TIMEOUT seconds] [ARGUMENTS ...] [SERIAL])
-# A GoogleTest executable and its test. Without LIBRARIES: hf_api, with that all layers.
+# hf_test_flags(target...): the code of tests is compiled once and run for seconds.
+function(hf_test_flags)
+    foreach(target IN LISTS ARGN)
+        target_compile_options(${target} PRIVATE ${HOLDFAST_TEST_FLAGS_LIST})
+        set_target_properties(${target} PROPERTIES CXX_CLANG_TIDY "${HOLDFAST_CLANG_TIDY_TESTS}")
+    endforeach()
+endfunction()
+
+# hf_add_test(name SOURCES ... [LIBRARIES hf_heap ...] [LABELS ...] [TIERS ...] [TIMEOUT seconds] [SERIAL]
+#             [ALL_PROCESSORS] [OPTIMISED] [ARGUMENTS ...] [QUICK arguments...] [SOAK arguments...])
+# A GoogleTest executable and its test. Without LIBRARIES: hf_api, with that all layers. OPTIMISED: its own code is what
+# takes the time (simulators). QUICK, SOAK: further tests of the same executable, name_quick and name_soak, with these
+# arguments and in that tier alone; with QUICK, the test itself is in the tier suite.
 function(hf_add_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGUMENTS")
+    cmake_parse_arguments(
+        PARSE_ARGV 1 arg "SERIAL;ALL_PROCESSORS;OPTIMISED" "TIMEOUT"
+        "SOURCES;LIBRARIES;LABELS;TIERS;ARGUMENTS;QUICK;SOAK"
+    )
     if(NOT HOLDFAST_BUILD_TESTS)
         return()
     endif()
     if(NOT arg_LIBRARIES)
         set(arg_LIBRARIES hf_api)
     endif()
-    add_executable(${name} ${arg_SOURCES})
+    add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE hf_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-    if(HOLDFAST_SANITIZE MATCHES "address")
-        # The tests' own code is not worth the time that a compiler needs for so many checks. Under TSan it is: without
-        # optimisation, tests would run twice as long.
-        target_compile_options(${name} PRIVATE -O0)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+    if(NOT arg_OPTIMISED)
+        hf_test_flags(${name})
     endif()
-    set_target_properties(
-        ${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin CXX_CLANG_TIDY
-                                                                                   "${HOLDFAST_CLANG_TIDY_TESTS}"
-    )
-    set(serial "")
-    if(arg_SERIAL)
-        set(serial SERIAL)
+    set(how LABELS ${arg_LABELS} TARGETS ${name})
+    foreach(option IN ITEMS SERIAL ALL_PROCESSORS)
+        if(arg_${option})
+            list(APPEND how ${option})
+        endif()
+    endforeach()
+    set(command ${HOLDFAST_TEST_LAUNCHER} $<TARGET_FILE:${name}>)
+    if(arg_QUICK)
+        set(arg_TIERS suite)
+        hf_register_test(
+            NAME ${name}_quick COMMAND ${command} ${arg_QUICK} TIERS quick TIMEOUT ${arg_TIMEOUT} ${how}
+        )
+    endif()
+    if(arg_SOAK)
+        hf_register_test(NAME ${name}_soak COMMAND ${command} ${arg_SOAK} TIERS soak TIMEOUT 172800 ${how})
     endif()
     hf_register_test(
-        NAME ${name} COMMAND ${HOLDFAST_TEST_LAUNCHER} $<TARGET_FILE:${name}> ${arg_ARGUMENTS} LABELS ${arg_LABELS}
-        TIMEOUT ${arg_TIMEOUT} TARGETS ${name} ${serial}
+        NAME ${name} COMMAND ${command} ${arg_ARGUMENTS} TIERS ${arg_TIERS} TIMEOUT ${arg_TIMEOUT} ${how}
     )
 endfunction()
 
@@ -126,8 +185,8 @@ function(hf_add_layer_tests)
 endfunction()
 
 # src/<layer>/<x>_fuzz.cpp: one libFuzzer executable each, build/fuzz/fuzz/<x>_fuzz, and two tests. <x>_fuzz, in the
-# suite: the inputs of tests/corpus/<x>, then HOLDFAST_FUZZ_RUNS_<x> more from a fixed seed, about 20 s. <x>_fuzz_soak,
-# for scripts/soak.sh: ten minutes from a random one; it keeps what it learns in build/fuzz/fuzz/<x>.
+# tier suite: HOLDFAST_FUZZ_RUNS_<x> inputs from a fixed seed, about 20 s. <x>_fuzz_soak: ten minutes from a random one;
+# it keeps what it learns in build/fuzz/fuzz/<x>.
 set(HOLDFAST_FUZZ_RUNS_superblock 100000)
 set(HOLDFAST_FUZZ_RUNS_journal 50000)
 set(HOLDFAST_FUZZ_RUNS_recovery 4000)
@@ -140,7 +199,7 @@ function(hf_add_layer_fuzzers)
         foreach(source IN LISTS sources)
             get_filename_component(name ${source} NAME_WE)
             string(REGEX REPLACE "_fuzz$" "" subject ${name})
-            add_executable(${name} ${source})
+            add_executable(${name} EXCLUDE_FROM_ALL ${source})
             target_link_libraries(${name} PRIVATE hf_flags hf_${layer} hf_simulator)
             # Only what is examined counts as new: neither the fuzzer nor the machine below is worth an input.
             target_compile_options(${name} PRIVATE -fno-sanitize=fuzzer-no-link)
@@ -148,22 +207,15 @@ function(hf_add_layer_fuzzers)
             set(output ${CMAKE_BINARY_DIR}/fuzz)
             set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${output})
             set(limits -timeout=20 -rss_limit_mb=1024 -artifact_prefix=${output}/${subject}-)
-            # A list in a file and no directory: libFuzzer would write into the first one.
-            file(GLOB corpus CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/corpus/${subject}/*)
-            string(REPLACE ";" "," inputs "${corpus}")
-            file(WRITE ${output}/${subject}.inputs "${inputs}")
-            set(seeds "")
-            if(corpus)
-                set(seeds -seed_inputs=@${output}/${subject}.inputs)
-            endif()
             hf_register_test(
                 NAME ${name} COMMAND $<TARGET_FILE:${name}> ${limits} -seed=1 -runs=${HOLDFAST_FUZZ_RUNS_${subject}}
-                                     ${seeds} LABELS fuzz TARGETS ${name} TIMEOUT 300
+                LABELS fuzz TARGETS ${name} TIMEOUT 300
             )
             file(MAKE_DIRECTORY ${output}/${subject})
             hf_register_test(
-                NAME ${name}_soak COMMAND $<TARGET_FILE:${name}> ${limits} -max_total_time=600 ${seeds}
-                                          ${output}/${subject} LABELS fuzz soak TARGETS ${name} TIMEOUT 900
+                NAME ${name}_soak COMMAND $<TARGET_FILE:${name}> ${limits} -max_total_time=600
+                                          ${output}/${subject}
+                LABELS fuzz TIERS soak TARGETS ${name} TIMEOUT 900
             )
         endforeach()
     endforeach()
@@ -172,14 +224,18 @@ endfunction()
 # src/<layer>/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the shortest
 # run.
 function(hf_add_layer_benchmarks)
+    if(NOT TARGET benchmark::benchmark)
+        message(STATUS "Not configured: benchmarks of single layers (Google Benchmark is not found)")
+        return()
+    endif()
     foreach(layer IN LISTS ARGN)
         file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)
         if(sources)
-            add_executable(${layer}_bench ${sources})
-            hf_compile_each_file(${layer}_bench)
+            add_executable(${layer}_bench EXCLUDE_FROM_ALL ${sources})
             target_link_libraries(
                 ${layer}_bench PRIVATE hf_flags hf_${layer} benchmark::benchmark benchmark::benchmark_main
             )
+            add_dependencies(benchmarks ${layer}_bench)
             hf_register_test(
                 NAME ${layer}_bench COMMAND $<TARGET_FILE:${layer}_bench> --benchmark_min_time=0.001 LABELS smoke
                 TARGETS ${layer}_bench

@@ -8,7 +8,8 @@ while (($#)) && [[ $1 != -- ]]; do
     shift
 done
 (($#)) && shift
-build release
+scripts/install-dependencies.sh bench
+build release all benchmarks
 if ((${#names[@]} == 0)); then
     for program in build/release/bin/*_bench; do
         [[ -x $program ]] && names+=("$(basename "$program")")

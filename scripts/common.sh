@@ -33,7 +33,27 @@ configure() {
     cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; return 1; }
 }
 
-# build PRESET [TARGET]
+# build PRESET [TARGET...]
 build() {
-    configure "$1" && cmake --build --preset "$1" --parallel "$jobs" --target "${2:-all}"
+    local preset=$1
+    shift
+    configure "$preset" && cmake --build --preset "$preset" --parallel "$jobs" --target "${@:-all}"
+}
+
+# run_tests TIER PRESET...: one CTest run over the presets' tests of the tier; what came out lies in
+# build/TIER/junit.xml.
+run_tests() {
+    local tier=$1 preset
+    shift
+    mkdir -p "build/$tier"
+    for preset in "$@"; do
+        echo "subdirs(\"../$preset\")"
+    done >"build/$tier/CTestTestfile.cmake"
+    ctest --test-dir "build/$tier" --label-regex "^$tier\$" --parallel "$jobs" --output-on-failure --no-label-summary \
+        --no-tests=error --output-junit junit.xml
+}
+
+# list_not_tested JUNIT: the tests that were skipped, and why.
+list_not_tested() {
+    [[ ! -e $1 ]] || python3 tools/test_results.py "$1"
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the preset coverage, runs its tests and prints line and branch coverage of src/ by file.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+scripts/install-dependencies.sh coverage
 build coverage suite
 rm -rf build/coverage/profile
 ctest --preset coverage --parallel "$jobs"

@@ -3,7 +3,7 @@
 # not be skipped here, with two kernels: the suite's, and one with PAGEMAP_SCAN (Linux 6.7). Arguments go to dax_test:
 # --cycles N, --seed N.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-scripts/install-dependencies.sh
+scripts/install-dependencies.sh dax
 build release dax_test
 for kernel in linux-image-cloud-amd64 linux-image-6.12-cloud-amd64; do
     scripts/fetch-kernel.sh "$kernel"

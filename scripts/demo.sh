@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
-# The package graph, from nothing: installs what is missing, builds the release preset, runs the demo. Leaves the heap
+# The package graph, from nothing: installs what is missing, builds the library and the demo, runs it. Leaves the heap
 # in build/demo/packages.hf; arguments go to package_graph_demo.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-started=$SECONDS
-scripts/install-dependencies.sh
-mkdir -p build
-say "Building (release)"
-build release >build/demo-build.log 2>&1 || { cat build/demo-build.log >&2; exit 1; }
-build/release/bin/package_graph_demo --program build/release/bin/package_graph --heap build/demo/packages.hf \
-    --sample examples/data/packages-sample.xz "$@"
-say "The demo took $((SECONDS - started)) s, from its first line on"
+step "packages of Debian that the demo needs" scripts/install-dependencies.sh demo
+step "the library, the demo and holdfast, compiled" build release package_graph package_graph_demo holdfast_cli
+step "the demo" build/release/bin/package_graph_demo --program build/release/bin/package_graph \
+    --heap build/demo/packages.hf --sample examples/data/packages-sample.xz "$@"
+print_steps

@@ -1,31 +1,51 @@
 #!/usr/bin/env bash
-# Installs what building and testing need on Debian 12, as root (or through sudo). Where all is there: does nothing,
-# quickly.
+# install-dependencies.sh GROUP...: installs what the make targets of these names need on Debian 12, as root (or through
+# sudo). Where all is there: does nothing, quickly.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-packages=(
-    # compilers and tools
-    build-essential cmake ninja-build ccache pkg-config git python3 util-linux
-    clang-16 clang-tidy-16 clang-format-16 llvm-16 libclang-rt-16-dev lld-16
-    g++-aarch64-linux-gnu
-    # libraries
-    libboost1.81-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
-    libgtest-dev libgmock-dev libbenchmark-dev
-    # what holdfast-bench is measured beside
-    libpmemobj-dev libjemalloc-dev libmimalloc-dev libmemkind-dev
-    # what one of its applications computes with
-    libgmp-dev
-    # file systems that the crash tests mount
-    e2fsprogs xfsprogs btrfs-progs fuse3 libfuse3-dev mount
-    # the guest that has DAX
-    qemu-system-x86 busybox-static cpio
-    # the page of `holdfast map`, opened by its tests
-    chromium
-    # programs that run on libholdfast-malloc.so in its tests
-    sqlite3 redis-server redis-tools libpython3.11-testsuite default-jdk-headless
+demo=(
+    build-essential cmake ninja-build
+    libboost1.81-dev libcli11-dev libfmt-dev libxxhash-dev nlohmann-json3-dev
     # the demo's input
     apt lz4 xz-utils
 )
+build=("${demo[@]}" pkg-config git libgmp-dev)
+bench=(
+    "${build[@]}" libbenchmark-dev
+    # what holdfast-bench is measured beside
+    libpmemobj-dev libjemalloc-dev libmimalloc-dev libmemkind-dev
+    # the page of holdfast-bench --html
+    xfsprogs e2fsprogs mount
+)
+test=(
+    "${build[@]}" ccache python3 libgtest-dev libgmock-dev
+    # file systems that lose power, or are full
+    util-linux mount e2fsprogs xfsprogs
+    # a program that runs on libholdfast-malloc.so
+    sqlite3
+)
+lint=("${test[@]}" clang-16 clang-tidy-16 clang-format-16 lld-16)
+coverage=("${test[@]}" clang-16 llvm-16 libclang-rt-16-dev lld-16)
+arm64=("${test[@]}" g++-aarch64-linux-gnu qemu-user-static)
+# The guest that has DAX.
+dax=("${test[@]}" qemu-system-x86 busybox-static cpio)
+verify=(
+    "${bench[@]}" "${lint[@]}" "${coverage[@]}" "${arm64[@]}" "${dax[@]}"
+    # the pages of `holdfast map` and `holdfast-bench --html`, opened by tests
+    chromium
+)
+# Programs that run on libholdfast-malloc.so for minutes.
+soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jdk-headless)
+
+packages=()
+for group in "$@"; do
+    case $group in
+        demo | build | bench | test | lint | coverage | arm64 | dax | verify | soak) ;;
+        *) echo "install-dependencies: there is no group $group" >&2; exit 2 ;;
+    esac
+    declare -n members=$group
+    packages+=("${members[@]}")
+done
 
 if ! command -v dpkg-query >/dev/null; then
     echo "install-dependencies: this is not a Debian system; install by hand: ${packages[*]}" >&2
@@ -34,7 +54,9 @@ fi
 missing=()
 installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
 for package in "${packages[@]}"; do
-    grep -qxF "$package" <<<"$installed" || missing+=("$package")
+    if ! grep -qxF "$package" <<<"$installed" && [[ " ${missing[*]} " != *" $package "* ]]; then
+        missing+=("$package")
+    fi
 done
 if ((${#missing[@]} == 0)); then
     exit 0

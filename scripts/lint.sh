@@ -2,8 +2,9 @@
 # All static checks: our own lint and its test, the format, and clang's warnings and clang-tidy on every file (the
 # preset clang runs clang-tidy with each compilation, so that only changed files are looked at again).
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+step "packages of Debian that this needs" scripts/install-dependencies.sh lint
 step "lint" python3 tools/lint.py
 step "lint_test" python3 tools/lint_test.py
 step "format" scripts/format.sh --check
-step "clang-tidy" build clang
+step "clang-tidy" build clang all all_tests benchmarks
 print_steps

@@ -2,9 +2,9 @@
 # The long runs, by hand: tests labelled `soak`; those of the simulator (also labelled `crash`) with the mutants
 # compiled in.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-scripts/install-dependencies.sh
+scripts/install-dependencies.sh soak
 scripts/fetch-kernel.sh
-build release
-build crash
+build release all all_tests
+build crash all_tests
 ctest --test-dir build/crash --output-on-failure -L '^soak$' -L '^crash$'
 ctest --test-dir build/release --output-on-failure -L '^soak$' -LE '^crash$'

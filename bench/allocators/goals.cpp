@@ -9,7 +9,7 @@ namespace bench {
 
 namespace {
 
-class judge : public goal_judge {
+class atomic_judge : public goal_judge {
 public:
     using goal_judge::goal_judge;
 
@@ -97,7 +97,7 @@ std::vector<configuration> report_goals(report& out, const common_options& optio
     if (pattern.durability != "atomic") {
         out.note(fmt::format("measured in the durability {}; the goals are those of atomic", pattern.durability));
     }
-    judge verdict(out, runs);
+    atomic_judge verdict(out, runs);
     verdict.pairs();
     verdict.others();
     verdict.latency();

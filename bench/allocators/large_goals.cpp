@@ -13,7 +13,7 @@ constexpr double libpmemobj_factor = 5;
 constexpr double volatile_factor = 1.5;
 constexpr double p999_limit_ns = 50e3;
 
-void judge(report& out, const goal_runs& runs, const char* workload, unsigned threads) {
+void judge_workload(report& out, const goal_runs& runs, const char* workload, unsigned threads) {
     goal_judge verdict(out, runs);
     const auto goal = [&](const std::string& what) {
         return fmt::format("{}, {} thread(s), {}", workload, threads, what);
@@ -49,7 +49,7 @@ std::vector<configuration> report_large_goals(report& out, const common_options&
     print_configurations(out, runs.all(), options);
     for (const char* const workload : workloads) {
         for (const unsigned threads : {1U, 2U}) {
-            judge(out, runs, workload, threads);
+            judge_workload(out, runs, workload, threads);
         }
     }
     if (!options.json) {

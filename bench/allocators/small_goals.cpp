@@ -34,7 +34,7 @@ struct space_goal {
 };
 constexpr space_goal space_goals[] = {{"frag-w1", 1.4}, {"frag-w2", 1.7}, {"frag-w3", 1.4}, {"frag-w4", 1.7}};
 
-class judge : public goal_judge {
+class small_judge : public goal_judge {
 public:
     using goal_judge::goal_judge;
 
@@ -175,12 +175,12 @@ std::vector<configuration> report_small_goals(report& out, const common_options&
     print_configurations(out, timed.all(), options);
     print_configurations(out, spaces.all(), once);
     print_configurations(out, idle.all(), once);
-    judge by_time(out, timed);
+    small_judge by_time(out, timed);
     by_time.throughput();
     by_time.latency();
-    judge by_space(out, spaces);
+    small_judge by_space(out, spaces);
     by_space.space();
-    judge by_threads(out, idle);
+    small_judge by_threads(out, idle);
     by_threads.idle();
     std::vector<configuration> all = timed.all();
     all.insert(all.end(), spaces.all().begin(), spaces.all().end());

@@ -7,42 +7,81 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "package_test: $*" >&2; exit 1; }
 cached() { sed -n "s/^$1:[^=]*=//p" "$build/CMakeCache.txt"; }
+# logged WHAT COMMAND...: shows what the command printed only where it fails.
+logged() {
+    local what=$1
+    shift
+    "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log"; fail "$what"; }
+}
 
-cmake --install "$build" --prefix "$work/first" >"$work/install.log"
+logged "install" cmake --install "$build" --prefix "$work/first" --strip
 # The package works wherever the tree lies: move it, so that a path that was written into it is dead.
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
 
-# Nothing internal is installed.
+# Nothing internal is installed, nothing of the machine that built it, and nothing that only a debugger reads.
 internal=$(find "$prefix/include" -type f ! -path "$prefix/include/holdfast/*" ! -name 'holdfast.h')
 [[ -z $internal ]] || fail "installed besides the public headers: $internal"
 source=$(dirname "$(dirname "$here")")
 if leaks=$(grep -rlF -e "$build" -e "$source" --include='*.cmake' --include='*.pc' --include='*.h*' "$prefix"); then
     fail "names the build machine: $leaks"
 fi
+for file in "$prefix/bin/holdfast" "$(find "$prefix" -name 'libholdfast.so.*.*')" "$(find "$prefix" -name '*.a')"; do
+    ! readelf --sections --wide "$file" 2>/dev/null | grep -q '\.debug_info' || fail "debug information in $file"
+done
 
+# find_package: C++ and C, with each of the two libraries.
 compiler=$(cached CMAKE_CXX_COMPILER)
-cmake -S "$here/consumer" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
-    -DCMAKE_BUILD_TYPE=Release >"$work/cmake.log" || { cat "$work/cmake.log"; fail "find_package"; }
-cmake --build "$work/by-cmake" >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; fail "build with CMake"; }
-"$work/by-cmake/consumer" "$work/one.hf"
+c_compiler=$(cached CMAKE_C_COMPILER)
+for shared in OFF ON; do
+    for language in cxx c; do
+        tree=$work/$language-$shared
+        logged "find_package, $language, shared $shared" cmake -S "$here/consumer_$language" -B "$tree" \
+            -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$c_compiler" \
+            -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=$shared
+        logged "build with CMake, $language, shared $shared" cmake --build "$tree"
+        "$tree/consumer" "$work/$language-$shared.hf"
+    done
+done
+(($(stat --format %s "$work/cxx-ON/consumer") < 500000)) || fail "the program with the shared library is not small"
 
+# pkg-config: finds the shared library, where the loader does not look, too.
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name holdfast.pc)")
 export PKG_CONFIG_PATH
 found=$(pkg-config --modversion holdfast)
 [[ $found == "$version" ]] || fail "pkg-config names version $found, not $version"
 # shellcheck disable=SC2046 # flags are words
 "$compiler" -std=c++20 -O2 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags holdfast) \
-    "$here/consumer/consumer.cpp" $(pkg-config --libs holdfast) -o "$work/by-pkg-config"
-LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/by-pkg-config" "$work/two.hf"
+    "$here/consumer_cxx/consumer.cpp" $(pkg-config --libs holdfast) -o "$work/by-pkg-config"
+"$work/by-pkg-config" "$work/two.hf"
+# shellcheck disable=SC2046
+"$c_compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror "$here/consumer_c/consumer.c" \
+    $(pkg-config --cflags --libs holdfast) -o "$work/c-by-pkg-config"
+"$work/c-by-pkg-config" "$work/two-c.hf"
+# A C program with the static library: what --static adds is the C++ runtime.
+# shellcheck disable=SC2046
+"$c_compiler" -std=c11 "$here/consumer_c/consumer.c" $(pkg-config --cflags holdfast) \
+    "$(pkg-config --variable=libdir holdfast)/libholdfast.a" $(pkg-config --libs --static holdfast) \
+    -o "$work/c-static"
+"$work/c-static" "$work/three-c.hf"
+
+# Another standard is refused in one sentence, by each header.
+for header in "$prefix"/include/holdfast/*.hpp; do
+    echo "#include <holdfast/$(basename "$header")>" >"$work/old.cpp"
+    if "$compiler" -std=c++17 "-I$prefix/include" -fsyntax-only "$work/old.cpp" 2>"$work/old.log"; then
+        fail "$(basename "$header") compiles as C++17"
+    fi
+    grep -q 'Holdfast needs C++20: compile with -std=c++20' "$work/old.log" || fail "$header: no word of C++20"
+    (($(wc -l <"$work/old.log") < 20)) || fail "$header says more than that it needs C++20"
+done
 
 # A program that links fmt, too (Debian has no static library of it: its one file, compiled here), is linked: of all
 # that our library has, nothing is defined twice.
 # shellcheck disable=SC2046 # flags are words
-"$compiler" -std=c++20 -O1 $(pkg-config --cflags holdfast) "$here/consumer/with_fmt.cpp" \
-    "$source/src/base/fmt.cpp" -Wl,--whole-archive $(pkg-config --libs holdfast) -Wl,--no-whole-archive \
-    -o "$work/with-fmt"
-LD_LIBRARY_PATH=$(pkg-config --variable=libdir holdfast) "$work/with-fmt" "$work/two.hf" || fail "a program with fmt"
+"$compiler" -std=c++20 -O1 $(pkg-config --cflags holdfast) "$here/consumer_cxx/with_fmt.cpp" \
+    "$source/src/base/fmt.cpp" -Wl,--whole-archive "$(pkg-config --variable=libdir holdfast)/libholdfast.a" \
+    -Wl,--no-whole-archive -o "$work/with-fmt"
+"$work/with-fmt" "$work/two.hf" || fail "a program with fmt"
 
 # The malloc: found by its name where the loader looks, and from the installed place; nothing of the build is asked.
 preload=$(find "$prefix" -name 'libholdfast-malloc.so*' -type f)
@@ -50,13 +89,16 @@ preload=$(find "$prefix" -name 'libholdfast-malloc.so*' -type f)
 if readelf -d "$preload" | grep -E 'R(UN)?PATH' | grep -F -e "$build" -e "$source"; then
     fail "libholdfast-malloc.so looks for libraries in the build"
 fi
+replaced='malloc|calloc|realloc|reallocarray|free|cfree|memalign|aligned_alloc|posix_memalign|valloc|pvalloc'
+shown=$(nm --dynamic --defined-only "$preload" | awk '{ print $3 }' |
+    grep -vE "^($replaced|malloc_usable_size|_Z(nw|na|dl|da).*)\$" || true)
+[[ -z $shown ]] || fail "libholdfast-malloc.so shows $shown"
 said=$(HOLDFAST_MALLOC_HEAP=$work/sh.hf LD_PRELOAD=$preload sh -c 'echo here; exit 7') && fail "sh: status 0"
 [[ $? == 7 && $said == here ]] || fail "sh with libholdfast-malloc.so says '$said'"
 [[ -d $work/sh.hf ]] || fail "sh did not use libholdfast-malloc.so"
 LD_LIBRARY_PATH=$(dirname "$preload") HOLDFAST_MALLOC_STATS=1 LD_PRELOAD=libholdfast-malloc.so \
-    "$work/by-cmake/consumer" "$work/three.hf" 2>"$work/malloc.log"
+    "$work/cxx-OFF/consumer" "$work/three.hf" 2>"$work/malloc.log"
 grep -q 'bytes of user space' "$work/malloc.log" || fail "the consumer did not use libholdfast-malloc.so"
-HOLDFAST_MALLOC_HEAP=$work/malloc.hf LD_PRELOAD=$preload "$work/by-cmake/consumer" "$work/four.hf"
+HOLDFAST_MALLOC_HEAP=$work/malloc.hf LD_PRELOAD=$preload "$work/cxx-OFF/consumer" "$work/four.hf"
 "$prefix/bin/holdfast" check "$work/malloc.hf" || fail "the heap of the malloc is not sound"
-echo "package_test: libholdfast-malloc.so works"
-echo "package_test: find_package and pkg-config work"
+echo "package_test: find_package and pkg-config work, in C++ and in C; libholdfast-malloc.so works"

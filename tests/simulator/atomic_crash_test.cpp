@@ -14,13 +14,10 @@
 
 #include "simulator/atomic_scenarios.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/simulator_main.hpp"
 
 namespace holdfast::simulator {
 namespace {
-
-constexpr std::uint64_t images_at_least = 5'000'000;
-
-std::uint64_t random_programs = 2000;  ///< --programs
 
 void print(const std::string& name, const atomic_report& report) {
     fmt::print("{:<60} {:>9} images ({} in recoveries), {} programs, {} cuts, {} heaps used, {} bad\n", name,
@@ -59,8 +56,11 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
     atomic_report all;
     for (const named_setting& one : settings()) {
         for (const atomic_start& start : atomic_starts()) {
+            // The quick run has the programs of three steps from the first start alone, without power.
+            const bool first = &one == &settings().front() && &start == &atomic_starts().front();
+            const bool shorter = options().quick && !first;
             const auto report = total_of(step_alphabet().size(), [&](std::size_t i) {
-                return explore_programs(one.setting, {}, start, step_alphabet()[i], one.length);
+                return explore_programs(one.setting, {}, start, step_alphabet()[i], shorter ? 2 : one.length);
             });
             print(one.name + ": " + start.name, report);
             all += report;
@@ -68,7 +68,7 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
     }
     print("all", all);
     ASSERT_TRUE(all.violations.empty()) << all.violations.front();
-    EXPECT_GE(all.images, images_at_least);
+    EXPECT_GE(all.images, options().quick ? 1'000'000U : 5'000'000U);
 }
 
 TEST(atomic_crash_test, NamedSequences) {
@@ -84,12 +84,14 @@ TEST(atomic_crash_test, NamedSequences) {
 }
 
 TEST(atomic_crash_test, SpaceThatGoesBack) {
-    const auto report = total_of(settings().size(), [](std::size_t i) {
-        return explore_space(settings()[i].setting, {{256, 16, 16, 32}, 16, {64, 8, 8, 8}, 4}, 4, 2);
+    const std::size_t length = options().quick ? 2 : 4;
+    const unsigned preemptions = options().quick ? 1 : 2;
+    const auto report = total_of(settings().size(), [=](std::size_t i) {
+        return explore_space(settings()[i].setting, {{256, 16, 16, 32}, 16, {64, 8, 8, 8}, 4}, length, preemptions);
     });
     print("space that goes back", report);
     ASSERT_TRUE(report.violations.empty()) << report.violations.front();
-    EXPECT_GT(report.images, 100'000U);
+    EXPECT_GT(report.images, options().quick ? 5'000U : 100'000U);
 }
 
 TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
@@ -117,15 +119,17 @@ TEST(atomic_crash_test, AThreadThatDiesInACall) {
     }
 }
 
+// The quick run has one preemption.
 TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
     constexpr unsigned shares = 4;
+    const unsigned preemptions = options().quick ? 1 : 2;
     std::vector<named_setting> all = settings();
     all.push_back({"power loss, one thread uses the shared lane", {.lanes = 3}, 0});
     for (const named_setting& one : all) {
         for (const concurrent_program& program : concurrent_programs()) {
             const auto report = total_of(shares, [&](std::size_t share) {
                 atomic_laboratory laboratory(one.setting, {{128, 8, 8, 32}, 64, {64, 8, 8, 8}, 4});
-                laboratory.run_all_orders(program, 2, static_cast<unsigned>(share), shares);
+                laboratory.run_all_orders(program, preemptions, static_cast<unsigned>(share), shares);
                 return laboratory.report();
             });
             print(one.name + ": " + program.name, report);
@@ -136,7 +140,8 @@ TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
 
 TEST(atomic_crash_test, RandomPrograms) {
     for (const named_setting& one : settings()) {
-        const auto report = total_of(random_programs / 50 + 1, [&](std::size_t job) {
+        const std::uint64_t programs = options().programs_or(2'000, 200);
+        const auto report = total_of(programs / 50 + 1, [&](std::size_t job) {
             atomic_laboratory laboratory(one.setting, {{256, 16, 16, 64}, 64, {64, 8, 8, 8}, 64});
             for (std::uint64_t i = 0; i < 50 && !laboratory.failed(); ++i) {
                 laboratory.run_random(job * 50 + i, step_alphabet(), 40);
@@ -151,13 +156,4 @@ TEST(atomic_crash_test, RandomPrograms) {
 }  // namespace
 }  // namespace holdfast::simulator
 
-int main(int count, char** arguments) {
-    ::testing::InitGoogleTest(&count, arguments);
-    if (count == 3 && std::string{arguments[1]} == "--programs") {
-        holdfast::simulator::random_programs = std::stoull(arguments[2]);
-    } else if (count != 1) {
-        std::fprintf(stderr, "unknown option %s\n", arguments[1]);
-        return 2;
-    }
-    return RUN_ALL_TESTS();
-}
+int main(int count, char** arguments) { return holdfast::simulator::simulator_main(count, arguments); }

@@ -1,12 +1,18 @@
-// Byte-addressable media behind caches, made for very many small crashes: as simulated_memory, with the same fault
-// model, but an image is a list of words that differ from the media, and starting over costs what was written.
+// Byte-addressable media behind caches that can be cut off at any moment. An image is a list of words that differ from
+// the media, and starting over costs what was written, so very many small crashes are cheap.
+//
+// What may be on media after a power loss, line by line of 64 bytes, in words of 8:
+//   - Ordinary stores to one line become durable in program order: any prefix of them may be on media at any time, for
+//     a line can be evicted whenever it likes. Between lines there is no order.
+//   - Of copies (memcpy, vector and non-temporal stores) any subset of the words may be.
+//   - A flush followed by a fence of the same thread makes durable what the line held when it was flushed, whichever
+//     thread stored it. A fence of another thread does nothing for it. Non-temporal words need only the fence.
 //
 // Besides the domain's stores it knows those that go past the domain: page entries that are hints are stored plainly
 // (extent layer). A watched range is compared with what it was at every step; what differs counts as stored, and as
 // durable or not word by word.
 //
-// Two fault models: power_loss (simulated_memory.hpp says what may be on media), and process_crash: what has been
-// stored is there, what has not is not.
+// Two fault models: power_loss, as above, and process_crash: what has been stored is there, what has not is not.
 //
 // One thread runs at a time; who that is, says thread().
 #pragma once

@@ -1,6 +1,5 @@
 // Every step of durability `atomic` and of its recovery is needed: with any of them left out, or two in the other
 // order, the crash tests find an image that goes wrong.
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "simulator/atomic_scenarios.hpp"
 #include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/simulator_main.hpp"
 
 namespace holdfast::simulator {
 namespace {
@@ -153,8 +153,8 @@ std::string explore_original() {
 }
 
 TEST(atomic_mutants_test, EveryOneOfTheAtomicProtocolIsKilled) {
-    if (const char* const only = std::getenv("HOLDFAST_MUTANT"); only != nullptr) {  // by hand: one mutant
-        EXPECT_EQ(run_mutants({only}, seconds_a_mutant, notice).at(only), mutant_verdict::killed);
+    if (!options().mutants.empty()) {
+        expect_all_killed(run_mutants(options().mutants, seconds_a_mutant, notice), {}, options().mutants.size());
         return;
     }
     persist::forget_sites();
@@ -165,3 +165,5 @@ TEST(atomic_mutants_test, EveryOneOfTheAtomicProtocolIsKilled) {
 
 }  // namespace
 }  // namespace holdfast::simulator
+
+int main(int count, char** arguments) { return holdfast::simulator::simulator_main(count, arguments); }

@@ -14,11 +14,10 @@
 
 #include "simulator/collect_laboratory.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/simulator_main.hpp"
 
 namespace holdfast::simulator {
 namespace {
-
-std::uint64_t random_programs = 50;  ///< --programs
 
 void print(const std::string& name, const collect_report& report) {
     fmt::print("{:<60} {:>9} images ({} in recoveries), {} programs, {} cuts, {} heaps used, {} bad\n", name,
@@ -55,10 +54,10 @@ TEST(collect_crash_test, NamedSequences) {
 
 TEST(collect_crash_test, RandomPrograms) {
     for (const named_setting& one : settings()) {
-        constexpr std::uint64_t at_once = 25;
+        constexpr std::uint64_t at_once = 5;
         std::mutex mutex;
         collect_report all;
-        for_each_in_parallel(random_programs / at_once, [&](std::size_t job) {
+        for_each_in_parallel(options().programs_or(50, 10) / at_once, [&](std::size_t job) {
             collect_laboratory laboratory(one.setting);
             for (std::uint64_t i = 0; i < at_once && !laboratory.failed(); ++i) {
                 laboratory.run_random(job * at_once + i, 30);
@@ -75,13 +74,4 @@ TEST(collect_crash_test, RandomPrograms) {
 }  // namespace
 }  // namespace holdfast::simulator
 
-int main(int count, char** arguments) {
-    ::testing::InitGoogleTest(&count, arguments);
-    if (count == 3 && std::string{arguments[1]} == "--programs") {
-        holdfast::simulator::random_programs = std::stoull(arguments[2]);
-    } else if (count != 1) {
-        std::fprintf(stderr, "unknown option %s\n", arguments[1]);
-        return 2;
-    }
-    return RUN_ALL_TESTS();
-}
+int main(int count, char** arguments) { return holdfast::simulator::simulator_main(count, arguments); }

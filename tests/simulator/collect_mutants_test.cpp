@@ -1,6 +1,5 @@
 // Every step of durability `collect`, of a recovery by tracing and of a close is needed: with any of them left out the
 // crash tests find an image that goes wrong.
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "simulator/collect_laboratory.hpp"
 #include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/simulator_main.hpp"
 
 namespace holdfast::simulator {
 namespace {
@@ -76,8 +76,8 @@ std::string explore_original() {
 }
 
 TEST(collect_mutants_test, EveryStepOfDurabilityCollectIsKilled) {
-    if (const char* const only = std::getenv("HOLDFAST_MUTANT"); only != nullptr) {  // by hand: one mutant
-        EXPECT_EQ(run_mutants({only}, seconds_a_mutant, notice).at(only), mutant_verdict::killed);
+    if (!options().mutants.empty()) {
+        expect_all_killed(run_mutants(options().mutants, seconds_a_mutant, notice), {}, options().mutants.size());
         return;
     }
     persist::forget_sites();
@@ -88,3 +88,5 @@ TEST(collect_mutants_test, EveryStepOfDurabilityCollectIsKilled) {
 
 }  // namespace
 }  // namespace holdfast::simulator
+
+int main(int count, char** arguments) { return holdfast::simulator::simulator_main(count, arguments); }

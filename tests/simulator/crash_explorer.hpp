@@ -1,7 +1,7 @@
 // Runs a scenario, cuts the power at every operation, and has every image recovered and checked; and cuts the power
 // during the recovery too, as deep as asked.
 //
-// A device is a simulated_storage or a simulated_memory. The scenario counts its own states: state n is what stands
+// A device is a simulated_storage. The scenario counts its own states: state n is what stands
 // after its n-th change. It says when a change begins and when it has returned, and so the explorer knows which states
 // an image may hold: none older than the last that returned, none newer than the last that began.
 //

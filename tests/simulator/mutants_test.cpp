@@ -12,6 +12,7 @@
 #include "simulator/commit_scenarios.hpp"
 #include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/simulator_main.hpp"
 #include "simulator/space_laboratory.hpp"
 
 namespace holdfast::simulator {
@@ -101,6 +102,10 @@ std::string explore_original() {
 }
 
 TEST(mutants, EveryOneOfTheCommitProtocolIsKilled) {
+    if (!options().mutants.empty()) {
+        expect_all_killed(run_mutants(options().mutants, seconds_a_mutant, notice), {}, options().mutants.size());
+        return;
+    }
     persist::forget_sites();
     const std::string wrong = explore_original();
     ASSERT_TRUE(wrong.empty()) << "with nothing left out: " << wrong;
@@ -155,3 +160,5 @@ TEST(mutants, EveryOneOfSpaceThatGoesBackIsKilled) {
 
 }  // namespace
 }  // namespace holdfast::simulator
+
+int main(int count, char** arguments) { return holdfast::simulator::simulator_main(count, arguments); }

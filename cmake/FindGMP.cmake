@@ -1,0 +1,11 @@
+# GMP::gmpxx, with the C++ header: a benchmark factors numbers with it.
+find_path(GMP_INCLUDE_DIRECTORY gmpxx.h)
+find_library(GMP_LIBRARY gmp)
+mark_as_advanced(GMP_INCLUDE_DIRECTORY GMP_LIBRARY)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(GMP REQUIRED_VARS GMP_LIBRARY GMP_INCLUDE_DIRECTORY)
+if(GMP_FOUND AND NOT TARGET GMP::gmpxx)
+    add_library(GMP::gmpxx INTERFACE IMPORTED)
+    target_include_directories(GMP::gmpxx INTERFACE ${GMP_INCLUDE_DIRECTORY})
+    target_link_libraries(GMP::gmpxx INTERFACE ${GMP_LIBRARY})
+endif()
