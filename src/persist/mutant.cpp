@@ -1,6 +1,8 @@
 #include "persist/mutant.hpp"
 
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <unordered_set>
@@ -27,12 +29,30 @@ std::string_view to_string(site_kind kind) noexcept {
 
 namespace {
 
+/// The value of a variable of the environment, empty where it is not set.
+std::string from_environment(const char* name) {
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    return value == nullptr ? std::string() : value;
+}
+
 struct registry {
+    registry() = default;
+    registry(const registry&) = delete;
+    registry& operator=(const registry&) = delete;
+    ~registry() {
+        if (const std::string file = from_environment("HOLDFAST_SEEN_SITES"); !file.empty()) {
+            std::ofstream out(file, std::ios::app);
+            for (const seen_site& one : seen) {
+                out << to_string(one.kind) << ' ' << one.name << '\n';
+            }
+        }
+    }
+
     std::mutex mutex;
     std::set<seen_site> seen;
-    std::string selected;
+    std::string selected = from_environment("HOLDFAST_MUTANT");
     // The two below spare the lock on the way of every call: millions of images ask.
-    std::atomic<bool> any_selected{false};
+    std::atomic<bool> any_selected{!selected.empty()};
     std::atomic<unsigned> generation{1};
 };
 

@@ -7,8 +7,9 @@
 //   - Steps of files and of domains (sync, write, flush, fence ...) are dropped by the simulator; nothing to do in our
 //   code.
 //   - Everything else asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`. The macro is the
-//   constant
-//     false in all other presets.
+//   constant false in all other presets.
+// Any program of the preset runs with a mutant of the second kind where HOLDFAST_MUTANT names its site, and appends the
+// sites that it ran through to the file that HOLDFAST_SEEN_SITES names: tools/test_worth.py asks so which tests notice.
 // Thread safety: all functions may be called from all threads.
 #pragma once
 
