@@ -50,7 +50,7 @@ run_tests() {
         echo "subdirs(\"../$preset\")"
     done >"build/$tier/CTestTestfile.cmake"
     ctest --test-dir "build/$tier" --label-regex "^$tier\$" --parallel "$jobs" --output-on-failure --no-label-summary \
-        --no-tests=error --output-junit junit.xml
+        --no-tests=error --output-junit junit.xml --test-output-size-passed 1000000
 }
 
 # list_not_tested JUNIT: the tests that were skipped, and why.

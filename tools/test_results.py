@@ -9,7 +9,7 @@ import sys
 import xml.etree.ElementTree as xml
 from typing import Iterator, NamedTuple
 
-REASON = re.compile(r"NOT TESTED HERE:?\s*(.*)")
+REASON = re.compile(r"NOT TESTED(?: HERE)?:?\s*(.*)")
 
 
 class Result(NamedTuple):
@@ -29,7 +29,7 @@ def read_results(paths: list[str]) -> Iterator[Result]:
 
 
 def print_not_tested(results: list[Result]) -> None:
-    skipped = [one for one in results if one.skipped]
+    skipped = [one for one in results if one.skipped or one.reason]  # a part of a program may be skipped, too
     if skipped:
         print("\nNOT TESTED:")
     for one in skipped:

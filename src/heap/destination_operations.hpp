@@ -48,7 +48,7 @@ public:
     [[nodiscard]] virtual bool publish(std::uint64_t& destination, void* reserved) noexcept = 0;
     [[nodiscard]] virtual bool cancel(void* reserved) noexcept = 0;
 
-    /// The same operation for each. How many were done; less than all: the next failed.
+    /// Does the operation for each in turn. Answers how many were done: less than all where the next one failed.
     [[nodiscard]] virtual std::size_t allocate_batch(std::span<std::uint64_t* const> destinations,
                                                      const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept = 0;

@@ -41,7 +41,7 @@ base::result<superblock_copies_read> read_superblocks(persist::file& file);
 /// Fails where a file is another heap's: somebody has exchanged files of an open heap. Before the heap writes to it.
 base::result<void> check_uuid(const std::uint8_t (&found)[16], const superblock_on_media& ours,
                               const std::string& path);
-/// The same of the copies in the superblock's file, those that are good.
+/// The copies in the superblock's file, those that are good, must be of this heap.
 base::result<void> check_own(const superblock_copies_read& there, const superblock_on_media& ours,
                              const std::string& path);
 

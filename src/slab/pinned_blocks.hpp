@@ -49,7 +49,7 @@ public:
         const base::scoped_lock lock(mutex_);
         return offsets_.contains(offset);
     }
-    /// The same of a block of whole pages: no lock is taken as long as none is pinned.
+    /// Whether a block of whole pages is pinned. Takes no lock as long as none is.
     [[nodiscard]] bool contains_pages(std::uint64_t offset) const noexcept {
         return pages_.load(std::memory_order_acquire) != 0 && contains(offset);
     }

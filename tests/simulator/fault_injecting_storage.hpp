@@ -37,7 +37,7 @@ class fault_injecting_storage final : public persist::storage {
 public:
     explicit fault_injecting_storage(persist::storage& inner)
         : inner_(std::shared_ptr<persist::storage>(), &inner), state_(std::make_shared<fault_state>()) {}
-    /// The same counters over another view of the storage below.
+    /// Shares the counters with another view of the storage below.
     fault_injecting_storage(std::shared_ptr<persist::storage> inner, const fault_injecting_storage& other)
         : inner_(std::move(inner)), state_(other.state_) {}
 

@@ -20,7 +20,7 @@ class recording_storage final : public persist::storage {
 public:
     /// Records what happens to paths below `directory`, which is empty now; others go to the kernel unrecorded.
     recording_storage(const std::string& directory, std::uint64_t atom_size);
-    /// The same record of another view of the kernel's file systems.
+    /// Shares the record with another view of the kernel's file systems.
     recording_storage(std::shared_ptr<persist::storage> real, const recording_storage& other)
         : real_(std::move(real)), record_(other.record_) {}
 

@@ -24,7 +24,7 @@ inline void expect_writable(std::uint64_t heap_key, const void* asker) {
         refuse_reader(heap_key, asker);
     }
 }
-/// The same for a container that allocates through copies of the allocator that it holds, scoped or not.
+/// Refuses a container in a heap that is open read-only, where it allocates through a copy of its allocator.
 template <class Allocator>
 void expect_writable(const Allocator& held) {
     if constexpr (requires { held.expect_writable(); }) {
