@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <vector>
 
@@ -261,6 +262,17 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
     return outer.sync_directory(paths.parent(), "remove.parent.sync");
 }
 
+/// Holds and locks what is in the directory, where that is a heap's. Any failure may come of a removal by another
+/// process in the middle of it: then the path no longer leads to what is held.
+base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
+    HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
+    HF_TRY(names_to_remove(*hold.storage, directory));
+    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold.storage, directory, access_mode::read_write,
+                                                     heap_lock::missing_file::do_without));
+    hold.locks.push_back(std::move(lock));
+    return {};
+}
+
 }  // namespace
 
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
@@ -273,14 +285,14 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
             return false;
         }
         auto hold = std::make_shared<heap_hold>();
-        HF_TRY_ASSIGN(hold->storage, storage.hold(directory));
-        HF_TRY(names_to_remove(*hold->storage, directory));
-        HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold->storage, directory, access_mode::read_write,
-                                                         heap_lock::missing_file::do_without));
-        hold->locks.push_back(std::move(lock));
-        if (leads_to(storage, directory, *hold->storage)) {
-            held = std::move(hold);
+        auto taken = take_to_remove(storage, directory, *hold);
+        const bool gone = hold->storage == nullptr ? !taken && taken.error().os_error == ENOENT
+                                                   : !leads_to(storage, directory, *hold->storage);
+        if (gone) {
+            continue;
         }
+        HF_TRY(std::move(taken));
+        held = std::move(hold);
     }
     if (held == nullptr) {
         return failure{failure_code::locked,

@@ -197,19 +197,28 @@ base::result<bool> heap_files::take_directory() {
                        0};
     }
     hold_ = std::move(held).value();
+    auto locked = lock_directory();
+    if (!leads_to(storage_, paths_.directory(), storage())) {
+        return false;  // whatever failed did so because of that
+    }
+    HF_TRY(std::move(locked));
+    return true;
+}
+
+base::result<void> heap_files::lock_directory() {
     std::vector<std::string> names;
-    HF_TRY(check_empty(names));
+    if (auto empty = check_empty(names); !empty) {
+        made_directory_ = false;  // another process was faster: its lock is not ours to remove
+        return empty;
+    }
     HF_TRY(storage().check_place(paths_.directory()));
     auto lock = heap_lock::acquire(storage(), paths_.directory(), access_mode::read_write);
     if (!lock) {
         made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
-        if (lock.error().code == failure_code::not_found) {
-            return false;
-        }
         return std::move(lock).error();
     }
     hold_->locks.push_back(std::move(lock).value());
-    return leads_to(storage_, paths_.directory(), storage());
+    return {};
 }
 
 base::result<void> heap_files::prepare_directory() {

@@ -239,6 +239,7 @@ private:
 
     base::result<void> prepare_directory();
     base::result<bool> take_directory();
+    base::result<void> lock_directory();
     base::result<void> check_empty(std::vector<std::string>& remains) const;
     base::result<void> initialise_superblock(const creation_options& options);
     base::result<void> create_files();
