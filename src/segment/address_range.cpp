@@ -63,6 +63,22 @@ failure mapping_failure(std::string_view operation, std::string_view path) {
     return what;
 }
 
+/// Puts a new mapping into the place of what is there. A failure leaves that as it was: mmap() at a fixed address does
+/// not, because the kernel asks the file system only after it has taken the old pages away.
+base::result<void> map_over(std::byte* address, std::uint64_t bytes, int flags, int fd, std::uint64_t offset,
+                            std::string_view path) {
+    void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
+    if (mapped == MAP_FAILED) {
+        return mapping_failure("mmap", path);
+    }
+    if (::mremap(mapped, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == MAP_FAILED) {
+        failure what = mapping_failure("mremap", path);
+        ::munmap(mapped, bytes);
+        return what;
+    }
+    return {};
+}
+
 }  // namespace
 
 address_range::address_range(address_range&& other) noexcept
@@ -123,16 +139,13 @@ base::result<address_range> address_range::exactly(std::byte* begin, std::uint64
 
 base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
                             const std::string& path, page_sharing sharing) {
-    int flags = MAP_FIXED;
+    int flags = 0;
     switch (sharing) {
-        case page_sharing::private_pages: flags |= MAP_PRIVATE | MAP_NORESERVE; break;
-        case page_sharing::shared_pages: flags |= MAP_SHARED; break;
-        case page_sharing::shared_sync: flags |= persist::synchronous_mapping_flags(); break;
+        case page_sharing::private_pages: flags = MAP_PRIVATE | MAP_NORESERVE; break;
+        case page_sharing::shared_pages: flags = MAP_SHARED; break;
+        case page_sharing::shared_sync: flags = persist::synchronous_mapping_flags(); break;
     }
-    void* const mapped = ::mmap(address, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
-    if (mapped == MAP_FAILED) {
-        return mapping_failure("mmap", path);
-    }
+    HF_TRY(map_over(address, bytes, flags, fd, offset, path));
     if (sharing != page_sharing::private_pages && ::madvise(address, bytes, MADV_DONTFORK) != 0) {
         return mapping_failure("madvise(MADV_DONTFORK)", path);
     }
@@ -140,11 +153,7 @@ base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std
 }
 
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages) {
-    void* const mapped =
-        ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) {
-        return mapping_failure("mmap", {});
-    }
+    HF_TRY(map_over(address, bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, {}));
     if (huge_pages) {
         ::madvise(address, bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages is as right, only slower
     }

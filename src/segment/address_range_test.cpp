@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -121,6 +122,21 @@ TEST_F(mapped_files, never_see_what_is_stored) {
     drop_private_pages(range.begin(), 2 * page_size);
     EXPECT_EQ(range.begin()[0], std::byte{'f'});
     EXPECT_FALSE(is_readable(range.begin() + 2 * page_size));
+}
+
+/// Was: on a file system that had been shut down, what a commit could not map was gone, and the next load ended the
+/// process. A file of sysfs stands for it: it refuses to be mapped when it is asked, and it is asked last.
+TEST(address_ranges, stay_as_they_are_where_a_file_cannot_be_mapped) {
+    const persist::descriptor refuses(::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(refuses.valid());
+    const auto range = must(address_range::anywhere(large, 0, large));
+    must(map_zeroed(range.begin(), 4 * page_size, false));
+    std::memset(range.begin(), 'm', 4 * page_size);
+    const auto mapped = map_file(range.begin() + page_size, 2 * page_size, refuses.get(), 0, "refuses");
+    ASSERT_FALSE(mapped.ok());
+    EXPECT_EQ(mapped.error().os_error, ENODEV);
+    ASSERT_TRUE(is_readable(range.begin() + page_size));
+    EXPECT_EQ(std::count(range.begin(), range.begin() + 4 * page_size, std::byte{'m'}), 4 * page_size);
 }
 
 TEST(address_ranges, are_zeroed_again_where_many_are_dropped_at_once) {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <ctime>
 #include <optional>
 #include <random>
@@ -308,26 +307,7 @@ victim_plan victim_plan::parse(const std::vector<std::string>& arguments) {
     return plan;
 }
 
-namespace {
-
-/// Ends the process by SIGBUS where a page of a mapping is missing: where a file system is shut down, the kernel
-/// answers SIGSEGV, too. Only tests of power loss accept that. An address near null stays a SIGSEGV.
-void call_lost_pages_by_one_name() {
-    struct sigaction action {};
-    action.sa_flags = SA_SIGINFO;
-    action.sa_sigaction = [](int number, siginfo_t* what, void* /*context*/) {
-        constexpr std::uintptr_t near_null = 1U << 20U;
-        const bool lost_page = reinterpret_cast<std::uintptr_t>(what->si_addr) >= near_null;
-        ::signal(lost_page ? SIGBUS : number, SIG_DFL);
-        ::raise(lost_page ? SIGBUS : number);
-    };
-    ::sigaction(SIGSEGV, &action, nullptr);
-}
-
-}  // namespace
-
 int run_victim(const victim_plan& plan, int fd) {
-    call_lost_pages_by_one_name();
     const report_writer reports(fd);
     try {
         return victim(plan, fd).run() ? 0 : 1;
