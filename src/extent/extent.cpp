@@ -470,6 +470,42 @@ void extent_allocator::check(std::vector<std::string>& problems) const {
     }
 }
 
+result<void> extent_allocator::check_entries(pages first, pages count) const {
+    const base::scoped_lock lock(mutex_);
+    entry_in_place it{0, first, frontier(), extent_kind::none};
+    for (const pages end = std::min(first + count, it.frontier); it.position < end; ++it.position.value) {
+        it.word = load(it.position);
+        if (!starts_at(it.position)) {
+            if (is_block_entry(it.word)) {
+                return failure{failure_code::corrupt,
+                               {},
+                               fmt::format("page entry {}", it.position.value),
+                               fmt::format("{:#x}", it.word),
+                               "EXT-6: none of a block inside an extent",
+                               {},
+                               0};
+            }
+            continue;
+        }
+        if (auto fault = first_fault(it)) {
+            return std::move(*fault);
+        }
+        const pages next = it.position + it.entry().length;
+        const pages inside = it.position + pages{1};
+        if ((next != it.frontier && !starts_at(next)) || starts_.count(inside, next - inside).value != 0) {
+            return failure{failure_code::corrupt,
+                           {},
+                           fmt::format("page entry {}", it.position.value),
+                           fmt::format("{} pages", it.entry().length.value),
+                           "EXT-7: an extent that ends where the next one begins",
+                           {},
+                           0};
+        }
+        it.previous = it.entry().kind;
+    }
+    return {};
+}
+
 // EXT-8: holes are in free extents alone, and the index counts them.
 void extent_allocator::check_holes(const extent& of, pages& holes, std::vector<std::string>& problems) const {
     const pages found = holes_.count(of.start, of.length);

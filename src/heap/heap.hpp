@@ -1,7 +1,8 @@
 // One open heap: files, extents, slabs, objects and roots put together. The face of this layer to api/.
 //
 // Thread safety: allocate, deallocate and usable_size by any number of threads; objects() under object_mutex(); commit,
-// close, check and statistics while nothing else runs.
+// close, check and statistics while nothing else runs. A commit keeps calls that do run out of what it writes
+// (slab/commit_gate.hpp).
 #pragma once
 
 #include <algorithm>
@@ -236,6 +237,7 @@ private:
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> format(std::uint64_t initial_bytes);
     [[nodiscard]] segment::free_runs free_space() const;
+    [[nodiscard]] base::result<void> check_metadata(std::uint64_t segment, std::uint64_t at) const;
     base::result<segment::commit_statistics> commit_pages(bool give_all_back, base::pages keep);
     base::result<void> shorten(base::pages keep, shrink_report* report);
     void start_decay(std::uint64_t total_ns);

@@ -322,7 +322,8 @@ bool write(const std::string& path, const made_heaps& made, unsigned control,
     options.files.mapping.verify = (control & control_verify) != 0;
     options.files.mapping.capacity = (control & control_full) != 0 ? 6 * base::mebibyte : 0;
     const auto opened = heap::engine::open(path, access_mode::read_write, options);
-    if (opened.ok() != read.has_value() && !options.files.mapping.verify) {
+    const bool may_differ = options.files.mapping.verify || (!opened && segment::is_not_ours_to_write(opened.error()));
+    if (opened.ok() != read.has_value() && !may_differ) {
         finding("reader or writer refuses what the other opens: " + (opened ? "" : opened.error().message()));
     }
     if (!opened) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ctime>
 #include <iterator>
+#include <mutex>
 
 #include "heap/heap.hpp"
 
@@ -62,6 +63,23 @@ base::result<void> engine::reserve_copied() {
     return files_->reserve_copied(used, slabs);
 }
 
+/// A page of metadata that a commit is about to write: what would keep the heap from being opened again.
+base::result<void> engine::check_metadata(std::uint64_t segment, std::uint64_t at) const {
+    const segment::geometry& shape = files_->view().shape();
+    const base::granule first_granule{segment * shape.granules()};
+    if (at >= shape.bitmaps_at()) {
+        constexpr std::uint64_t count = base::page_size / segment::bitmap_size;
+        return blocks_.check_bitmaps({first_granule.value + (at - shape.bitmaps_at()) / segment::bitmap_size}, count);
+    }
+    if (at >= shape.page_entries_at()) {
+        constexpr base::pages count{base::page_size / segment::page_entry_size};
+        const std::uint64_t in_segment = (at - shape.page_entries_at()) / segment::page_entry_size;
+        return extents_.check_entries({segment * shape.pages() + in_segment}, count);
+    }
+    constexpr std::uint64_t count = base::page_size / segment::slab_header_size;
+    return blocks_.check_headers({first_granule.value + at / segment::slab_header_size}, count);
+}
+
 void engine::start_decay(std::uint64_t total_ns) {
     keeps_space_ = total_ns == extent::decay_curve::never;
     extents_.set_decay(total_ns, coarse_clock);
@@ -84,6 +102,8 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
             }
         }
     };
+    const std::lock_guard guard(object_mutex_);
+    const slab::block_allocator::pause pause(blocks_);
     blocks_.flush_idle_parts();
     blocks_.flush_extents();  // what is free is not written, and may go
     const bool promised = keeps_space_ && !give_all_back;
@@ -97,7 +117,9 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
         space.frontier = extents_.frontier();
     }
     const base::pages mapped_before = files_->file_backed_end();
-    HF_TRY_ASSIGN(const segment::commit_statistics done, files_->commit(merged(free_space(), resting.free), space));
+    HF_TRY_ASSIGN(const segment::commit_statistics done,
+                  files_->commit(merged(free_space(), resting.free), space,
+                                 [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
     end.moved = false;
     blocks_.rested(resting.holes);
     blocks_.renew_guards(mapped_before, files_->file_backed_end());

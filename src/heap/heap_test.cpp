@@ -5,7 +5,9 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +52,84 @@ protected:
 
     segment::test_directory directory_;
 };
+
+// --- commits that are refused ---------------------------------------------------------------------------------------
+
+/// Was: what a store to a wrong address had hit was committed, and the heap never opened again.
+class damaged_tables : public heap_test {
+protected:
+    damaged_tables() : heap_(create()) {
+        small_ = heap_->blocks().allocate(100, 1);
+        large_ = heap_->blocks().allocate(5 * base::page_size, 1);
+        insert(*heap_, "kept", large_, 5 * base::page_size);
+        must(heap_->commit());
+    }
+    /// The commit is refused with these words; mended, it succeeds; either way there is a sound heap with the object.
+    void expect_refusal(const std::string& field, const std::string& expected, base::function_ref<void()> mend) {
+        const auto refused = heap_->commit();
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().code, failure_code::corrupt);
+        EXPECT_THAT(refused.error().path, HasSubstr("segment.000000"));
+        EXPECT_THAT(refused.error().field, HasSubstr(field));
+        EXPECT_THAT(refused.error().expected, HasSubstr(expected));
+        std::filesystem::copy(directory_.path("heap"), directory_.path("crashed"));
+        expect_kept("crashed");
+        mend();
+        must(heap_->commit());
+        must(heap_->close(true));
+        heap_.reset();
+        expect_kept("heap");
+    }
+    [[nodiscard]] const segment::space_view& view() const { return heap_->files().view(); }
+    [[nodiscard]] base::pages page_of(const void* block) const { return base::page_of(view().offset(block)); }
+
+    std::unique_ptr<engine> heap_;
+    void* small_ = nullptr;
+    void* large_ = nullptr;
+
+private:
+    void expect_kept(const std::string& name) const {
+        const auto opened = open(name, access_mode::read_only);
+        EXPECT_TRUE(must(opened->objects().find(object_kind::named, "kept")));
+        EXPECT_THAT(opened->check(true), IsEmpty());
+    }
+};
+
+TEST_F(damaged_tables, that_say_of_an_extent_that_it_is_none_are_not_committed) {
+    std::uint64_t& word = view().page_entry_word(page_of(large_));
+    const std::uint64_t before = std::exchange(word, 0);
+    expect_refusal(fmt::format("page entry {}", page_of(large_).value), "EXT-1", [&] { word = before; });
+}
+
+TEST_F(damaged_tables, whose_extents_overlap_are_not_committed) {
+    std::uint64_t& word = view().page_entry_word(page_of(large_));
+    segment::page_entry longer = segment::decode_page_entry(word);
+    longer.length = longer.length + base::pages{1};
+    const std::uint64_t before = std::exchange(word, segment::encode(longer));
+    expect_refusal(fmt::format("page entry {}", page_of(large_).value), "EXT-7", [&] { word = before; });
+}
+
+TEST_F(damaged_tables, with_a_block_inside_of_another_are_not_committed) {
+    std::uint64_t& word = view().page_entry_word(page_of(large_) + base::pages{2});
+    const std::uint64_t before =
+        std::exchange(word, segment::encode(segment::page_entry{segment::extent_kind::used, {1}}));
+    expect_refusal(fmt::format("page entry {}", page_of(large_).value + 2), "EXT-6", [&] { word = before; });
+}
+
+TEST_F(damaged_tables, whose_slab_header_is_overwritten_are_not_committed) {
+    segment::slab_header_on_media& header = view().slab_header(base::granule_of(view().offset(small_)));
+    const segment::slab_header_on_media before = header;
+    header.block_size = 77;
+    expect_refusal("slab header", "SLAB-1", [&] { header = before; });
+}
+
+TEST_F(damaged_tables, whose_slab_is_of_another_class_are_not_committed) {
+    segment::slab_header_on_media& header = view().slab_header(base::granule_of(view().offset(small_)));
+    const segment::slab_header_on_media before = header;
+    header.block_size = 4096;
+    header.block_count = static_cast<std::uint32_t>(base::granule_size / 4096);
+    expect_refusal("slab header", fmt::format("{} bytes", before.block_size), [&] { header = before; });
+}
 
 // --- registry -------------------------------------------------------------------------------------------------------
 

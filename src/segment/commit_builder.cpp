@@ -67,6 +67,28 @@ base::result<void> commit_builder::scan() {
     return {};
 }
 
+base::result<void> commit_builder::check_metadata(heap_files::metadata_check check) const {
+    const std::uint64_t user_pages = files_.view_.shape().pages();
+    for (const summed_run& each : runs_) {
+        const page_run& run = each.run;
+        if (run.file == objects_file_id || run.page < user_pages) {
+            continue;
+        }
+        for (std::uint64_t i = 0; i < run.count; ++i) {
+            auto checked = check(run.file, (run.page + i - user_pages) * page_size);
+            if (!checked) {
+                base::failure what = std::move(checked).error();
+                what.path = files_.paths_.file(run.file);
+                what.hint =
+                    "the commit was refused, the last one stands: a store to a wrong address has hit the heap's own "
+                    "tables";
+                return what;
+            }
+        }
+    }
+    return {};
+}
+
 /// Takes free space out of the dirty runs; both are sorted.
 void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     auto free = free_.begin();
@@ -280,34 +302,13 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         return std::tie(a.run.file, a.run.page) < std::tie(b.run.file, b.run.page);
     });
     for (const summed_run& run : runs_) {
-        if (run.fresh()) {
-            plan.fresh.push_back(run.run);
-            statistics.fresh_pages += run.run.count;
-        } else {
-            plan.changed.push_back(run.run);
-            const auto first = sums_.begin() + static_cast<std::ptrdiff_t>(run.first_sum);
-            plan.changed_sums.insert(plan.changed_sums.end(), first,
-                                     first + static_cast<std::ptrdiff_t>(run.run.count));
-        }
+        const auto sums = std::span(sums_).subspan(run.first_sum, run.run.count);
+        (run.fresh() ? plan.fresh : plan.changed).push_back(run.run);
+        auto& of_kind = run.fresh() ? plan.fresh_sums : plan.changed_sums;
+        of_kind.insert(of_kind.end(), sums.begin(), sums.end());
     }
+    statistics.fresh_pages = plan.fresh_sums.size();
     statistics.journaled_pages = plan.changed_sums.size();
-}
-
-base::result<void> commit_builder::check_unmodified() const {
-    for (const summed_run& run : runs_) {
-        for (std::uint64_t i = 0; i < run.run.count; ++i) {
-            if (base::checksum64({run.run.content + i * page_size, page_size}) != sums_[run.first_sum + i]) {
-                return base::failure{base::failure_code::concurrent_modification,
-                                     files_.paths_.file(run.run.file),
-                                     fmt::format("page {}", run.run.page + i),
-                                     "a store during commit()",
-                                     "all other threads standing still",
-                                     "the commit was refused, the last one stands",
-                                     0};
-            }
-        }
-    }
-    return {};
 }
 
 void commit_builder::restore_sums() noexcept {

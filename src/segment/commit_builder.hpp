@@ -18,13 +18,12 @@ public:
 
     /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
+    /// What the commit's caller says of the pages of metadata that scan() found.
+    base::result<void> check_metadata(heap_files::metadata_check check) const;
     /// Stores checksums into the mapped checksum pages and fills the plan's runs and sums. After scan().
     void build(commit_plan& plan, commit_statistics& statistics);
     /// True where scan() found nothing.
     [[nodiscard]] bool empty() const noexcept;
-    /// Compares every page of the plan with the sum that build() took: `concurrent_modification` where one was written
-    /// meanwhile.
-    base::result<void> check_unmodified() const;
     /// After a commit that was refused: the sums of pages are again those of the last commit. What was written must not
     /// have a sum that the media do not match, should it be freed before the next commit, which then leaves it out.
     void restore_sums() noexcept;

@@ -56,6 +56,10 @@ inline void expect_telling(const base::failure& what) {
     }
 }
 
+/// A reader goes by what the superblock says; a writer refuses a file that is another heap's, though he does not read
+/// it.
+inline bool is_not_ours_to_write(const base::failure& what) { return what.field == "uuid"; }
+
 enum class fuzz_place : std::uint8_t {
     superblock_fields,  ///< which: of copy 0, of copy 1, of both
     superblocks,

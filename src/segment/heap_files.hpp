@@ -211,9 +211,14 @@ public:
     base::result<void> grow_objects(std::uint64_t bytes);
 
     /// Makes the mapped state durable. All other threads stand still. After a failed sync it answers `poisoned`.
-    base::result<commit_statistics> commit(const free_runs& free) { return commit(free, {}); }
-    /// The same, and space goes back to the file system. Failures to give it back are none of the commit.
-    base::result<commit_statistics> commit(const free_runs& free, const space_going& going);
+    base::result<commit_statistics> commit(const free_runs& free, const space_going& going = {}) {
+        return commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
+    }
+    /// The same, and space goes back to the file system. Failures to give it back are none of the commit. `check` is
+    /// asked of each page of metadata that will be written, but for sums: whose segment, and where in its metadata, in
+    /// bytes (geometry.hpp); its failure refuses the commit, and nothing was written.
+    using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
+    base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
     /// What is free in the last commit, where nothing was changed since: of a heap that was opened. Without it pages of
     /// free space go through the journal.
     void note_free(const free_runs& free) noexcept;
@@ -310,7 +315,8 @@ private:
     base::result<void> run(commit_plan& plan, transaction_report& report);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
-    base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going);
+    base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
+                                                   metadata_check check);
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                     transaction_report& report);
     [[nodiscard]] superblock_on_media next_superblock() const;

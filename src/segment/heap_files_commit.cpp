@@ -57,7 +57,8 @@ base::result<bool> heap_files::unchanged(const free_runs& free) {
     return builder.empty();
 }
 
-base::result<commit_statistics> heap_files::commit(const free_runs& free, const space_going& going) {
+base::result<commit_statistics> heap_files::commit(const free_runs& free, const space_going& going,
+                                                   metadata_check check) {
     if (mode_ == access_mode::read_only) {
         return failure{
             failure_code::read_only, paths_.directory(), "commit", "a heap opened read-only", "a writer", {}, 0};
@@ -79,7 +80,7 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, const 
         if (HF_MUTANT("space.punch_before_commit")) {
             static_cast<void>(punch(going.holes));
         }
-        auto done = commit_scanned(free, going);
+        auto done = commit_scanned(free, going, check);
         if (!done) {
             end_at(before);
             return done;
@@ -98,11 +99,13 @@ base::result<commit_statistics> heap_files::commit(const free_runs& free, const 
     }
 }
 
-base::result<commit_statistics> heap_files::commit_scanned(const free_runs& free, const space_going& going) {
+base::result<commit_statistics> heap_files::commit_scanned(const free_runs& free, const space_going& going,
+                                                           metadata_check check) {
     const auto start = clock::now();
     commit_statistics statistics;
     commit_builder builder(*this, free, going);
     HF_TRY(builder.scan());
+    HF_TRY(builder.check_metadata(check));
     statistics.scan_ns = elapsed_ns(start);
     HF_TRY(mark_running());
     commit_plan plan;
@@ -128,9 +131,6 @@ base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan
         builder.build(plan, statistics);
         plan.superblock = next_superblock();
         plan.names_changed = names_changed_;
-#if HOLDFAST_CHECKED
-        plan.before_commit_point = [&builder] { return builder.check_unmodified(); };
-#endif
         auto done = run(plan, report);
         if (done) {
             return done;
@@ -166,7 +166,8 @@ base::result<void> heap_files::run(commit_plan& plan, transaction_report& report
 base::result<void> heap_files::finish_creation(commit_plan& plan, transaction_report& report) {
     report.stage = commit_stage::unchanged;
     HF_ASSERT(plan.changed.empty());
-    HF_TRY(write_home(storage(), paths_, plan.fresh, "create.fresh.write", "create.fresh.sync", report));
+    HF_TRY(write_home(storage(), paths_, {plan.fresh, plan.fresh_sums, {}}, "create.fresh.write", "create.fresh.sync",
+                      report));
     HF_TRY(storage().remove(paths_.unfinished_superblock(), "create.remove_remains"));
     HF_TRY_ASSIGN(auto file, storage().create(paths_.unfinished_superblock(), "create.superblock"));
     HF_TRY_ASSIGN(plan.superblock.home, storage().birth(paths_.unfinished_superblock()));

@@ -39,7 +39,8 @@ protected:
             runs.push_back({0, page, 1, zeros.data()});
         }
         const std::vector<std::uint64_t> sums(pages.size(), base::checksum64(zeros));
-        must(write_journal(*file_, block_, runs, sums));
+        page_copies copies;
+        must(write_journal(*file_, block_, runs, sums, copies));
         return must(read_journal(*file_, nullptr));
     }
 

@@ -65,23 +65,41 @@ base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
 }
 
 /// Everything but the header. In pieces, so that the device writes one while the next is copied.
-base::result<void> write_content(persist::file& file, std::span<const std::span<const std::byte>> parts) {
+base::result<void> write_content(persist::file& file, std::span<const std::byte> table, std::span<const page_run> runs,
+                                 std::span<const std::uint64_t> sums, page_copies& copies) {
     constexpr std::uint64_t piece = std::uint64_t{8} << 20U;
     std::uint64_t offset = superblock_at;
-    while (!parts.empty()) {
-        std::size_t count = 0;
-        std::uint64_t bytes = 0;
-        while (count < parts.size() && bytes < piece) {
-            bytes += parts[count++].size();
+    std::uint64_t given = 0;
+    std::vector<std::span<const std::byte>> parts{table};
+    const auto write = [&]() -> base::result<void> {
+        parts.push_back(copies.bytes());
+        HF_TRY(file.write_gather(offset, parts, "journal.write.content"));
+        for (const auto& part : parts) {
+            offset += part.size();
         }
-        HF_TRY(file.write_gather(offset, parts.first(count), "journal.write.content"));
-        parts = parts.subspan(count);
-        offset += bytes;
-        if (!parts.empty()) {
+        parts.clear();
+        copies.clear();
+        if (offset - given >= piece) {
             file.start_writeback();
+            given = offset;
+        }
+        return {};
+    };
+    copies.clear();
+    for (const page_run& run : runs) {
+        for (std::uint64_t done = 0; done < run.count;) {
+            const page_run part = run.part(done, std::min(run.count - done, copies.room()));
+            HF_TRY(copies.add(part, sums.first(part.count), [&](std::uint64_t index, std::span<std::byte>) {
+                return base::result<void>(stored_meanwhile(file.path(), part.page + index));
+            }));
+            sums = sums.subspan(part.count);
+            done += part.count;
+            if (copies.room() == 0) {
+                HF_TRY(write());
+            }
         }
     }
-    return {};
+    return parts.empty() && copies.bytes().empty() ? base::result<void>() : write();
 }
 
 failure broken(const std::string& path, std::string_view field, std::string found, std::string expected) {
@@ -92,21 +110,10 @@ failure broken(const std::string& path, std::string_view field, std::string foun
 
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums,
-                                 const std::function<base::result<void>()>& before_header) {
+                                 page_copies& copies) {
     const std::vector<std::byte> table = make_table(superblock, runs, sums);
-    const std::uint64_t content_at = superblock_at + table.size();
-    HF_TRY(reserve(file, content_at + sums.size() * page_size));
-
-    std::vector<std::span<const std::byte>> parts;
-    parts.reserve(1 + runs.size());
-    parts.emplace_back(table);
-    for (const page_run& run : runs) {
-        parts.push_back(run.bytes());
-    }
-    HF_TRY(write_content(file, parts));
-    if (before_header) {
-        HF_TRY(before_header());
-    }
+    HF_TRY(reserve(file, superblock_at + table.size() + sums.size() * page_size));
+    HF_TRY(write_content(file, table, runs, sums, copies));
 
     journal_header_on_media header = make_header(superblock, sums.size());
     header.table_checksum = base::checksum64(table, superblock.sequence);
@@ -114,6 +121,11 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     // The header comes last: a process that dies before it leaves the old, void one, and the next open has nothing to
     // examine.
     return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
+}
+
+base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
+                                     std::span<std::byte> page) {
+    return file.read_at(table_at + table_size(pages) + index * page_size, page);
 }
 
 base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock) {

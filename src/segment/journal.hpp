@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,19 +13,10 @@
 #include "base/result.hpp"
 #include "persist/storage.hpp"
 #include "segment/journal_format.hpp"
+#include "segment/page_copies.hpp"
 #include "segment/superblock_format.hpp"
 
 namespace holdfast::segment {
-
-/// Neighbouring pages of one file, and their content in memory.
-struct page_run {
-    std::uint64_t file = 0;  ///< segment index or objects_file_id
-    std::uint64_t page = 0;  ///< first page within the file
-    std::uint64_t count = 0;
-    const std::byte* content = nullptr;
-
-    [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {content, count * base::page_size}; }
-};
 
 /// The journal of one commit, ready to be applied. Entries point into the file: content is read when it is applied.
 struct journal_content {
@@ -48,12 +38,14 @@ struct journal_state {
     base::failure why;
 };
 
-/// Writes, and leaves the sync to the caller. `before_header` runs when all but the header is written: the last moment
-/// at which the commit may still be refused. `sums` holds the XXH3-64 of each page of the runs, in order. On failure
-/// nothing of the commit is visible to recovery.
+/// Writes, and leaves the sync to the caller. `sums` holds the XXH3-64 of each page of the runs, in order: a page that
+/// differs fails with concurrent_modification. On failure nothing of the commit is visible to recovery.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums,
-                                 const std::function<base::result<void>()>& before_header = {});
+                                 page_copies& copies);
+/// Reads page `index` of `pages` that write_journal() has written.
+base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
+                                     std::span<std::byte> page);
 
 /// Makes the journal void beside the superblock's sequence, gives its space back, and syncs.
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);

@@ -39,9 +39,17 @@ void examine_copy(simulator::simulated_storage& storage, const heap_paths& paths
     }
 }
 
-/// What a writer sees after `read`, and what others see after it.
-void examine_as_writer(simulator::simulated_storage& storage, const heap_paths& paths, const recovered_state& read) {
-    const recovered_state written = must(recover(storage, paths, access_mode::read_write));
+/// What a writer sees after `read`, and what others see after it. False where a file is not his to write.
+bool examine_as_writer(simulator::simulated_storage& storage, const heap_paths& paths, const recovered_state& read) {
+    const std::uint64_t before = storage.current().hash();
+    auto outcome = recover(storage, paths, access_mode::read_write);
+    if (!outcome && is_not_ours_to_write(outcome.error())) {
+        if (storage.current().hash() != before) {
+            finding("a writer changed what is not his: " + outcome.error().message());
+        }
+        return false;
+    }
+    const recovered_state written = must(std::move(outcome));
     if (!same(read.superblock, written.superblock)) {
         finding("reader and writer saw different states");
     }
@@ -53,6 +61,7 @@ void examine_as_writer(simulator::simulated_storage& storage, const heap_paths& 
     if (storage.current().hash() != media) {
         finding(std::string("a second recovery found something to do: ") + storage.last_site());
     }
+    return true;
 }
 
 void examine_close(simulator::simulated_storage& storage, const heap_paths& paths) {
@@ -87,7 +96,9 @@ void examine(const fuzz_media& media, unsigned control) {
     if ((control & control_copy) == control_copy) {
         examine_copy(storage, paths, read.value());
     }
-    examine_as_writer(storage, paths, read.value());
+    if (!examine_as_writer(storage, paths, read.value())) {
+        return;
+    }
     if (verify && bad_pages(storage, paths, must(recover(storage, paths, access_mode::read_only))) != bad) {
         finding("reader and writer saw different pages");
     }

@@ -25,19 +25,52 @@ private:
     std::chrono::steady_clock::time_point start_;
 };
 
-/// Writes the runs of one file.
-base::result<void> write_file(persist::file& file, std::span<const page_run> runs, persist::site where,
-                              transaction_report& report) {
-    const stopwatch watch(report.write_ns);
-    for (const page_run& run : runs) {
-        if (run.count == 0) {
-            continue;  // a file that grew, and is to be synced
+/// Writes pages of files, from copies where they may be stored to meanwhile.
+class page_writer {
+public:
+    page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
+        : pages_(pages), where_(where), report_(report) {
+        if (!pages.sums.empty()) {
+            copies_.emplace();
         }
-        HF_TRY(file.write_at(run.page * base::page_size, run.bytes(), where));
-        report.written_bytes += run.count * base::page_size;
     }
-    return {};
-}
+
+    /// Runs of this file, which come next.
+    base::result<void> write(persist::file& file, std::span<const page_run> runs) {
+        const stopwatch watch(report_.write_ns);
+        for (const page_run& run : runs) {
+            if (run.count == 0) {
+                continue;  // a file that grew, and is to be synced
+            }
+            HF_TRY(copies_ ? write_copies(file, run) : file.write_at(run.page * base::page_size, run.bytes(), where_));
+            report_.written_bytes += run.count * base::page_size;
+        }
+        return {};
+    }
+
+private:
+    base::result<void> write_copies(persist::file& file, const page_run& run) {
+        for (std::uint64_t done = 0; done < run.count;) {
+            const page_run part = run.part(done, std::min(run.count - done, page_copies::most));
+            copies_->clear();
+            const auto replace = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
+                return pages_.elsewhere ? (*pages_.elsewhere)(next_ + index, page)
+                                        : stored_meanwhile(file.path(), part.page + index);
+            };
+            HF_TRY(copies_->add(part, pages_.sums.subspan(next_, part.count), replace));
+            HF_TRY(file.write_at(part.page * base::page_size, copies_->bytes(), where_));
+            next_ += part.count;
+            done += part.count;
+        }
+        return {};
+    }
+
+    const pages_to_write& pages_;
+    persist::site where_;
+    transaction_report& report_;
+    std::optional<page_copies> copies_;
+    std::uint64_t next_ = 0;  ///< in the sums
+};
 
 base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
     const stopwatch watch(report.sync_ns);
@@ -60,7 +93,7 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
 /// Takes the runs of the first files off the list, writes and syncs them. All are written before the first is synced,
 /// and synced from the last one on while the device is given the first.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
-                                    persist::site write_site, persist::site sync_site, transaction_report& report) {
+                                    page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;
     std::vector<std::unique_ptr<persist::file>> files;
     writeback device;
@@ -69,7 +102,7 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
         const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
         const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
         HF_TRY_ASSIGN(auto file, storage.open(paths.file(id), persist::access_mode::read_write));
-        HF_TRY(write_file(*file, of_file, write_site, report));
+        HF_TRY(writer.write(*file, of_file));
         files.push_back(std::move(file));
         if (starts_writeback) {
             device.start(*files.back());
@@ -88,7 +121,8 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                transaction_report& report) {
     // Writes may fail for lack of space and be tried again; a sync that failed may not (fsync reports an error once).
-    HF_TRY(write_home(storage, paths, plan.fresh, "commit.fresh.write", "commit.fresh.sync", report));
+    HF_TRY(write_home(storage, paths, {plan.fresh, plan.fresh_sums, {}}, "commit.fresh.write", "commit.fresh.sync",
+                      report));
     if (plan.names_changed) {
         report.stage = commit_stage::uncertain;
         HF_TRY(sync_segment_names(storage, paths, "commit.directory.sync"));
@@ -100,7 +134,8 @@ base::result<void> write_fresh(persist::storage& storage, const heap_paths& path
 base::result<void> write_commit_point(persist::file& journal, const commit_plan& plan, transaction_report& report) {
     {
         const stopwatch watch(report.write_ns);
-        HF_TRY(write_journal(journal, plan.superblock, plan.changed, plan.changed_sums, plan.before_commit_point));
+        page_copies copies;
+        HF_TRY(write_journal(journal, plan.superblock, plan.changed, plan.changed_sums, copies));
     }
     report.written_bytes += plan.changed_sums.size() * base::page_size;
     report.stage = commit_stage::uncertain;
@@ -109,10 +144,12 @@ base::result<void> write_commit_point(persist::file& journal, const commit_plan&
 
 }  // namespace
 
-base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
+base::result<void> write_home(persist::storage& storage, const heap_paths& paths, const pages_to_write& pages,
                               persist::site write_site, persist::site sync_site, transaction_report& report) {
+    page_writer writer(pages, write_site, report);
+    std::span<const page_run> runs = pages.runs;
     while (!runs.empty()) {
-        HF_TRY(write_some_files(storage, paths, runs, write_site, sync_site, report));
+        HF_TRY(write_some_files(storage, paths, runs, writer, sync_site, report));
     }
     return {};
 }
@@ -128,7 +165,12 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     HF_TRY(check_own_journal(*journal, plan.superblock));
     HF_TRY(write_fresh(storage, paths, plan, report));
     const auto home = [&]() -> base::result<void> {
-        return write_home(storage, paths, plan.changed, "commit.home.write", "commit.home.sync", report);
+        // A page that is stored to meanwhile gets the content of the journal: what the commit point has made durable.
+        const auto journaled = [&](std::uint64_t index, std::span<std::byte> page) {
+            return read_written_page(*journal, plan.changed_sums.size(), index, page);
+        };
+        return write_home(storage, paths, {plan.changed, plan.changed_sums, page_copies::replacement(journaled)},
+                          "commit.home.write", "commit.home.sync", report);
     };
     if (HF_MUTANT("commit.home_before_journal")) {
         HF_TRY(home());

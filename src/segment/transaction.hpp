@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,11 +70,10 @@ private:
 struct commit_plan {
     superblock_on_media superblock{};         ///< of the new state, sealed
     std::vector<page_run> fresh;              ///< sorted by file, page
+    std::vector<std::uint64_t> fresh_sums;    ///< XXH3-64 of each page of `fresh`
     std::vector<page_run> changed;            ///< sorted by file, page
-    std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page of `changed`
-    /// Runs before the commit point, where set: a failure refuses the commit. Checked builds look for writers here.
-    std::function<base::result<void>()> before_commit_point;
-    bool names_changed = false;  ///< files were created since the last commit
+    std::vector<std::uint64_t> changed_sums;  ///< the same of `changed`
+    bool names_changed = false;               ///< files were created since the last commit
 };
 
 /// How far a commit that failed has come.
@@ -109,9 +107,16 @@ base::result<void> close_cleanly(persist::storage& storage, const heap_paths& pa
 /// Makes the names of all segments durable.
 base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where);
 
-/// Writes runs (sorted by file and page) to the files they belong to and syncs each. Shared by transaction and
-/// recovery.
-base::result<void> write_home(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs,
+/// Pages on their way to the files they belong to, sorted by file and page.
+struct pages_to_write {
+    std::span<const page_run> runs;
+    std::span<const std::uint64_t> sums;  ///< of each page, where it may be stored to meanwhile; empty: it may not
+    /// What has the content of such a page, by its number in `sums`; none: the write fails, concurrent_modification.
+    std::optional<page_copies::replacement> elsewhere;
+};
+
+/// Writes the pages and syncs each file: of a commit, and of a creation.
+base::result<void> write_home(persist::storage& storage, const heap_paths& paths, const pages_to_write& pages,
                               persist::site write_site, persist::site sync_site, transaction_report& report);
 
 }  // namespace holdfast::segment

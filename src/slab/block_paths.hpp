@@ -8,10 +8,12 @@ namespace holdfast::slab {
 
 HF_HOT void* block_allocator::allocate_cached(unsigned class_index) noexcept {
     const cache_slot& slot = caches_.slot();
-    if (slot.instance != caches_.instance || slot.cache->classes[class_index].is_empty()) [[unlikely]] {
+    if (slot.instance != caches_.instance) [[unlikely]] {
         return nullptr;
     }
-    return slot.cache->classes[class_index].hand_out();
+    cached_blocks& blocks = slot.cache->classes[class_index];
+    const std::uint16_t index = blocks.try_pop();
+    return index == cached_blocks::none ? nullptr : blocks.hand_out(index);
 }
 
 HF_HOT void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
@@ -51,15 +53,16 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
     if (class_index == no_class) [[unlikely]] {
         return hold_pages(bytes, alignment, 0, held);
     }
-    if (cache == nullptr || cache->classes[class_index].is_empty()) [[unlikely]] {
+    const std::uint16_t index = cache == nullptr ? cached_blocks::none : cache->classes[class_index].try_pop();
+    if (index == cached_blocks::none) [[unlikely]] {
         return hold_rarely(cache, class_index, held);
     }
-    hold_next(cache->classes[class_index], class_index, held);
+    hold_at(cache->classes[class_index], index, class_index, held);
     return true;
 }
 
-HF_HOT void block_allocator::hold_next(cached_blocks& blocks, unsigned class_index, held_block& held) noexcept {
-    const std::uint32_t index = blocks.pop();
+HF_HOT void block_allocator::hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
+                                     held_block& held) const noexcept {
     std::atomic_ref(blocks.mark(index)).store(live_mark::held, std::memory_order_relaxed);
     held.offset = space_.offset(blocks.block(index)).value;
     held.block = {lane::block_kind::small, blocks.block_size, 0, blocks.upper};

@@ -29,6 +29,7 @@ std::uint8_t* block_allocator::mark_of(std::uint64_t offset, lane::block_word bl
 /// Whole pages.
 bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                  held_block& held) noexcept {
+    const rare_call call(gate_);
     const extent::extent taken = take_pages(bytes, alignment, extent_kind::reserved, 0);
     held.offset = base::offset_of(taken.start).value;
     held.block = {lane::block_kind::pages, taken.length.value, type};
@@ -45,19 +46,22 @@ void block_allocator::keep(const held_block& held) noexcept {
         }
         std::atomic_ref(*held.mark).store(live_mark::live, std::memory_order_release);
     } else {
+        const rare_call call(gate_);
         extents_.hand_out(base::page_of(heap_offset{held.offset}), {held.block.length}, held.block.type);
     }
 }
 
 /// A small block for a thread without a cache, or whose cache has none.
 bool block_allocator::hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
+    const rare_call call(gate_, cache);
     if (cache == nullptr) {
         return hold_one(class_index, 0, held);
     }
     if (cache->classes[class_index].is_empty() && !refill(*cache, class_index)) {
         return false;
     }
-    hold_next(cache->classes[class_index], class_index, held);
+    cached_blocks& blocks = cache->classes[class_index];
+    hold_at(blocks, blocks.try_pop(), class_index, held);
     return true;
 }
 
@@ -87,6 +91,7 @@ bool block_allocator::find_old(const void* block, held_block& found) noexcept {
 
 /// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::find_rarely(const void* block, held_block& found) noexcept {
+    const rare_call call(gate_);
     const heap_offset offset = space_.offset(block);
     const base::granule slab = base::granule_of(offset);
     if (slab.value < pool_.table().granules() && caches_.pool != nullptr) {
@@ -136,6 +141,7 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
 
 /// Whole pages, or what only claim_by_node() may change.
 void block_allocator::release_pages(thread_cache* cache, const held_block& held) noexcept {
+    const rare_call call(gate_, cache);
     if (held.is_by_node()) {
         if (hardened_) {
             keep_back_by_node(cache, held);

@@ -63,6 +63,7 @@ void block_allocator::open_caches() noexcept {
     caches_ = {};
     thread_cache_registry::open(caches_);
     caches_.pool = &pool_;
+    caches_.gate = &gate_;
     caches_.machine = &machine_;
     renew_plain();
 }
@@ -122,6 +123,7 @@ void block_allocator::close() noexcept {
 // --- allocate -------------------------------------------------------------------------------------------------------
 
 void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
+    const rare_call call(gate_);
     const pages taken = take_pages(bytes, alignment, extent_kind::used, type).start;
     return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
 }
@@ -129,6 +131,7 @@ void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, 
 /// By a thread without a cache, or whose cache has no block of the class.
 void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     thread_cache* const cache = find_cache();
+    const rare_call call(gate_, cache);
     if (cache == nullptr) {
         const std::uint64_t offset = take_one(class_index, 0);
         if (offset == 0) {
@@ -141,7 +144,7 @@ void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     if (blocks.is_empty() && !refill(*cache, class_index)) {
         return nullptr;
     }
-    return blocks.hand_out();
+    return blocks.hand_out(blocks.try_pop());
 }
 
 namespace {
@@ -323,6 +326,11 @@ extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignm
 }
 
 /// Space has run out: what this thread's cache, empty slabs and the caches of extents keep goes back to the extents.
+void block_allocator::release_unused() noexcept {
+    const rare_call call(gate_);
+    reclaim();
+}
+
 void block_allocator::reclaim() noexcept {
     flush_this_thread();
     pool_.remote().merge_all();
@@ -332,6 +340,7 @@ void block_allocator::reclaim() noexcept {
 
 void block_allocator::flush_this_thread() noexcept {
     if (thread_cache* const cache = find_cache()) {
+        const rare_call call(gate_, cache);
         cache->give_back_all(pool_);
     }
 }
@@ -340,6 +349,7 @@ void block_allocator::flush_this_thread() noexcept {
 
 /// A block of a slab that is watched or that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::free_rarely(void* block) noexcept {
+    const rare_call call(gate_);
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
     try {

@@ -25,6 +25,7 @@
 #include "extent/extent_cache.hpp"
 #include "lane/effects.hpp"
 #include "segment/space.hpp"
+#include "slab/commit_gate.hpp"
 #include "slab/plain_blocks.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
@@ -92,7 +93,11 @@ public:
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
                     segment::bitmap_guard* guard = nullptr,
                     const persist::topology& machine = persist::machine_topology::here()) noexcept
-        : space_(space), extents_(extents), cached_extents_(extents), pool_(space, extents, guard), machine_(machine) {}
+        : space_(space),
+          extents_(extents),
+          cached_extents_(extents),
+          pool_(space, extents, guard, gate_),
+          machine_(machine) {}
     block_allocator(const block_allocator&) = delete;
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
@@ -258,8 +263,20 @@ public:
     /// Puts the blocks in this thread's cache back. Never needed for correctness; makes their memory usable by other
     /// threads.
     void flush_this_thread() noexcept;
-    /// The same for all threads, of parts of slabs without a block out: what a thread keeps that rests for long is no
-    /// other one's. No thread uses the heap meanwhile.
+    /// Until it goes, the allocator changes nothing on media for any other thread, which waits where it would: for a
+    /// commit. Not from within a call of the allocator.
+    class [[nodiscard]] pause {
+    public:
+        explicit pause(block_allocator& of) noexcept : gate_(of.gate_) { gate_.close(); }
+        pause(const pause&) = delete;
+        pause& operator=(const pause&) = delete;
+        ~pause() { gate_.open(); }
+
+    private:
+        commit_gate& gate_;
+    };
+    /// flush_this_thread() for all threads, of parts of slabs without a block out: what a thread keeps that rests for
+    /// long is no other one's. During a pause.
     void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(caches_); }
     /// Looks where this thread runs now. Where that is another node than the one that its cache allocates from, as
     /// threads do by themselves now and then, its blocks go back, and it allocates from the node that it is on: true.
@@ -268,9 +285,9 @@ public:
     [[nodiscard]] const remote_frees& remote() const noexcept { return pool_.remote(); }
     /// The same, and slabs without a live block become free extents. Costs a look at every slab that nobody has used
     /// since the open.
-    void release_unused() noexcept { reclaim(); }
+    void release_unused() noexcept;
 
-    /// The live bitmaps on media say what the user holds, as a commit needs them. Other threads stand still. Without
+    /// The live bitmaps on media say what the user holds, as a commit needs them. During a pause. Without
     /// effect where they are the caller's to write (use_log()).
     void write_bitmaps() noexcept {
         pool_.remote().merge_all();
@@ -285,6 +302,11 @@ public:
     }
     void rested(const segment::free_runs& holes) noexcept { pool_.rested(holes); }
 
+    /// For a commit that writes headers, or bitmaps, of these granules: fails with corrupt where the header of a slab
+    /// breaks SLAB-1 to SLAB-3 or SLAB-11, or is of another class than the slab; where a bitmap breaks SLAB-4. What was
+    /// damaged when the heap was opened is no failure: it stays as it is. During a pause.
+    [[nodiscard]] base::result<void> check_headers(base::granule first, std::uint64_t count) const;
+    [[nodiscard]] base::result<void> check_bitmaps(base::granule first, std::uint64_t count) const;
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
     /// `held`: offsets of the blocks that are held by nobody's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {});
@@ -296,10 +318,7 @@ private:
     [[nodiscard]] base::result<void> start();
     void open_caches() noexcept;
     void renew_plain() noexcept;
-    [[nodiscard]] thread_cache* find_cache() noexcept {
-        const cache_slot& slot = caches_.slot();
-        return slot.instance == caches_.instance ? slot.cache : thread_cache_registry::attach(caches_);
-    }
+    [[nodiscard]] thread_cache* find_cache() noexcept { return thread_cache_registry::find_or_attach(caches_); }
     /// class_for(), of the classes that blocks of this heap may have.
     [[nodiscard]] unsigned class_of(std::uint64_t bytes, std::uint64_t alignment) const noexcept {
         const unsigned found = class_for(bytes, alignment);
@@ -329,7 +348,8 @@ private:
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
     [[nodiscard]] bool hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
-    void hold_next(cached_blocks& blocks, unsigned class_index, held_block& held) noexcept;
+    void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
+                 held_block& held) const noexcept;
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     void release_pages(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
@@ -352,6 +372,7 @@ private:
     slab_pool pool_;
     const persist::topology& machine_;
     cache_group caches_;
+    commit_gate gate_{caches_};
     plain_blocks plain_;
     bool hardened_ = false;
     bool separates_lines_ = false;

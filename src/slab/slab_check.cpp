@@ -11,6 +11,7 @@
 namespace holdfast::slab {
 
 using base::granule;
+using base::result;
 using segment::extent_kind;
 
 std::optional<base::failure> header_fault(const segment::slab_header_on_media& header, granule of) {
@@ -336,6 +337,45 @@ void block_allocator::check(std::vector<std::string>& problems, std::span<const 
     std::vector<std::uint64_t> all(held.begin(), held.end());
     list_kept_back(all);
     slab_checker(*this, problems, all).run();
+}
+
+result<void> block_allocator::check_headers(granule first, std::uint64_t count) const {
+    for (granule slab = first; slab.value < first.value + count; ++slab.value) {
+        const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
+        if (class_index == no_class) {
+            continue;  // no slab, or one that was damaged when the heap was opened
+        }
+        const segment::slab_header_on_media& header = space_.slab_header(slab);
+        if (!is_sound(header)) {
+            return std::move(*header_fault(header, slab));
+        }
+        if (header.block_size != size_classes[class_index].block_size) {
+            return base::failure{base::failure_code::corrupt,
+                                 {},
+                                 fmt::format("slab header of granule {}", slab.value),
+                                 fmt::format("blocks of {} bytes", header.block_size),
+                                 fmt::format("{} bytes", size_classes[class_index].block_size),
+                                 {},
+                                 0};
+        }
+    }
+    return {};
+}
+
+result<void> block_allocator::check_bitmaps(granule first, std::uint64_t count) const {
+    for (granule slab = first; slab.value < first.value + count; ++slab.value) {
+        const std::uint8_t state = pool_.table().state(slab);
+        if (slab_state::is_loaded(state) && !has_clean_bitmap(pool_.table(), slab)) {
+            return base::failure{base::failure_code::corrupt,
+                                 {},
+                                 fmt::format("live bitmap of granule {}", slab.value),
+                                 "a bit that stands for no block",
+                                 "SLAB-4: zero",
+                                 {},
+                                 0};
+        }
+    }
+    return {};
 }
 
 }  // namespace holdfast::slab

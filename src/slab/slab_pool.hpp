@@ -48,6 +48,8 @@
 
 namespace holdfast::slab {
 
+class commit_gate;
+
 inline constexpr unsigned maximum_arenas = 64;
 
 /// A slab of blocks of a kind (slab_state), without a type.
@@ -128,9 +130,11 @@ struct resting_pages {
 /// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
 class slab_pool {
 public:
-    /// `guard`, where there is one, vouches for the bitmaps of slabs that were there before.
-    slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_guard* guard) noexcept
-        : space_(space), extents_(extents), guard_(guard) {}
+    /// `guard`, where there is one, vouches for the bitmaps of slabs that were there before. `gate` is the heap's, and
+    /// need not live yet.
+    slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_guard* guard,
+              commit_gate& gate) noexcept
+        : space_(space), extents_(extents), guard_(guard), gate_(gate) {}
     slab_pool(const slab_pool&) = delete;
     slab_pool& operator=(const slab_pool&) = delete;
     ~slab_pool() = default;
@@ -382,6 +386,7 @@ private:
     segment::space_view space_;
     extent::extent_allocator& extents_;
     segment::bitmap_guard* guard_;
+    commit_gate& gate_;
     slab_log* log_ = nullptr;
     std::atomic<bool> space_is_short_{false};
     /// Of the granules of a node, counted through: where the next search begins.

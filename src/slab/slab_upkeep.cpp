@@ -1,6 +1,7 @@
 // Free blocks of slabs, and who notices them: what a slab is to its bin is settled when somebody looks at it.
 #include <algorithm>
 
+#include "slab/commit_gate.hpp"
 #include "slab/slab_pool.hpp"
 
 namespace holdfast::slab {
@@ -37,6 +38,7 @@ void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
 
 /// Looks at a slab, if it is loaded, whatever its countdown says; `worth` 0: as much as is worth it of its class.
 void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
+    const rare_call call(gate_);
     if (!slab_state::is_loaded(table_.state(slab))) {
         return;
     }
@@ -81,6 +83,7 @@ void slab_pool::look_at_every_slab() noexcept {
 }
 
 void slab_pool::note_change(granule slab) noexcept {
+    const rare_call call(gate_);
     bin& owner = *table_.twin(slab).owner.load(std::memory_order_acquire);
     const base::scoped_lock lock(owner.mutex);
     if (slab_state::is_loaded(table_.state(slab)) &&

@@ -6,6 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <time.h>
+
+#include "slab/commit_gate.hpp"
+
 #if defined(__x86_64__) && !defined(HF_MARKS_ONE_BY_ONE)
 #include <immintrin.h>
 #define HF_CAN_COMPRESS 1
@@ -76,12 +80,27 @@ struct thread_state {
     thread_state(const thread_state&) = delete;
     thread_state& operator=(const thread_state&) = delete;
     ~thread_state() {
+        while (!try_to_end()) {
+            constexpr timespec a_little{0, 50'000};
+            ::nanosleep(&a_little, nullptr);
+        }
+    }
+    /// False where a heap of this thread is being committed: it cannot take back what the caches hold.
+    [[nodiscard]] bool try_to_end() noexcept {
         const base::scoped_lock lock(registry_mutex);  // a heap that closes writes there, too
+        for (const auto& cache : caches) {
+            if (cache->heap != nullptr && cache->heap->gate->is_closed()) {
+                return false;
+            }
+        }
         this_thread_slots = {};
         this_thread_slots.ended = true;
+        this_thread_slots.inside_late = true;  // who closes a gate meanwhile waits for the registry's lock
         for (const auto& cache : caches) {
             end(*cache);
         }
+        this_thread_slots.inside_late = false;
+        return true;
     }
 };
 
@@ -241,10 +260,48 @@ void thread_cache::give_back_all(slab_pool& to) noexcept {
     }
 }
 
+void cached_blocks::withhold(indexes& before) noexcept {
+    before = order;
+    for (std::uint32_t i = 0; i < filled; ++i) {
+        std::atomic_ref(order[i]).store(none, std::memory_order_relaxed);
+    }
+}
+
+void cached_blocks::restore(const indexes& before) noexcept {
+    for (std::uint32_t i = 0; i < filled; ++i) {
+        std::atomic_ref(order[i]).store(before[i], std::memory_order_relaxed);
+    }
+}
+
 void thread_cache::give_back_idle(slab_pool& to) noexcept {
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
         if (classes[class_index].slab != 0 && to.is_idle(classes[class_index].place())) {
             give_back(to, class_index);
+        }
+    }
+}
+
+void thread_cache::take_back_idle(slab_pool& to, const commit_gate& gate) noexcept {
+    std::array<cached_blocks::indexes, class_count> before;  // NOLINT(*-member-init): written where it is read
+    std::uint64_t some = 0;
+    static_assert(class_count <= 64);
+    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+        cached_blocks& blocks = classes[class_index];
+        if (blocks.slab != 0 && to.is_idle(blocks.place())) {
+            blocks.withhold(before[class_index]);
+            some |= std::uint64_t{1} << class_index;
+        }
+    }
+    if (some == 0) {
+        return;
+    }
+    gate.meet_all_threads();
+    for (; some != 0; some &= some - 1) {
+        const auto class_index = static_cast<unsigned>(std::countr_zero(some));
+        if (to.is_idle(classes[class_index].place())) {
+            give_back(to, class_index);
+        } else {
+            classes[class_index].restore(before[class_index]);
         }
     }
 }
@@ -296,9 +353,24 @@ void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigne
 
 void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
+    const thread_cache* const mine = heap.slot().instance == heap.instance ? heap.slot().cache : nullptr;
     for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
-        cache->give_back_idle(*heap.pool);
+        if (cache == mine) {
+            cache->give_back_idle(*heap.pool);
+        } else {
+            cache->take_back_idle(*heap.pool, *heap.gate);
+        }
     }
+}
+
+bool thread_cache_registry::is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    for (const thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        if (cache != mine && cache->inside.load(std::memory_order_acquire) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void thread_cache_registry::detach_all(cache_group& heap) noexcept {

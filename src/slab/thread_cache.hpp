@@ -66,9 +66,20 @@ struct alignas(base::cache_line_size) cached_blocks {
     /// Behind those that were filled is `none`: who finds that need not read `end`.
     alignas(16) std::array<std::uint16_t, capacity + 1> order{none};
 
-    [[nodiscard]] bool is_empty() const noexcept { return next == end; }
-    /// There is one to be handed out: the index of the next, which is not free any more.
-    [[nodiscard]] std::uint32_t pop() noexcept { return order[next++]; }
+    [[nodiscard]] bool is_empty() const noexcept { return next == end || order[next] == none; }
+    /// The index of the next that is handed out, which is not free any more; `none` where there is none.
+    [[nodiscard]] std::uint16_t try_pop() noexcept {
+        // Shared with a commit that finds out whether the part is idle: plain loads and stores, but for the compiler.
+        const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
+        if (at == std::atomic_ref(end).load(std::memory_order_relaxed)) {
+            return none;
+        }
+        const std::uint16_t index = std::atomic_ref(order[at]).load(std::memory_order_relaxed);
+        if (index != none) {
+            std::atomic_ref(next).store(at + 1, std::memory_order_relaxed);
+        }
+        return index;
+    }
     [[nodiscard]] std::byte* block(std::uint32_t index) const noexcept {
         std::byte* const found = first + std::size_t{index} * block_size;
         if (found == nullptr) {
@@ -77,20 +88,19 @@ struct alignas(base::cache_line_size) cached_blocks {
         return found;
     }
     [[nodiscard]] std::uint8_t& mark(std::uint32_t index) const noexcept { return marks[index]; }
-    /// The next, which is the user's from now on.
-    [[nodiscard]] std::byte* hand_out() noexcept { return hand_out(pop()); }
+    /// That block is the user's from now on.
     [[nodiscard]] std::byte* hand_out(std::uint32_t index) const noexcept {
         std::atomic_ref(mark(index)).store(live_mark::live, std::memory_order_release);
         return block(index);
     }
-    /// The same, or null where there is none. Not in a hardened heap.
+    /// try_pop() and hand_out(), or null. Not in a hardened heap.
     [[nodiscard]] std::byte* try_hand_out() noexcept {
-        const std::uint32_t at = next;
-        const std::uint16_t index = order[at];
+        const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
+        const std::uint16_t index = std::atomic_ref(order[at]).load(std::memory_order_relaxed);
         if (static_cast<std::int16_t>(index) < 0) [[unlikely]] {  // takes a shorter instruction than `none`
             return nullptr;
         }
-        next = at + 1;
+        std::atomic_ref(next).store(at + 1, std::memory_order_relaxed);
         return hand_out(index);
     }
     /// The next look is at all of its parts.
@@ -107,13 +117,20 @@ struct alignas(base::cache_line_size) cached_blocks {
     /// The parts are somebody else's.
     void forget() noexcept {
         slab = 0;
-        next = end = filled = 0;
-        order[0] = none;
+        filled = 0;
+        std::atomic_ref(end).store(0, std::memory_order_relaxed);
+        std::atomic_ref(next).store(0, std::memory_order_relaxed);
+        std::atomic_ref(order[0]).store(none, std::memory_order_relaxed);
     }
+    using indexes = std::array<std::uint16_t, capacity + 1>;
+    /// Each is `none`, so that the owner, another thread, hands out nothing; and as they were.
+    void withhold(indexes& before) noexcept;
+    void restore(const indexes& before) noexcept;
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
 };
 static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 
+class commit_gate;
 struct cache_group;
 
 /// By class, and one behind them, which stays empty: that of allocations of no byte.
@@ -121,9 +138,11 @@ using cached_lists = std::array<cached_blocks, class_count + 1>;
 /// Those of a thread without a cache: all empty.
 extern const cached_lists no_lists;
 
-/// Used by its thread alone, but for `heap` and `next_of_heap`, which the registry's lock guards.
+/// Used by its thread alone, but for `heap` and `next_of_heap`, which the registry's lock guards, for `inside`, and in
+/// take_back_idle().
 struct thread_cache {
     cached_lists classes{};
+    std::atomic<std::uint64_t> inside{0};  ///< 1: in a call that may change what a commit writes (commit_gate.hpp)
     unsigned arena = 0;
     unsigned machine_node = 0;       ///< where the thread was when it got the arena
     unsigned refills = 0;            ///< in heaps with several nodes: of all classes
@@ -139,6 +158,10 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
     /// The parts of which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
+    /// The same of another thread, which is in no rare call, for the gate is closed, but may run on: it finds no block
+    /// there any more, and then it is asked whether it has got one meanwhile. It may be between the two for the time of
+    /// a few instructions: a block that it gets then is lost.
+    void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
 /// Where a thread finds its cache: a slot for each instance modulo their number. Constant-initialised and trivially
@@ -158,7 +181,8 @@ struct cache_slots {
         all.fill(&no_lists);
         return all;
     }();
-    bool ended = false;  ///< the thread's caches are destroyed
+    bool ended = false;        ///< the thread's caches are destroyed
+    bool inside_late = false;  ///< without a cache, in a call that may change what a commit writes
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
@@ -179,6 +203,7 @@ struct cache_group {
     std::uintptr_t slot_at = 0;        ///< bytes from thread_anchor() to the slot of this heap
     unsigned place = own_place_count;  ///< its own; the last is that of heaps without one
     slab_pool* pool = nullptr;
+    commit_gate* gate = nullptr;
     const persist::topology* machine = nullptr;
     unsigned next_arena = 0;
     thread_cache* first = nullptr;
@@ -208,9 +233,15 @@ public:
     /// This thread's cache for the heap, made where there is none yet; null while the thread ends, and where DRAM is
     /// short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
+    [[nodiscard]] static thread_cache* find_or_attach(cache_group& heap) noexcept {
+        const cache_slot& slot = heap.slot();
+        return slot.instance == heap.instance ? slot.cache : attach(heap);
+    }
+    /// Whether another thread than that of `mine` is in a call that may change what a commit writes.
+    [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
     /// This thread's cache, which holds no block, has an arena of the node that the thread is on from now on.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
-    /// Parts of slabs without a block out go back to the slabs, whoever's they are. No thread uses the heap meanwhile.
+    /// Parts of slabs without a block out go back to the slabs, whoever's they are. The heap's gate is closed.
     static void give_back_idle(cache_group& heap) noexcept;
     /// The heap closes: no thread finds its cache for it any more. What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;

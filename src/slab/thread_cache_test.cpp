@@ -51,7 +51,7 @@ protected:
             EXPECT_EQ(blocks.filled, filled);
             for (std::uint32_t i = 0; i < filled; ++i) {
                 EXPECT_FALSE(blocks.is_empty());
-                found.push_back(blocks.pop());
+                found.push_back(blocks.try_pop());
             }
             EXPECT_TRUE(blocks.is_empty());
             if (testing::Test::HasFailure()) {

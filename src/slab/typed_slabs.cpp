@@ -96,6 +96,7 @@ bool block_allocator::is_type(std::uint32_t type) noexcept {
 }
 
 void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
+    const rare_call call(gate_);
     if (!is_type(type)) {
         return nullptr;
     }
@@ -113,6 +114,7 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
 
 bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                  held_block& held) noexcept {
+    const rare_call call(gate_);
     if (!is_type(type)) {
         return false;
     }

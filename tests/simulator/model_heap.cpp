@@ -179,9 +179,7 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
         const page_content& content = next.pages.at(place);
         const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // JRN-5
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
-        if (!fresh) {
-            plan.changed_sums.push_back(base::checksum64(*content));
-        }
+        (fresh ? plan.fresh_sums : plan.changed_sums).push_back(base::checksum64(*content));
     }
     // A file that grew is synced even where no page of it is written: its size is part of the commit.
     for (auto index = base::divide_up(before.frontier, before.segment_size);
@@ -271,7 +269,8 @@ result<void> model_heap::create(const model_step& step, const model_state& next)
     HF_TRY(grow(next));
     const commit_plan plan = plan_for(step, next);
     HF_ASSERT(plan.changed.empty());
-    HF_TRY(segment::write_home(storage_, paths_, plan.fresh, "model.create.write", "model.create.sync", report));
+    HF_TRY(segment::write_home(storage_, paths_, {plan.fresh, plan.fresh_sums, {}}, "model.create.write",
+                               "model.create.sync", report));
     HF_TRY_ASSIGN(auto file, storage_.create(paths_.unfinished_superblock(), "model.create.superblock"));
     HF_TRY(segment::write_superblocks(*file, plan.superblock));
     HF_TRY(storage_.sync_directory(directory, "model.create.directory.sync"));

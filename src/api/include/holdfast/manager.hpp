@@ -17,8 +17,10 @@
 //
 // Thread safety: allocation and the functions on objects may be called by any number of threads at once. commit(),
 // close() and snapshot() are called by one thread while all others stand still: neither call the heap nor write to its
-// memory (debug builds of the library detect writes during a commit and refuse it). A thread that ends gives the free
-// blocks that it kept back: it is no other one only when it was joined. Different managers are independent.
+// memory. Where one does all the same while commit() runs, it may lose what it is doing, and never what was committed
+// before: calls that change what a commit writes wait for it, and a commit that notices a store is refused
+// (concurrent_modification). A thread that ends gives the free blocks that it kept back: it is no other one only when
+// it was joined. Different managers are independent.
 //
 // A heap is the directory that was opened: while it is open, the program may change its working directory, and the
 // directory may be renamed. path() and messages say what it was opened by.
@@ -186,7 +188,9 @@ public:
 
     /// Makes the present state durable, atomically: when it returns, a crash of any kind leaves this state; while it
     /// runs, a crash leaves this one or the one before. Throws error (no_space: nothing changed, the heap goes on and
-    /// may be committed later; poisoned: a sync failed, reopen the heap). Other threads stand still.
+    /// may be committed later; concurrent_modification: another thread stored to the heap, and corrupt: a store to a
+    /// wrong address has hit the heap's own tables, which are not written: the last commit stands; poisoned: a sync
+    /// failed, reopen the heap). Other threads stand still.
     void commit();
     /// Metall's and Boost's name for commit(); always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }

@@ -1,0 +1,55 @@
+// Pages on their way to media. A thread may store to a page while a commit writes it, which is a mistake of the
+// program: the commit must not end with a page that differs from its sum. So each page is copied first, and what is
+// written is the copy, after its sum was compared. Copies are few, so that they stay in the processor's cache.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+
+namespace holdfast::segment {
+
+/// Neighbouring pages of one file, and their content in memory.
+struct page_run {
+    std::uint64_t file = 0;  ///< segment index or objects_file_id
+    std::uint64_t page = 0;  ///< first page within the file
+    std::uint64_t count = 0;
+    const std::byte* content = nullptr;
+
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {content, count * base::page_size}; }
+    [[nodiscard]] page_run part(std::uint64_t from, std::uint64_t pages) const noexcept {
+        return {file, page + from, pages, content + from * base::page_size};
+    }
+};
+
+/// Not thread-safe. May throw std::bad_alloc when it is made.
+class page_copies {
+public:
+    static constexpr std::uint64_t most = 64;  ///< pages
+
+    page_copies() : bytes_(most * base::page_size) {}
+
+    void clear() noexcept { count_ = 0; }
+    [[nodiscard]] std::uint64_t room() const noexcept { return most - count_; }
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+        return std::span(bytes_).first(count_ * base::page_size);
+    }
+    /// Appends copies of the pages, at most room(). `sums`: XXH3-64 of each. One that differs is given to `replace`,
+    /// with its number among these pages, and must have the sum afterwards.
+    using replacement = base::function_ref<base::result<void>(std::uint64_t index, std::span<std::byte> page)>;
+    [[nodiscard]] base::result<void> add(const page_run& pages, std::span<const std::uint64_t> sums,
+                                         replacement replace);
+
+private:
+    std::vector<std::byte> bytes_;
+    std::uint64_t count_ = 0;
+};
+
+/// The failure for a page of that file that was stored to.
+[[nodiscard]] base::failure stored_meanwhile(const std::string& path, std::uint64_t page);
+
+}  // namespace holdfast::segment

@@ -1,0 +1,92 @@
+// Keeps all other threads out of the rare ways of the allocator while a commit writes what these change on media: page
+// entries, headers and bitmaps of slabs. The ways that nearly every call takes change marks in DRAM alone, and go on.
+//
+// A commit while other threads use the heap is a mistake of the program: it may lose what is present, and never what
+// was committed (decision 26).
+//
+// A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed; whoever
+// closes it runs a barrier on all cores before he looks at the caches. So an open gate costs a rare call two stores and
+// two loads.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+#include "base/thread_annotations.hpp"
+#include "lane/announcement_barrier.hpp"
+#include "slab/thread_cache.hpp"
+
+namespace holdfast::slab {
+
+/// Of one heap. Thread-safe.
+class commit_gate {
+public:
+    explicit commit_gate(cache_group& caches) noexcept : caches_(caches) {}
+    commit_gate(const commit_gate&) = delete;
+    commit_gate& operator=(const commit_gate&) = delete;
+
+    /// Waits until no other thread is inside, and keeps them all out. Not from inside.
+    void close() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_seq_cst); }
+    /// All other threads have seen what this one stored before, and this one sees what they did.
+    void meet_all_threads() const noexcept { barrier_.see_announcements(); }
+
+    /// This thread's cache; null where it has none.
+    [[nodiscard]] thread_cache* cache() const noexcept { return thread_cache_registry::find_or_attach(caches_); }
+    /// Inside from here on; false where the thread was inside already, and nothing is changed.
+    [[nodiscard]] bool enter(thread_cache* cache) noexcept {
+        if (cache == nullptr) [[unlikely]] {
+            return enter_late();
+        }
+        if (cache->inside.load(std::memory_order_relaxed) != 0) {
+            return false;
+        }
+        barrier_.announce(cache->inside, 1);
+        if (closed_.load(std::memory_order_relaxed)) [[unlikely]] {
+            wait_for_open(*cache);
+        }
+        return true;
+    }
+    void leave(thread_cache* cache) noexcept {
+        if (cache == nullptr) [[unlikely]] {
+            leave_late();
+        } else {
+            cache->inside.store(0, std::memory_order_release);
+        }
+    }
+
+private:
+    void wait_for_open(thread_cache& cache) noexcept;
+    [[nodiscard]] bool enter_late() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    void leave_late() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+
+    cache_group& caches_;
+    lane::announcement_barrier barrier_;
+    std::atomic<bool> closed_{false};
+    thread_cache* closer_ = nullptr;  ///< of the thread that closed it
+    base::mutex closing_;             ///< held while the gate is closed
+    base::mutex late_;                ///< the same; threads without a cache are inside one at a time
+};
+
+/// A call that may change what a commit writes, from its construction to the end of its scope.
+class [[nodiscard]] rare_call {
+public:
+    explicit rare_call(commit_gate& gate) noexcept : rare_call(gate, gate.cache()) {}
+    rare_call(commit_gate& gate, thread_cache* cache) noexcept
+        : gate_(gate), cache_(cache), entered_(gate.enter(cache)) {}
+    rare_call(const rare_call&) = delete;
+    rare_call& operator=(const rare_call&) = delete;
+    ~rare_call() {
+        if (entered_) {
+            gate_.leave(cache_);
+        }
+    }
+
+private:
+    commit_gate& gate_;
+    thread_cache* cache_;
+    bool entered_;
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,213 @@
+// Threads that allocate and free while another commits: a mistake of the program, which may lose what is present, and
+// never what was committed.
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "attack/attacked.hpp"
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::attack {
+namespace {
+
+namespace fs = std::filesystem;
+using support::scratch_directory;
+
+/// Small, large and huge blocks, of which few live; their bytes are stored to where it `writes`.
+class churn {
+public:
+    churn(manager& heap, std::uint64_t seed, bool writes) : heap_(heap), random_(seed), writes_(writes) {}
+    ~churn() {
+        for (void* block : blocks_) {
+            heap_.deallocate(block);
+        }
+    }
+    churn(const churn&) = delete;
+    churn& operator=(const churn&) = delete;
+
+    void step() {
+        constexpr std::size_t most = 200;
+        if (blocks_.size() == most || (!blocks_.empty() && random_() % 2 == 0)) {
+            std::swap(blocks_[random_() % blocks_.size()], blocks_.back());
+            heap_.deallocate(blocks_.back());
+            blocks_.pop_back();
+            return;
+        }
+        const std::uint64_t kind = random_() % 16;
+        const std::size_t bytes = kind < 12   ? 1 + random_() % 2000
+                                  : kind < 15 ? 4096 * (1 + random_() % 40)
+                                              : std::size_t{1} << 20U;
+        void* const block = heap_.allocate(bytes);
+        if (writes_) {
+            std::fill_n(static_cast<char*>(block), std::min<std::size_t>(bytes, 9000), static_cast<char>(random_()));
+        }
+        blocks_.push_back(block);
+    }
+
+private:
+    manager& heap_;
+    std::mt19937_64 random_;
+    bool writes_;
+    std::vector<void*> blocks_;
+};
+
+/// Threads that do nothing else, until they are told to stop.
+class crowd {
+public:
+    crowd(manager& heap, unsigned threads, bool writes) {
+        for (unsigned i = 0; i < threads; ++i) {
+            threads_.emplace_back([this, &heap, i, writes] {
+                churn mine(heap, i, writes);
+                for (; !stop_.load(std::memory_order_relaxed); ++steps_[i]) {
+                    mine.step();
+                }
+            });
+        }
+    }
+    crowd(const crowd&) = delete;
+    crowd& operator=(const crowd&) = delete;
+    ~crowd() { stop(); }
+    void stop() {
+        stop_.store(true, std::memory_order_relaxed);
+        for (std::thread& each : threads_) {
+            if (each.joinable()) {
+                each.join();
+            }
+        }
+    }
+    [[nodiscard]] std::uint64_t steps() const {
+        std::uint64_t all = 0;
+        for (const auto& each : steps_) {
+            all += each;
+        }
+        return all;
+    }
+
+private:
+    std::atomic<bool> stop_{false};
+    std::array<std::atomic<std::uint64_t>, 4> steps_{};
+    std::vector<std::thread> threads_;
+};
+
+/// What a crash right now would leave.
+std::string copy_of(const std::string& heap, const scratch_directory& scratch, int nth) {
+    const std::string to = scratch / ("copy" + std::to_string(nth));
+    fs::copy(heap, to, fs::copy_options::recursive);
+    return to;
+}
+
+/// Was: three times of four a heap that never opened again.
+TEST(commits_beside, allocating_threads_succeed_and_leave_sound_heaps) {
+    constexpr int commits = 16;
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, 3, durability::commit);
+    {
+        manager heap(open_only, path, options_for(durability::commit));
+        crowd others(heap, 3, false);
+        for (int nth = 0; nth < commits; ++nth) {
+            ASSERT_NO_THROW(heap.commit()) << "commit " << nth;
+            if (nth % 4 == 0) {
+                EXPECT_EQ(step_at(copy_of(path, scratch, nth)), 3U) << "after commit " << nth;
+            }
+        }
+        others.stop();
+        EXPECT_GT(others.steps(), 1000U);
+        EXPECT_EQ(heap.check(true), std::vector<std::string>{});
+        heap.close(true);
+    }
+    EXPECT_EQ(step_at(path), 3U);
+}
+
+/// Stores cannot be made to wait: a commit that finds one is refused, and the last one stands.
+TEST(commits_beside, threads_that_store_are_refused_or_sound) {
+    constexpr int commits = 16;
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, 3, durability::commit);
+    {
+        manager heap(open_only, path, options_for(durability::commit));
+        crowd others(heap, 3, true);
+        for (int nth = 0; nth < commits; ++nth) {
+            try {
+                heap.commit();
+            } catch (const error& what) {
+                EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
+            }
+            if (nth % 4 == 0) {
+                EXPECT_EQ(step_at(copy_of(path, scratch, nth)), 3U) << "after commit " << nth;
+            }
+        }
+        others.stop();
+        ASSERT_NO_THROW(heap.commit());
+        EXPECT_EQ(heap.check(true), std::vector<std::string>{});
+        heap.close(true);
+    }
+    EXPECT_EQ(step_at(path), 3U);
+}
+
+/// Threads that end take what they kept back to the heap: also while it is committed.
+TEST(commits_beside, threads_that_come_and_end_succeed) {
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, 3, durability::commit);
+    {
+        manager heap(open_only, path, options_for(durability::commit));
+        std::atomic<std::uint64_t> ended{0};
+        const std::jthread starter([&](const std::stop_token& stop) {
+            for (; !stop.stop_requested(); ++ended, ended.notify_one()) {
+                std::jthread([&heap, seed = ended.load()] {
+                    churn mine(heap, seed, false);
+                    for (int i = 0; i < 100; ++i) {
+                        mine.step();
+                    }
+                }).join();
+            }
+        });
+        for (int nth = 0; nth < 50; ++nth) {
+            const std::uint64_t before = ended.load();
+            ASSERT_NO_THROW(heap.commit()) << "commit " << nth;
+            ended.wait(before);
+        }
+    }
+    EXPECT_EQ(step_at(path), 3U);
+}
+
+/// Objects are made and destroyed beside commits: their directory waits, too.
+TEST(commits_beside, constructing_threads_succeed) {
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, 3, durability::commit);
+    {
+        manager heap(open_only, path, options_for(durability::commit));
+        const std::jthread other([&heap](const std::stop_token& stop) {
+            while (!stop.stop_requested()) {
+                heap.construct<std::uint64_t>("passing")(7U);
+                heap.destroy<std::uint64_t>("passing");
+            }
+        });
+        for (int nth = 0; nth < 16; ++nth) {
+            try {
+                heap.commit();
+            } catch (const error& what) {  // the value itself was stored meanwhile
+                EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
+            }
+            if (nth % 4 == 0) {
+                const manager copy(open_read_only, copy_of(path, scratch, nth), options_for(durability::commit));
+                EXPECT_EQ(copy.check(true), std::vector<std::string>{}) << "after commit " << nth;
+            }
+        }
+    }
+    const manager again(open_read_only, path, options_for(durability::commit));
+    EXPECT_EQ(again.check(true), std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace holdfast::attack
