@@ -18,7 +18,7 @@ public:
         : path_((request.directory / "heap.hf").string()), commits_(name == "holdfast commit") {
         using domain_choice = holdfast::open_options::domain_choice;
         if (!request.limited) {
-            options_.capacity = request.capacity;
+            options_.maximum_size = request.capacity;
         }
         options_.commit_on_close = false;
         {

@@ -91,7 +91,7 @@ open_options options_of(const hf_options* given) {
     options.commit_on_close = known.no_commit_on_close == 0;
     options.reservation = known.reservation;
     options.segment_size = known.segment_size;
-    options.capacity = known.capacity;
+    options.maximum_size = known.maximum_size;
     options.base_address = known.base_address;
     if (known.domain > HF_DOMAIN_PAGE_CACHE) {
         throw_invalid("options->domain", std::to_string(known.domain), "0 to 2");

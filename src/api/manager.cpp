@@ -1,10 +1,8 @@
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <type_traits>
 #include <utility>
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
@@ -20,12 +18,13 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-heap::engine_options engine_options_of(const open_options& options) {
+heap::engine_options engine_options_of(const open_options& options, std::uint64_t initial_bytes = 0) {
     heap::engine_options wanted;
+    wanted.initial_bytes = initial_bytes;
     wanted.durability = static_cast<heap::durability_kind>(options.durability);
     wanted.files.mapping.reservation = options.reservation;
     wanted.files.mapping.base_address = static_cast<std::byte*>(options.base_address);
-    wanted.files.mapping.capacity = options.capacity;
+    wanted.files.mapping.capacity = options.maximum_size;
     wanted.files.mapping.verify = options.verify;
     wanted.files.same_address = options.same_address;
     wanted.files.separate_cache_lines = options.separate_cache_lines;
@@ -59,9 +58,7 @@ std::unique_ptr<detail::manager_core> wrap(base::result<std::unique_ptr<heap::en
 
 std::unique_ptr<detail::manager_core> create_heap(const std::string& path, const open_options& options,
                                                   std::uint64_t size = 0) {
-    heap::engine_options wanted = engine_options_of(options);
-    wanted.initial_bytes = size;
-    return wrap(heap::engine::create(path, wanted), options);
+    return wrap(heap::engine::create(path, engine_options_of(options, size)), options);
 }
 
 std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_mode mode,
@@ -71,14 +68,22 @@ std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_
 
 /// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Of processes
 /// that race one creates; the others open what it made when it is done with it, or are told `locked`.
-std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& options,
-                                                          std::uint64_t size = 0) {
-    return wrap(heap::engine::open_or_create(path, engine_options_of(options), size), options);
+std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& opened,
+                                                          const open_options& created, std::uint64_t size = 0) {
+    return wrap(heap::engine::open_or_create(path, engine_options_of(opened), engine_options_of(created, size)),
+                opened);
 }
 
 open_options with_address(void* base_address) {
     open_options options;
     options.base_address = base_address;
+    return options;
+}
+
+/// Of a heap in which so many bytes are to be had: slabs and runs of pages need more than their blocks.
+open_options with_size(std::uint64_t size, void* base_address) {
+    open_options options = with_address(base_address);
+    options.maximum_size = base::align_up(size + size / 8 + 4 * base::mebibyte, base::page_size);
     return options;
 }
 
@@ -199,25 +204,21 @@ std::vector<object_info> manager_core::list(instance_kind kind) const {
 
 }  // namespace detail
 
-std::string object_info::readable_type_name() const {
-    int status = 0;
-    const std::unique_ptr<char, decltype(&std::free)> text(
-        abi::__cxa_demangle(type_name_.c_str(), nullptr, nullptr, &status), &std::free);
-    return status == 0 && text != nullptr ? std::string(text.get()) : type_name_;
-}
+std::string object_info::readable_type_name() const { return detail::readable_type(type_name_).value_or(type_name_); }
 
 manager::manager(create_only_t, const std::string& path, const open_options& options)
     : core_(create_heap(path, options)), plain_(core_->plain()) {}
 manager::manager(open_only_t, const std::string& path, const open_options& options)
     : core_(open_heap(path, access_mode::read_write, options)), plain_(core_->plain()) {}
 manager::manager(open_or_create_t, const std::string& path, const open_options& options)
-    : core_(open_or_create_heap(path, options)), plain_(core_->plain()) {}
+    : core_(open_or_create_heap(path, options, options)), plain_(core_->plain()) {}
 manager::manager(open_read_only_t, const std::string& path, const open_options& options)
     : core_(open_heap(path, access_mode::read_only, options)), plain_(core_->plain()) {}
 manager::manager(create_only_t, const std::string& path, size_type size, void* base_address)
-    : core_(create_heap(path, with_address(base_address), size)), plain_(core_->plain()) {}
+    : core_(create_heap(path, with_size(size, base_address), size)), plain_(core_->plain()) {}
 manager::manager(open_or_create_t, const std::string& path, size_type size, void* base_address)
-    : core_(open_or_create_heap(path, with_address(base_address), size)), plain_(core_->plain()) {}
+    : core_(open_or_create_heap(path, with_address(base_address), with_size(size, base_address), size)),
+      plain_(core_->plain()) {}
 manager::manager(open_only_t, const std::string& path, void* base_address)
     : core_(open_heap(path, access_mode::read_write, with_address(base_address))), plain_(core_->plain()) {}
 manager::manager(manager&& other) noexcept = default;
@@ -321,28 +322,7 @@ void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
     return is_open() && !read_only() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
 }
 
-void* manager::allocate_aligned(size_type bytes, size_type alignment) {
-    if (bytes == 0) {
-        throw_failure(
-            failure{failure_code::invalid_argument, path(), "size of an allocation", "0", "at least 1", {}, 0});
-    }
-    if (!base::is_power_of_two(alignment) || alignment > segment::region_size) {
-        throw_failure(failure{failure_code::invalid_argument,
-                              path(),
-                              "alignment",
-                              fmt::format("{}", alignment),
-                              "a power of two, at most 2 MiB",
-                              {},
-                              0});
-    }
-    heap::engine& engine = core().engine();
-    detail::refuse_read_only(engine, "allocate");
-    void* const block = engine.allocate(bytes, alignment);
-    if (block == nullptr) {
-        throw_allocation_failure(heap::engine::last_failure(), path());
-    }
-    return block;
-}
+void* manager::allocate_aligned(size_type bytes, size_type alignment) { return core().allocate(bytes, alignment); }
 
 void manager::deallocate(void* address) {
     if (!plain_->free(address)) [[unlikely]] {
@@ -354,9 +334,7 @@ void manager::deallocate_rarely(void* address) {
     if (address == nullptr) {
         return;
     }
-    heap::engine& engine = core().engine();
-    detail::refuse_read_only(engine, "deallocate");
-    detail::free_or_throw(engine, address);
+    core().deallocate(address);
 }
 
 manager::size_type manager::usable_size(const void* address) const {
@@ -397,11 +375,8 @@ void* manager::get_address_from_handle(handle_t handle) const {
 }
 
 void* manager::get_address() const noexcept { return is_open() ? core_->engine().files().view().base() : nullptr; }
-manager::size_type manager::get_size() const { return base::to_bytes(core().engine().files().frontier()); }
-manager::size_type manager::get_free_memory() const {
-    const heap_statistics numbers = statistics();
-    return numbers.free_bytes;
-}
+manager::size_type manager::get_size() const { return core().handle()->get_size(); }
+manager::size_type manager::get_free_memory() const { return core().handle()->get_free_memory(); }
 bool manager::read_only() const noexcept { return is_open() && core_->engine().read_only(); }
 bool manager::check_sanity() const { return check(false).empty(); }
 

@@ -33,6 +33,8 @@ namespace {
 
 using collect_test::item;
 using collect_test::other_item;
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -95,6 +97,19 @@ TEST_P(manager_collect_test, frees_what_leaked_and_keeps_what_roots_and_objects_
     EXPECT_EQ(root_of(heap)->next->next->next, root_of(heap));
     EXPECT_EQ(heap.collect().blocks_freed, 0U);
     EXPECT_THAT(heap.check(true), IsEmpty());
+}
+
+/// Was: containers that lead into another heap, of which check() said nothing.
+TEST_P(manager_collect_test, check_finds_pointers_that_lead_out_where_types_are_known) {
+    manager heap = create_heap();
+    heap.register_type<item>(1, "item");
+    item* const first = make(heap, root_of(heap), 1);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+    item outside{};
+    first->other = &outside;
+    EXPECT_THAT(heap.check(false), ElementsAre(AllOf(HasSubstr("TYPE-4"), HasSubstr("item"), HasSubstr("leads out"))));
+    first->other = first;
+    EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
 TEST_P(manager_collect_test, precisely_follows_registered_types_alone_and_remembers_them) {

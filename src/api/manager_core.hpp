@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 #include <holdfast/manager.hpp>
@@ -41,6 +42,8 @@ inline void value_or_throw(base::result<void> outcome) {
 
 namespace detail {
 
+/// A type's name as people write it; nothing where it is none of the ABI's.
+[[nodiscard]] std::optional<std::string> readable_type(const std::string& name);
 [[noreturn, gnu::cold]] void throw_closed();
 [[noreturn, gnu::cold]] void throw_moved_from();
 [[noreturn, gnu::cold]] void throw_read_only(const heap::engine& engine, std::string_view operation);
@@ -67,7 +70,7 @@ class manager_core {
 public:
     manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)
         : engine_(std::move(opened)),
-          handle_(engine_->key()),
+          handle_(*this),
           commit_on_close_(commit_on_close),
           counted_(engine_->read_only()) {}
     manager_core(const manager_core&) = delete;
@@ -92,6 +95,10 @@ public:
     void close(bool commit_changes);
     void commit();
     [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
+
+    /// manager::allocate_aligned(), and manager::deallocate() of an address that is not null.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment);
+    void deallocate(void* address);
 
     [[nodiscard]] std::uint64_t offset_of(const void* address) const;
     [[nodiscard]] object_info describe(const heap::object_entry& entry) const;

@@ -107,9 +107,71 @@ TEST_F(manager_test, refuses_to_free_what_is_no_block) {
     EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
+/// Allocates blocks of so many bytes until none is left; the bytes of all.
+std::uint64_t fill(manager& heap, std::size_t bytes) {
+    for (std::uint64_t all = 0;; all += bytes) {
+        if (heap.allocate(bytes, std::nothrow) == nullptr) {
+            return all;
+        }
+    }
+}
+
+/// Was: a program that fills its heap until std::bad_alloc filled the disk.
+TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
+    constexpr std::uint64_t size = 16 * mebibyte;
+    for (const std::size_t bytes : {std::size_t{40}, std::size_t{1000}, std::size_t{100'000}}) {
+        {
+            manager heap(create_only, path(), size);
+            EXPECT_GE(fill(heap, bytes), size) << bytes;
+            EXPECT_LE(heap.get_size(), size + size / 8 + 4 * mebibyte) << bytes;
+        }
+        {
+            manager again(open_only, path());
+            EXPECT_LT(fill(again, bytes), mebibyte) << "the limit is the heap's";
+        }
+        {
+            open_options larger;
+            larger.maximum_size = 2 * size;
+            manager again(open_only, path(), larger);
+            EXPECT_GT(fill(again, bytes), size / 2);
+        }
+        manager once_more(open_only, path());
+        EXPECT_LT(fill(once_more, bytes), mebibyte) << "which is the new one now";
+        once_more.close();
+        EXPECT_TRUE(manager::remove(path()));
+    }
+}
+
+TEST_F(manager_test, gives_a_handle_that_allocators_and_deleters_of_programs_hold) {
+    manager heap = create();
+    const manager::segment_manager* const handle = heap.get_segment_manager();
+    static_assert(std::is_same_v<manager::segment_manager::void_pointer, ptr<void>>);
+    static_assert(std::is_same_v<manager::segment_manager::size_type, std::size_t>);
+    void* const block = handle->allocate(100);
+    EXPECT_GE(heap.usable_size(block), 100U);
+    void* const aligned = handle->allocate_aligned(100, 4096);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 4096, 0U);
+    void* const other = handle->allocate(10, std::nothrow);
+    EXPECT_NE(other, nullptr);
+    EXPECT_EQ(handle->allocate(std::size_t{1} << 50, std::nothrow), nullptr);
+    EXPECT_EQ(reason_of([&] { static_cast<void>(handle->allocate(0)); }), errc::invalid_argument);
+    for (void* const each : {block, aligned, other}) {
+        handle->deallocate(each);
+        EXPECT_EQ(reason_of([&] { handle->deallocate(each); }), errc::bad_address);
+    }
+    handle->deallocate(nullptr);
+    EXPECT_TRUE(handle->destroy_ptr(heap.construct<int>("number")(1)));
+    EXPECT_EQ(heap.find<int>("number").first, nullptr);
+    EXPECT_EQ(handle->get_size(), heap.get_size());
+    EXPECT_EQ(handle->get_free_memory(), heap.get_free_memory());
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    heap.close();
+    EXPECT_EQ(reason_of([&] { static_cast<void>(handle->allocate(100)); }), errc::invalid_argument) << "closed";
+}
+
 TEST_F(manager_test, goes_on_after_it_was_full) {
     open_options options = small_options();
-    options.capacity = 16 * mebibyte;
+    options.maximum_size = 16 * mebibyte;
     manager heap(create_only, path(), options);
     for (const std::size_t bytes : {std::size_t{100}, std::size_t{9000}, mebibyte}) {
         std::vector<void*> blocks;
@@ -122,7 +184,7 @@ TEST_F(manager_test, goes_on_after_it_was_full) {
             why = full.what();
         }
         EXPECT_THAT(why, HasSubstr("no_space"));
-        EXPECT_THAT(why, HasSubstr("capacity"));
+        EXPECT_THAT(why, HasSubstr("maximum size"));
         EXPECT_THAT(why, HasSubstr(path()));
         EXPECT_GT(blocks.size() * bytes, 13 * mebibyte);
         EXPECT_EQ(heap.get_size(), 16 * mebibyte);

@@ -123,8 +123,8 @@ TEST_F(manager_test, tells_types_apart) {
         EXPECT_EQ(thrown.reason(), errc::type_mismatch);
         EXPECT_EQ(thrown.path(), path());
         EXPECT_THAT(thrown.field(), HasSubstr("name"));
-        EXPECT_THAT(thrown.found(), HasSubstr("type i of 4 bytes"));
-        EXPECT_THAT(thrown.expected(), HasSubstr("type d of 8 bytes"));
+        EXPECT_THAT(thrown.found(), HasSubstr("type int (i) of 4 bytes"));
+        EXPECT_THAT(thrown.expected(), HasSubstr("type double (d) of 8 bytes"));
     }
     EXPECT_EQ(reason_of([&] { static_cast<void>(heap.find<unsigned>("name")); }), errc::type_mismatch);
     EXPECT_EQ(reason_of([&] { static_cast<void>(heap.destroy<unsigned>("name")); }), errc::type_mismatch);
@@ -344,7 +344,7 @@ TEST_F(manager_test, lets_constructors_construct) {
 
 TEST_F(manager_test, leaves_nothing_of_an_object_for_which_there_is_no_memory) {
     open_options options = small_options();
-    options.capacity = std::uint64_t{8} << 20;
+    options.maximum_size = std::uint64_t{8} << 20;
     manager heap(create_only, path(), options);
     const usage before = usage_of(heap);
     EXPECT_EQ(reason_of([&] { static_cast<void>(heap.construct<char>("big")[std::size_t{9} << 20]('x')); }),

@@ -138,6 +138,7 @@ TEST(ptrs, are_cast_by_name) {
     EXPECT_EQ(const_pointer_cast<int>(constant), nullptr);
     EXPECT_EQ(ptr<derived>::static_cast_from(ptr<base>{}), nullptr);
     EXPECT_EQ(to_raw_pointer(pointer), &object);
+    EXPECT_EQ(to_raw_pointer(pointer.get()), &object) << "for templates that take either";
 }
 
 TEST(ptrs, take_the_literal_zero_as_null) {

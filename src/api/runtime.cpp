@@ -1,4 +1,8 @@
 // The functions behind the templates of the public headers: allocation by key, construction of objects.
+#include <cstdlib>
+#include <memory>
+
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include "api/manager_core.hpp"
@@ -40,20 +44,33 @@ std::string_view lookup_name(const instance_name& name, const object_type& type)
     return name.kind() == instance_kind::unique ? type.name : name.name();
 }
 
+/// As people write it and, since C programs choose their types' names, as it is kept.
+std::string told(const std::string& type) {
+    const auto readable = readable_type(type);
+    return readable ? fmt::format("{} ({})", *readable, type) : type;
+}
+
 void check_type(const heap::object_entry& entry, const object_type& type, const std::string& path) {
     if (entry.type != type.name || entry.type_size != type.size) {
         throw_failure(
             failure{failure_code::type_mismatch,
                     path,
                     fmt::format("object \"{}\"", entry.kind == heap::object_kind::named ? entry.name : entry.type),
-                    fmt::format("type {} of {} bytes", entry.type, entry.type_size),
-                    fmt::format("type {} of {} bytes", type.name, type.size),
+                    fmt::format("type {} of {} bytes", told(entry.type), entry.type_size),
+                    fmt::format("type {} of {} bytes", told(std::string(type.name)), type.size),
                     {},
                     0});
     }
 }
 
 }  // namespace
+
+std::optional<std::string> readable_type(const std::string& name) {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                           &std::free);
+    return status == 0 && text != nullptr ? std::optional<std::string>(text.get()) : std::nullopt;
+}
 
 constinit std::atomic<std::uint32_t> open_readers{0};
 

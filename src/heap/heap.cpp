@@ -152,19 +152,17 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     return opened;
 }
 
-base::result<std::unique_ptr<engine>> engine::open_or_create(const std::string& path, const engine_options& options,
-                                                             std::uint64_t initial_bytes) {
+base::result<std::unique_ptr<engine>> engine::open_or_create(const std::string& path, const engine_options& opened_with,
+                                                             const engine_options& created_with) {
     constexpr int attempts = 16;
     for (int attempt = 1;; ++attempt) {
-        auto opened = open(path, access_mode::read_write, options);
+        auto opened = open(path, access_mode::read_write, opened_with);
         const failure_code why = opened ? failure_code::none : opened.error().code;
         if (why != failure_code::not_found && why != failure_code::not_a_heap && why != failure_code::missing) {
             return opened;
         }
         // create() decides whether the directory is empty or holds remains only.
-        engine_options wanted = options;
-        wanted.initial_bytes = initial_bytes;
-        auto created = create(path, wanted);
+        auto created = create(path, created_with);
         if (created || created.error().code != failure_code::already_exists) {
             return created;
         }
@@ -396,6 +394,7 @@ std::vector<std::string> engine::check(bool pages) {
         const auto size = blocks_.usable_size(files_->view().address({offset}));
         return size ? size.value() : 0;
     });
+    check_pointers(problems);
     for (const failure& warning : files_->warnings()) {
         problems.push_back("SB-1: " + warning.message());
     }

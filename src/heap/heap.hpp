@@ -96,10 +96,11 @@ public:
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options,
                                                       const std::shared_ptr<segment::heap_hold>& hold = nullptr);
-    /// Opens what is there, or creates it with `initial_bytes`. Where other processes come at once, one creates; the
+    /// Opens what is there, or creates it. Where other processes come at once, one creates; the
     /// others open what it made when it has closed it, or are told `locked`.
-    static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path, const engine_options& options,
-                                                                std::uint64_t initial_bytes);
+    static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path,
+                                                                const engine_options& opened_with,
+                                                                const engine_options& created_with);
     /// A heap without files, in memory of this process alone: allocation, and nothing else. It has no key that anybody
     /// finds it by.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
@@ -237,6 +238,7 @@ private:
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> format(std::uint64_t initial_bytes);
     [[nodiscard]] segment::free_runs free_space() const;
+    void check_pointers(std::vector<std::string>& problems);
     [[nodiscard]] base::result<void> check_metadata(std::uint64_t segment, std::uint64_t at) const;
     base::result<segment::commit_statistics> commit_pages(bool give_all_back, base::pages keep);
     base::result<void> shorten(base::pages keep, shrink_report* report);

@@ -332,9 +332,10 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
             return what;
         }
     }
-    capacity_ =
-        std::min(view_.reservation(), std::min(options.capacity != 0 ? options.capacity : maximum_reservation,
-                                               superblock_.capacity != 0 ? superblock_.capacity : maximum_reservation));
+    if (options.capacity != 0 && mode_ == access_mode::read_write) {
+        superblock_.capacity = options.capacity;  // durable with the next state that is
+    }
+    capacity_ = std::min(view_.reservation(), superblock_.capacity != 0 ? superblock_.capacity : maximum_reservation);
     return {};
 }
 

@@ -99,10 +99,10 @@ base::result<void> heap_files::begin_growth(pages wanted) {
         return failure{
             failure_code::no_space,
             paths_.directory(),
-            "capacity",
+            "maximum size",
             fmt::format("{} bytes in use, {} more asked for", base::to_bytes(frontier_), base::to_bytes(wanted)),
             fmt::format("at most {} in all", capacity_),
-            "open the heap with a larger capacity or reservation",
+            "open the heap with a larger maximum_size or reservation",
             0};
     }
     HF_TRY(mark_running());

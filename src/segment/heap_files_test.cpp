@@ -157,7 +157,7 @@ TEST_F(heap_files_test, are_as_they_were_after_growth_was_refused) {
         const auto refused = files->grow({wanted});
         ASSERT_FALSE(refused.ok());
         EXPECT_EQ(refused.error().code, failure_code::no_space);
-        EXPECT_EQ(refused.error().field, "capacity");
+        EXPECT_EQ(refused.error().field, "maximum size");
         EXPECT_EQ(files->frontier().value, region_pages);
         EXPECT_EQ(names_in(path_), names);
     }

@@ -82,6 +82,9 @@ public:
             gate_.leave(cache_);
         }
     }
+    /// False where the thread is in such a call already. Programs do not call from within calls, but for their signal
+    /// handlers.
+    [[nodiscard]] bool is_first() const noexcept { return entered_; }
 
 private:
     commit_gate& gate_;

@@ -30,6 +30,10 @@ std::uint8_t* block_allocator::mark_of(std::uint64_t offset, lane::block_word bl
 bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                  held_block& held) noexcept {
     const rare_call call(gate_);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
     const extent::extent taken = take_pages(bytes, alignment, extent_kind::reserved, 0);
     held.offset = base::offset_of(taken.start).value;
     held.block = {lane::block_kind::pages, taken.length.value, type};
@@ -54,6 +58,10 @@ void block_allocator::keep(const held_block& held) noexcept {
 /// A small block for a thread without a cache, or whose cache has none.
 bool block_allocator::hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
     const rare_call call(gate_, cache);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
     if (cache == nullptr) {
         return hold_one(class_index, 0, held);
     }

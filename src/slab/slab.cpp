@@ -124,6 +124,10 @@ void block_allocator::close() noexcept {
 
 void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
     const rare_call call(gate_);
+    if (!call.is_first()) {
+        leave_interruption();
+        return nullptr;
+    }
     const pages taken = take_pages(bytes, alignment, extent_kind::used, type).start;
     return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
 }
@@ -132,6 +136,10 @@ void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, 
 void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     thread_cache* const cache = find_cache();
     const rare_call call(gate_, cache);
+    if (!call.is_first()) {
+        leave_interruption();
+        return nullptr;
+    }
     if (cache == nullptr) {
         const std::uint64_t offset = take_one(class_index, 0);
         if (offset == 0) {
@@ -350,6 +358,14 @@ void block_allocator::flush_this_thread() noexcept {
 /// A block of a slab that is watched or that nobody has loaded yet, a block of whole pages, or an error.
 bool block_allocator::free_rarely(void* block) noexcept {
     const rare_call call(gate_);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
+    return free_inside(block);
+}
+
+bool block_allocator::free_inside(void* block) noexcept {
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
     try {
@@ -361,7 +377,7 @@ bool block_allocator::free_rarely(void* block) noexcept {
                     leave(std::move(loaded).error());
                     return false;
                 }
-                return try_free(block);  // loaded now, or quarantined
+                return plain_.free(block) || free_inside(block);  // loaded now, or quarantined
             }
             if (slab_state::is_loaded(state) && pool_.remote().active()) {
                 return free_by_node(block, slab, state);
@@ -369,7 +385,7 @@ bool block_allocator::free_rarely(void* block) noexcept {
             held_block found;
             if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::kind_of(state), found)) {
                 pool_.note_change(slab);
-                return try_free(block);
+                return plain_.free(block) || free_inside(block);
             }
             if (std::uint8_t* const old = pool_.table().old_mark_at(offset.value)) {
                 std::atomic_ref(*old).store(live_mark::free, std::memory_order_release);
@@ -467,6 +483,19 @@ failure block_allocator::refusal(const void* block) const {
 
 void block_allocator::leave_refusal(const void* block) noexcept {
     leave_failure(failure_code::bad_address, [&] { return refusal(block); });
+}
+
+/// The call has interrupted another of its thread, which may hold a lock that this one would wait for.
+void block_allocator::leave_interruption() noexcept {
+    leave_failure(failure_code::unsupported, [] {
+        return failure{failure_code::unsupported,
+                       {},
+                       "a call",
+                       "one of a signal handler that has interrupted the allocator",
+                       "one of a thread that is not in another",
+                       "handlers of signals do not allocate or free",
+                       0};
+    });
 }
 
 void block_allocator::leave(failure&& what) noexcept {

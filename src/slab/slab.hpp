@@ -353,6 +353,8 @@ private:
     [[nodiscard]] bool find_rarely(const void* block, held_block& found) noexcept;
     void release_pages(thread_cache* cache, const held_block& held) noexcept;
     [[nodiscard]] bool free_rarely(void* block) noexcept;
+    [[nodiscard]] bool free_inside(void* block) noexcept;
+    static void leave_interruption() noexcept;
     [[nodiscard]] block_at by_node(std::uint64_t offset, unsigned kind) noexcept;
     [[nodiscard]] block_at by_node(const held_block& held) noexcept;
     [[nodiscard]] bool free_by_node(void* block, base::granule slab, std::uint8_t state) noexcept;

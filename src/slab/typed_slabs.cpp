@@ -96,13 +96,17 @@ bool block_allocator::is_type(std::uint32_t type) noexcept {
 }
 
 void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
-    const rare_call call(gate_);
     if (!is_type(type)) {
         return nullptr;
     }
     const unsigned class_index = class_of(bytes, alignment);
     if (class_index == no_class) {
         return allocate_pages(bytes, alignment, type);
+    }
+    const rare_call call(gate_);
+    if (!call.is_first()) {
+        leave_interruption();
+        return nullptr;
     }
     const std::uint64_t offset = take_one(class_index, type);
     if (offset == 0) {
@@ -114,12 +118,19 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
 
 bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                  held_block& held) noexcept {
-    const rare_call call(gate_);
     if (!is_type(type)) {
         return false;
     }
     const unsigned class_index = class_of(bytes, alignment);
-    return class_index == no_class ? hold_pages(bytes, alignment, type, held) : hold_one(class_index, type, held);
+    if (class_index == no_class) {
+        return hold_pages(bytes, alignment, type, held);
+    }
+    const rare_call call(gate_);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
+    return hold_one(class_index, type, held);
 }
 
 }  // namespace holdfast::slab

@@ -70,7 +70,8 @@ TEST_F(misuse, a_name_constructed_twice_is_refused) {
 TEST_F(misuse, find_with_another_type_names_both_types) {
     manager& opened = heap();
     static_cast<void>(opened.construct<int>("number")(1));
-    const refusal wanted{errc::type_mismatch, path_, "object \"number\"", "type i of 4 bytes", "type d of 8 bytes"};
+    const refusal wanted{errc::type_mismatch, path_, "object \"number\"", "type int (i) of 4 bytes",
+                         "type double (d) of 8 bytes"};
     expect_refusal(path_, wanted, [&] { static_cast<void>(opened.find<double>("number")); });
     expect_refusal(path_, wanted, [&] { static_cast<void>(opened.find_or_construct<double>("number")(1.5)); });
     expect_refusal(path_, wanted, [&] { opened.destroy<double>("number"); });
@@ -174,8 +175,8 @@ TEST_F(misuse, options_that_make_no_sense_are_refused_and_make_nothing) {
     options.reservation = 3UL << 30U;
     refused(options, {errc::invalid_argument, path, "reservation", std::to_string(3UL << 30U), "a power of two"});
     options = {};
-    options.capacity = 4096;
-    refused(options, {errc::no_space, path, "capacity", "bytes", "at most 4096"});
+    options.maximum_size = 4096;
+    refused(options, {errc::no_space, path, "maximum size", "bytes", "at most 4096"});
     options = {};
     options.base_address = reinterpret_cast<void*>(std::uintptr_t{4096});
     refused(options, {errc::invalid_argument, path, "base address", "0x1000", "2 MiB"});

@@ -28,8 +28,12 @@ TEST(allocators, of_one_heap_are_equal_whatever_their_type) {
     arena two;
     EXPECT_EQ(one.get_allocator<int>(), allocator<int>(one.get_allocator<double>()));
     EXPECT_NE(one.get_allocator<int>(), two.get_allocator<int>());
-    const segment_manager heap(one.get_allocator<int>().key());
-    EXPECT_EQ(allocator<int>(&heap), one.get_allocator<int>());
+    struct handle {
+        std::uint64_t of;
+        [[nodiscard]] std::uint64_t key() const { return of; }
+    };
+    const handle heap{one.get_allocator<int>().key()};
+    EXPECT_EQ((allocator<int, handle>(&heap).key()), one.get_allocator<int>().key());
 }
 
 TEST(allocators, give_and_take_back) {

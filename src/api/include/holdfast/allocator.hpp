@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -25,14 +26,36 @@
 
 namespace holdfast {
 
-/// A handle to an open heap: what Boost.Interprocess programs pass to allocators. Trivially copyable.
+namespace detail {
+class manager_core;
+}
+
+/// A handle to an open heap: what Boost.Interprocess programs pass to allocators and deleters. manager has one, as long
+/// as it lives. Thread-safe, as manager is.
 class segment_manager {
 public:
-    explicit segment_manager(std::uint64_t key) noexcept : key_(key) {}
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using void_pointer = ptr<void>;
+
+    explicit segment_manager(detail::manager_core& heap) noexcept;
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+
+    /// manager::allocate() and manager::deallocate().
+    [[nodiscard]] void* allocate(size_type bytes) const;
+    [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) const noexcept;
+    [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment) const;
+    void deallocate(void* address) const;
+    /// manager::destroy_ptr(). Include <holdfast/manager.hpp>.
+    template <class T>
+    bool destroy_ptr(const T* object) const;
+    /// manager::get_size() and manager::get_free_memory(), in bytes.
+    [[nodiscard]] size_type get_size() const;
+    [[nodiscard]] size_type get_free_memory() const;
 
 private:
     std::uint64_t key_;
+    detail::manager_core* heap_;
 };
 
 /// Two allocators are equal iff they serve the same heap. Containers never take over memory of another heap: a move or

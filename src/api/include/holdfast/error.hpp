@@ -76,7 +76,8 @@ private:
     std::shared_ptr<const std::string> message_;
 };
 
-/// Thrown by allocation: the disk, the quota, the heap's capacity or the reservation is full. The heap goes on.
+/// Thrown by allocation: the disk, the quota or the reservation is full, or the heap's maximum size reached. The heap
+/// goes on.
 class bad_alloc : public std::bad_alloc {
 public:
     explicit bad_alloc(const std::string& message) : message_(std::make_shared<const std::string>(message)) {}

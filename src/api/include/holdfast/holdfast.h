@@ -57,7 +57,7 @@ typedef enum hf_code HF_OF_INT {
     HF_LOCKED = 8,                   /* another writer has the heap open; the message says who */
     HF_READ_ONLY = 9,                /* a change was asked of a heap opened read-only, or of a read-only file system */
     HF_PERMISSION = 10,              /* the file system refused access */
-    HF_NO_SPACE = 11,                /* the disk, the quota or the heap's capacity is full */
+    HF_NO_SPACE = 11,                /* the disk or the quota is full, or the heap's maximum size reached */
     HF_ADDRESS_TAKEN = 12,           /* the address range is occupied */
     HF_IO = 13,                      /* a system call failed in another way */
     HF_TYPE_MISMATCH = 14,           /* the object has another type or size */
@@ -114,7 +114,7 @@ typedef struct hf_options {
     uint32_t no_commit_on_close; /* not 0: hf_close leaves the last commit as it is */
     uint64_t reservation;        /* bytes of virtual addresses, a power of two */
     uint64_t segment_size;       /* create: user bytes of a segment file, a power of two from 2 MiB to 64 GiB */
-    uint64_t capacity;           /* most bytes of user space */
+    uint64_t maximum_size;       /* limit of the user space in bytes */
     void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
     uint32_t domain;             /* durability atomic, collect: HF_DOMAIN_... */
     /* Durability atomic or collect in the domain page-cache covers crashes of the process, no power loss. Not 0: that

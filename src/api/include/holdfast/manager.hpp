@@ -20,7 +20,8 @@
 // memory. Where one does all the same while commit() runs, it may lose what it is doing, and never what was committed
 // before: calls that change what a commit writes wait for it, and a commit that notices a store is refused
 // (concurrent_modification). A thread that ends gives the free blocks that it kept back: it is no other one only when
-// it was joined. Different managers are independent.
+// it was joined. Different managers are independent. Handlers of signals call nothing of the library: one that has
+// interrupted the allocator is refused (unsupported), where it would wait for its own thread.
 //
 // A heap is the directory that was opened: while it is open, the program may change its working directory, and the
 // directory may be renamed. path() and messages say what it was opened by.
@@ -173,8 +174,9 @@ public:
     manager(open_only_t, const std::string& path, const open_options& options = {});
     manager(open_or_create_t, const std::string& path, const open_options& options = {});
     manager(open_read_only_t, const std::string& path, const open_options& options = {});
-    /// As Boost.Interprocess: `size` is a promise that this many bytes of user space are available (reserved on disk at
-    /// once), not a limit: the heap grows by itself.
+    /// As Boost.Interprocess and Metall: `size` bytes of user space are available, reserved on disk at once, and they
+    /// are the limit, but for an eighth and 4 MiB more, for what blocks need beside their bytes. A heap that is there
+    /// already keeps the limit that it has; open_options::maximum_size changes that.
     manager(create_only_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_or_create_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_only_t, const std::string& path, void* base_address);
@@ -567,5 +569,12 @@ using managed_mapped_file = manager;
 struct file_mapping {
     static bool remove(const char* path) { return manager::remove(path); }
 };
+
+template <class T>
+bool segment_manager::destroy_ptr(const T* object) const {
+    const detail::object_lock lock(*heap_);
+    detail::destroy_found<T>(*heap_, detail::find_object_at(*heap_, object, detail::object_type::of<T>()));
+    return true;
+}
 
 }  // namespace holdfast

@@ -254,6 +254,11 @@ template <class T>
 [[nodiscard]] T* to_raw_pointer(const ptr<T>& p) noexcept {
     return p.get();
 }
+/// For templates that take either.
+template <class T>
+[[nodiscard]] T* to_raw_pointer(T* p) noexcept {
+    return p;
+}
 
 /// The name that programs written for Boost.Interprocess and Metall use.
 template <class T>
