@@ -385,6 +385,12 @@ std::vector<std::string> manager::check(bool pages) const {
     return core().engine().check(pages);
 }
 
+manager::page_comparison manager::last_comparison() const {
+    const std::lock_guard guard(core().engine().object_mutex());
+    const segment::page_comparison last = core().engine().last_comparison();
+    return {last.compared, last.without_sum};
+}
+
 heap_statistics manager::statistics() const {
     heap::engine& engine = core().engine();
     const heap::engine_statistics inner = value_or_throw(engine.statistics());

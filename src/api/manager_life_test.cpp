@@ -122,6 +122,26 @@ TEST_F(manager_test, has_the_size_that_was_asked_for) {
     EXPECT_GE(heap.get_size(), 20 * mebibyte);
 }
 
+/// Was: an open with `verify` and check(true) were content where there was nothing to compare.
+TEST_F(manager_test, tells_how_many_pages_were_compared) {
+    for (const auto durability : {holdfast::durability::commit, holdfast::durability::collect}) {
+        open_options options = small_options();
+        options.durability = durability;
+        options.accept_process_crash_only = true;
+        static_cast<void>(manager(create_only, path(), options).construct<int>("number")(1));
+        options.verify = true;
+        {
+            const manager heap(open_only, path(), options);
+            const manager::page_comparison opened = heap.last_comparison();
+            EXPECT_EQ(opened.compared != 0, durability == holdfast::durability::commit);
+            EXPECT_GT(opened.without_sum, 0U);
+            EXPECT_THAT(heap.check(true), IsEmpty());
+            EXPECT_EQ(heap.last_comparison().compared, opened.compared);
+        }
+        EXPECT_TRUE(manager::remove(path()));
+    }
+}
+
 TEST_F(manager_test, refuses_options_without_a_meaning) {
     const auto with = [&](auto change) {
         open_options options = small_options();

@@ -1,4 +1,5 @@
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,14 +19,28 @@ bool is_damage(const holdfast::error& what) {
     return what.reason() == holdfast::errc::corrupt || what.reason() == holdfast::errc::missing;
 }
 
+std::string what_was_sound(bool pages, const holdfast::manager::page_comparison& counted) {
+    if (!pages) {
+        return "its tables are sound; pages were not compared";
+    }
+    if (counted.compared == 0) {
+        return "its tables are sound; no page has a checksum, for it was last open in durability atomic or collect: "
+               "nothing was compared";
+    }
+    return fmt::format("sound: {} pages compared with their checksums; {} have none", counted.compared,
+                       counted.without_sum);
+}
+
 }  // namespace
 
 int check(const arguments& given, bool pages) {
     std::vector<std::string> problems;
+    holdfast::manager::page_comparison counted;
     std::optional<json> stopped_by;
     try {
         const holdfast::manager heap(holdfast::open_read_only, given.heap);
         problems = heap.check(pages);
+        counted = heap.last_comparison();
     } catch (const holdfast::error& what) {
         if (!is_damage(what)) {
             throw;
@@ -39,14 +54,15 @@ int check(const arguments& given, bool pages) {
         answer["path"] = given.heap;
         answer["sound"] = problems.empty();
         answer["opened"] = !stopped_by.has_value();
-        answer["pages_checked"] = pages && !stopped_by;
+        answer["pages_compared"] = counted.compared;
+        answer["pages_without_checksum"] = counted.without_sum;
         answer["problems"] = problems;
         if (stopped_by) {
             answer["error"] = *stopped_by;
         }
         print(answer);
     } else if (problems.empty()) {
-        fmt::print("{}: sound{}\n", printable(given.heap), pages ? "" : " (pages were not compared)");
+        fmt::print("{}: {}\n", printable(given.heap), what_was_sound(pages, counted));
     } else {
         for (const std::string& problem : problems) {
             fmt::print("{}\n", printable(problem));
@@ -54,7 +70,10 @@ int check(const arguments& given, bool pages) {
         fmt::print("{}: {} problem{}{}\n", printable(given.heap), problems.size(), problems.size() == 1 ? "" : "s",
                    stopped_by ? "; it does not open, so there may be more" : "");
     }
-    return problems.empty() ? exit_sound : exit_problems;
+    if (!problems.empty()) {
+        return exit_problems;
+    }
+    return pages && counted.compared == 0 ? exit_nothing : exit_sound;
 }
 
 }  // namespace holdfast_cli

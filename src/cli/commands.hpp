@@ -13,6 +13,7 @@ namespace holdfast_cli {
 inline constexpr int exit_sound = 0;
 inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: it has some
 inline constexpr int exit_failed = 2;    ///< the command could not do its work
+inline constexpr int exit_nothing = 3;   ///< `check`: no problem was found, and no page could be compared
 
 struct arguments {
     std::string heap;    ///< the directory

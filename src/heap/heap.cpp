@@ -401,7 +401,9 @@ std::vector<std::string> engine::check(bool pages) {
     if (pages) {
         constexpr std::size_t most = 100;
         std::vector<failure> broken;
-        if (auto verified = files_->verify(broken, most); !verified) {
+        if (auto verified = files_->verify(broken, most)) {
+            compared_ = *verified;
+        } else {
             problems.push_back("SEG-2: " + verified.error().message());
         }
         for (const failure& problem : broken) {

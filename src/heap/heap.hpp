@@ -232,6 +232,8 @@ public:
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each);
     /// Every broken invariant, a line each. `pages`: SEG-2 too.
     std::vector<std::string> check(bool pages);
+    /// Of the last check() of pages, or of the open that compared them.
+    [[nodiscard]] segment::page_comparison last_comparison() const { return compared_.value_or(files_->compared()); }
 
 private:
     [[nodiscard]] bool free_filtered(void* address) noexcept;
@@ -279,6 +281,7 @@ private:
     const slab::plain_blocks* plain_ = &slab::plain_blocks::of_no_heap();
     free_filter keep_back_;
     std::recursive_mutex object_mutex_;
+    std::optional<segment::page_comparison> compared_;
     std::unique_ptr<atomic_operations> atomic_;
     std::unique_ptr<destination_operations> ordered_;  ///< of the other durabilities
     destination_operations* destinations_ = nullptr;

@@ -359,8 +359,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     files->warnings_ = std::move(state.warnings);
     if (options.verify) {
         std::vector<failure> problems;
-        HF_TRY(verify_pages(storage, files->paths_, state.superblock, problems, 1,
-                            state.overlay ? &*state.overlay : nullptr));
+        HF_TRY_ASSIGN(files->compared_, verify_pages(storage, files->paths_, state.superblock, problems, 1,
+                                                     state.overlay ? &*state.overlay : nullptr));
         if (!problems.empty()) {
             return problems.front();
         }
@@ -462,7 +462,7 @@ base::result<void> heap_files::apply_overlay(const journal_content& journal) {
     return {};
 }
 
-base::result<void> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
+base::result<page_comparison> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
     return verify_pages(storage(), paths_, superblock_, problems, limit, overlay_ ? &*overlay_ : nullptr);
 }
 

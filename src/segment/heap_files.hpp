@@ -236,7 +236,9 @@ public:
 
     base::result<file_statistics> statistics() const;
     /// SEG-2 over the committed files.
-    base::result<void> verify(std::vector<base::failure>& problems, std::size_t limit) const;
+    base::result<page_comparison> verify(std::vector<base::failure>& problems, std::size_t limit) const;
+    /// By the open, with mapping_options::verify.
+    [[nodiscard]] const page_comparison& compared() const noexcept { return compared_; }
 
 private:
     friend class commit_builder;
@@ -344,6 +346,7 @@ private:
     base::pages adopted_frontier_{};  ///< up to here pages are mappings of their files, not memory
     std::uint64_t adopted_objects_size_ = 0;
     std::uint64_t capacity_ = 0;
+    page_comparison compared_;
     std::unique_ptr<dirty_scanner> scanner_;
     page_sharing sharing_ = page_sharing::private_pages;
     address_range lanes_range_;

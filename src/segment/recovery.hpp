@@ -42,9 +42,14 @@ base::result<void> check_files(persist::storage& storage, const heap_paths& path
 
 /// SEG-2: every page that was ever committed matches its checksum, every checksum page matches its own. Reads the whole
 /// heap; stops after `limit` problems. Failures of the environment (not of the content) are returned. `overlay`: a
-/// whole journal that is not carried home; its pages count, not those of the files.
-base::result<void> verify_pages(persist::storage& storage, const heap_paths& paths,
-                                const superblock_on_media& superblock, std::vector<base::failure>& problems,
-                                std::size_t limit, const journal_content* overlay = nullptr);
+/// whole journal that is not carried home; its pages count, not those of the files. Of a heap that was last open in
+/// durability `atomic` or `collect` no page has a sum.
+struct page_comparison {
+    std::uint64_t compared = 0;     ///< pages
+    std::uint64_t without_sum = 0;  ///< pages that were never committed, or changed since without a commit
+};
+base::result<page_comparison> verify_pages(persist::storage& storage, const heap_paths& paths,
+                                           const superblock_on_media& superblock, std::vector<base::failure>& problems,
+                                           std::size_t limit, const journal_content* overlay = nullptr);
 
 }  // namespace holdfast::segment

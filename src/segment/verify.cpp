@@ -117,10 +117,12 @@ base::result<std::vector<std::uint32_t>> read_checksum_pages(const source_file& 
 }
 
 base::result<void> verify_segment(const source_file& file, const geometry& shape, std::uint64_t user_pages,
-                                  problem_list& problems) {
+                                  problem_list& problems, page_comparison& counted) {
     HF_TRY_ASSIGN(const std::vector<std::uint32_t> sums, read_checksum_pages(file, shape, problems));
     const auto compare = [&](std::uint64_t page, std::span<const std::byte> bytes) {
-        if (page < sums.size() && sums[page] != 0 && sums[page] != base::page_checksum(bytes)) {
+        const bool has_sum = page < sums.size() && sums[page] != 0;
+        ++(has_sum ? counted.compared : counted.without_sum);
+        if (has_sum && sums[page] != base::page_checksum(bytes)) {
             problems.add(file.path(), fmt::format("checksum of page {}", page), base::page_checksum(bytes), sums[page]);
         }
     };
@@ -128,7 +130,8 @@ base::result<void> verify_segment(const source_file& file, const geometry& shape
     return for_each_page(file, shape.pages(), shape.checksums_at() / page_size, problems, compare);
 }
 
-base::result<void> verify_objects(const source_file& file, std::uint64_t pages, problem_list& problems) {
+base::result<void> verify_objects(const source_file& file, std::uint64_t pages, problem_list& problems,
+                                  page_comparison& counted) {
     std::vector<std::uint64_t> sums(objects_group_pages);
     return for_each_page(file, 0, pages, problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
         const std::uint64_t entry = page % objects_group_pages;
@@ -140,7 +143,10 @@ base::result<void> verify_objects(const source_file& file, std::uint64_t pages, 
                 problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_group_sum(sums),
                              sums[0]);
             }
-        } else if (sums[entry] != 0 && sums[entry] != nonzero_sum(base::checksum64(bytes))) {
+            return;
+        }
+        ++(sums[entry] != 0 ? counted.compared : counted.without_sum);
+        if (sums[entry] != 0 && sums[entry] != nonzero_sum(base::checksum64(bytes))) {
             problems.add(file.path(), fmt::format("checksum of page {}", page), base::checksum64(bytes), sums[entry]);
         }
     });
@@ -148,11 +154,13 @@ base::result<void> verify_objects(const source_file& file, std::uint64_t pages, 
 
 }  // namespace
 
-base::result<void> verify_pages(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock,
-                                std::vector<base::failure>& problems, std::size_t limit,
-                                const journal_content* overlay) {
+base::result<page_comparison> verify_pages(persist::storage& storage, const heap_paths& of,
+                                           const superblock_on_media& superblock, std::vector<base::failure>& problems,
+                                           std::size_t limit, const journal_content* overlay) {
+    page_comparison counted;
     if ((superblock.flags & flag_stale_sums) != 0) {
-        return {};  // there is nothing to compare with
+        counted.without_sum = base::divide_up(superblock.frontier + superblock.objects_size, page_size);
+        return counted;  // there is nothing to compare with
     }
     const heap_paths paths = of.with_nodes(superblock.nodes);
     const geometry shape = geometry_of(superblock);
@@ -162,10 +170,11 @@ base::result<void> verify_pages(persist::storage& storage, const heap_paths& of,
     for (std::uint64_t i = 0; i < segments && !list.full(); ++i) {
         HF_TRY_ASSIGN(auto file, storage.open(paths.segment(i), persist::access_mode::read_only));
         const std::uint64_t user_bytes = std::min(shape.segment_size, superblock.frontier - i * shape.segment_size);
-        HF_TRY(verify_segment({source, *file, i}, shape, user_bytes / page_size, list));
+        HF_TRY(verify_segment({source, *file, i}, shape, user_bytes / page_size, list, counted));
     }
     HF_TRY_ASSIGN(auto objects, storage.open(paths.objects(), persist::access_mode::read_only));
-    return verify_objects({source, *objects, objects_file_id}, superblock.objects_size / page_size, list);
+    HF_TRY(verify_objects({source, *objects, objects_file_id}, superblock.objects_size / page_size, list, counted));
+    return counted;
 }
 
 }  // namespace holdfast::segment

@@ -217,9 +217,30 @@ TEST_F(cli, check_of_a_sound_heap_exits_with_0) {
     EXPECT_EQ(full["path"], heap());
     EXPECT_EQ(full["sound"], true);
     EXPECT_EQ(full["opened"], true);
-    EXPECT_EQ(full["pages_checked"], true);
+    EXPECT_GT(full["pages_compared"].get<std::uint64_t>(), 10U);
     EXPECT_EQ(full["problems"], nlohmann::json::array());
-    EXPECT_EQ(run({"check", "--quick", "--json"}).json()["pages_checked"], false);
+    EXPECT_EQ(run({"check", "--quick", "--json"}).json()["pages_compared"], 0);
+}
+
+/// Was: "sound", and that its pages were checked.
+TEST_F(cli, check_of_a_heap_without_checksums_says_so_and_exits_with_3) {
+    for (const auto durability : {holdfast::durability::atomic, holdfast::durability::collect}) {
+        {
+            holdfast::open_options options = support::small_segments();
+            options.durability = durability;
+            options.accept_process_crash_only = true;
+            holdfast::manager made(holdfast::create_only, heap(), options);
+            static_cast<void>(made.construct<int>("number")(1));
+        }
+        const answer given = run({"check"});
+        EXPECT_EQ(given.status, 3) << given.out << given.err;
+        EXPECT_THAT(given.out, HasSubstr("nothing was compared"));
+        const nlohmann::json full = run({"check", "--json"}).json();
+        EXPECT_EQ(full["pages_compared"], 0);
+        EXPECT_GT(full["pages_without_checksum"].get<std::uint64_t>(), 100U);
+        EXPECT_EQ(run({"check", "--quick"}).status, 0);
+        EXPECT_TRUE(holdfast::manager::remove(heap()));
+    }
 }
 
 TEST_F(cli, check_of_a_crashed_heap_is_about_its_last_commit) {

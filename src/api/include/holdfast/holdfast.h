@@ -525,6 +525,9 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics);
  * ran. */
 typedef void (*hf_problem_visitor)(const char* problem, void* context);
 hf_code hf_check(const hf_heap* heap, int pages, size_t* problems, hf_problem_visitor report, void* context);
+/* Pages that hf_check with `pages`, or else the open with hf_options.verify, has compared, and those that have no
+ * checksum: all, where the heap was last open in durability atomic or collect. Either pointer may be NULL. */
+hf_code hf_last_comparison(const hf_heap* heap, uint64_t* compared, uint64_t* without_sum);
 
 /* 36 characters and a 0. */
 #define HF_UUID_SIZE 37

@@ -465,6 +465,13 @@ public:
     /// Every broken invariant, a line each ("EXT-2: ..."); empty for a sound heap. `pages`: compare committed pages
     /// with their checksums.
     [[nodiscard]] std::vector<std::string> check(bool pages) const;
+    /// What check(true), or else the open with open_options::verify, has compared: a heap that was last open in
+    /// durability `atomic` or `collect` has no checksums, and nothing was.
+    struct page_comparison {
+        std::uint64_t compared = 0;     ///< pages
+        std::uint64_t without_sum = 0;  ///< pages that have none: never committed, or changed in another durability
+    };
+    [[nodiscard]] page_comparison last_comparison() const;
     [[nodiscard]] heap_statistics statistics() const;
     [[nodiscard]] const std::string& path() const noexcept;
     [[nodiscard]] std::string get_uuid() const;

@@ -49,7 +49,8 @@ struct open_options {
     /// Create: the heap is mapped at the same address for ever, so raw pointers into it stay valid; an open where the
     /// range is taken fails with address_taken and says who occupies it.
     bool same_address = false;
-    /// Open: compare every page with its checksum before returning (reads the whole heap).
+    /// Open: compare every page that has a checksum with it before returning (reads the whole heap);
+    /// manager::last_comparison() says how many these were.
     bool verify = false;
     /// The destructor and close() commit. Off: they leave the last commit as it is. (In durability `atomic` and
     /// `collect` there is nothing to leave: what was stored is the heap.)
