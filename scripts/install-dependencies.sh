@@ -20,7 +20,7 @@ bench=(
 test=(
     "${build[@]}" ccache python3 libgtest-dev libgmock-dev
     # file systems that lose power, or are full
-    util-linux mount e2fsprogs xfsprogs
+    util-linux mount e2fsprogs xfsprogs btrfs-progs
     # a program that runs on libholdfast-malloc.so
     sqlite3
 )

@@ -142,12 +142,12 @@ void lane_pool::put_back(lane& given) noexcept {
     first_free_ = &given;
 }
 
-void lane_pool::note_checkpoint(std::uint64_t elapsed_ns) noexcept {
+void lane_pool::note_checkpoint(std::uint64_t elapsed_ns, unsigned fences) noexcept {
     const auto add = [](std::uint64_t& counter, std::uint64_t value) {
         std::atomic_ref<std::uint64_t> all(counter);
         all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
     };
-    add(checkpointed_.fences, 2);
+    add(checkpointed_.fences, fences);
     add(checkpointed_.checkpoints, 1);
     add(checkpointed_.checkpoint_ns, elapsed_ns);
     if (elapsed_ns > checkpointed_.longest_checkpoint_ns) {

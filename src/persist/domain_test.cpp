@@ -11,11 +11,13 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "persist/descriptor.hpp"
+#include "persist/single_steps_test_support.hpp"
 
 namespace holdfast::persist {
 namespace {
@@ -61,6 +63,66 @@ TEST(flush, EveryAvailableMethodRunsOnRangesOfAnyShape) {
     }
     EXPECT_GE(methods, 1);
 }
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+
+std::vector<executed_instruction> lines_of(cache_instruction what, const unsigned char* begin, std::size_t bytes) {
+    constexpr std::uintptr_t line = 64;
+    std::vector<executed_instruction> all;
+    const auto from = reinterpret_cast<std::uintptr_t>(begin);
+    for (std::uintptr_t at = from / line * line; at < from + bytes; at += line) {
+        all.push_back({what, at});
+    }
+    return all;
+}
+
+/// Was: a flush that does nothing passed all tests of it.
+TEST(flush, WritesBackEachLineOfTheRangeOnceAndNoOther) {
+    alignas(64) static std::array<unsigned char, 1024> memory{};
+    const std::array<std::pair<flush_method, cache_instruction>, 3> methods{
+        {{flush_method::clwb, cache_instruction::clwb},
+         {flush_method::clflushopt, cache_instruction::clflushopt},
+         {flush_method::clflush, cache_instruction::clflush}}};
+    for (const auto& [method, instruction] : methods) {
+        if (!is_available(method)) {
+            continue;
+        }
+        const flush_function flush = flush_with(method);
+        for (const std::size_t begin : {0U, 1U, 63U, 64U, 100U}) {
+            for (const std::size_t bytes : {1U, 8U, 63U, 64U, 65U, 300U}) {
+                EXPECT_EQ(executed_by([&] { flush(memory.data() + begin, bytes); }),
+                          lines_of(instruction, memory.data() + begin, bytes))
+                    << to_string(method) << ' ' << begin << ' ' << bytes;
+            }
+        }
+    }
+    const std::vector<executed_instruction> fence{{cache_instruction::sfence, 0}};
+    EXPECT_EQ(executed_by([] { drain(); }), fence);
+}
+
+template <persistence_domain Domain>
+std::vector<executed_instruction> of_flush_and_fence(const unsigned char* memory) {
+    return executed_by([memory] {
+        Domain domain;
+        domain.flush(memory, 128, "test.flush");
+        domain.fence("test.fence");
+    });
+}
+
+TEST(domain, EachExecutesWhatItsMediaNeed) {
+    alignas(64) static std::array<unsigned char, 128> memory{};
+    const auto dax = of_flush_and_fence<dax_domain>(memory.data());
+    ASSERT_EQ(dax.size(), 3U) << "two lines, then the fence";
+    EXPECT_EQ(dax[0].line, reinterpret_cast<std::uintptr_t>(memory.data()));
+    EXPECT_EQ(dax[1].line, reinterpret_cast<std::uintptr_t>(memory.data() + 64));
+    EXPECT_EQ(dax[2].what, cache_instruction::sfence);
+    EXPECT_EQ(of_flush_and_fence<emulated_domain>(memory.data()), dax);
+    const std::vector<executed_instruction> fence{{cache_instruction::sfence, 0}};
+    EXPECT_EQ(of_flush_and_fence<eadr_domain>(memory.data()), fence);
+    EXPECT_TRUE(of_flush_and_fence<page_cache_domain>(memory.data()).empty());
+}
+
+#endif
 
 TEST(flush, CopyAroundTheCacheCopiesExactlyItsWords) {
     for (std::size_t shift = 0; shift < 8; ++shift) {

@@ -9,11 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <system_error>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -110,20 +112,44 @@ memory_file_system::~memory_file_system() {
     ::rmdir(path_.c_str());
 }
 
+const char* type_of(file_system_kind kind) noexcept {
+    constexpr std::array types{"ext4", "xfs", "btrfs"};
+    return types.at(static_cast<std::size_t>(kind));
+}
+
+const char* name_of(file_system_kind kind) noexcept {
+    constexpr std::array names{"ext4", "XFS", "Btrfs"};
+    return names.at(static_cast<std::size_t>(kind));
+}
+
+std::string unavailable(file_system_kind kind) {
+    const std::string type = type_of(kind);
+    if (std::system(("PATH=$PATH:/usr/sbin:/sbin command -v mkfs." + type + " >/dev/null").c_str()) != 0) {
+        return "mkfs." + type + " is not installed";
+    }
+    // A module that is not loaded yet is not listed; mount() loads it.
+    const bool known = std::system(("grep -qw " + type + " /proc/filesystems || modprobe -q " + type).c_str()) == 0;
+    return known ? std::string() : "the kernel does not know " + type;
+}
+
+int image_file_system::new_image(std::uint64_t bytes) const {
+    const int image = ::open(memory_.path().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    if (image < 0 || ::ftruncate(image, static_cast<off_t>(bytes)) != 0) {
+        fail("an image in " + memory_.path());
+    }
+    return image;
+}
+
 image_file_system::image_file_system(file_system_kind kind, std::uint64_t bytes)
     : kind_(kind), memory_("mode=700"), path_(memory_.path() + "/mounted") {
-    const std::string image_path = memory_.path() + "/image";
-    const int image = ::open(image_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (image < 0 || ::ftruncate(image, static_cast<off_t>(bytes)) != 0) {
-        fail(image_path);
+    image_ = new_image(bytes);
+    const std::string options = kind == file_system_kind::ext4 ? " -q -F -m 0 " : " -q -f ";
+    const std::string command = std::string("PATH=$PATH:/usr/sbin:/sbin mkfs.") + type_of(kind) + options + "/proc/" +
+                                std::to_string(::getpid()) + "/fd/" + std::to_string(image_) + " >/dev/null";
+    if (std::system(command.c_str()) != 0) {
+        throw std::runtime_error(command + ": failed");
     }
-    const std::string program = kind == file_system_kind::ext4 ? "mkfs.ext4 -q -F -m 0 " : "mkfs.xfs -q -f ";
-    if (std::system(("PATH=$PATH:/usr/sbin:/sbin " + program + image_path).c_str()) != 0) {
-        throw std::runtime_error(program + "failed");
-    }
-    device_ = attach_loop_device(image, device_path_);
-    ::close(image);
-    ::unlink(image_path.c_str());
+    device_ = attach_loop_device(image_, device_path_);
     if (::mkdir(path_.c_str(), 0755) != 0) {
         fail(path_);
     }
@@ -133,13 +159,39 @@ image_file_system::image_file_system(file_system_kind kind, std::uint64_t bytes)
 image_file_system::~image_file_system() {
     ::umount2(path_.c_str(), MNT_DETACH);
     ::close(device_);
+    ::close(image_);
 }
 
 void image_file_system::mount() {
-    const char* const type = kind_ == file_system_kind::ext4 ? "ext4" : "xfs";
-    if (::mount(device_path_.c_str(), path_.c_str(), type, 0, nullptr) != 0) {
+    // Btrfs would write by itself after 30 s.
+    const char* const options = kind_ == file_system_kind::btrfs ? "commit=300" : nullptr;
+    if (::mount(device_path_.c_str(), path_.c_str(), type_of(kind_), 0, options) != 0) {
         fail("mount " + device_path_);
     }
+}
+
+void image_file_system::lose_power() {
+    struct stat status {};
+    if (::fstat(image_, &status) != 0) {
+        fail("fstat of an image");
+    }
+    const int copy = new_image(static_cast<std::uint64_t>(status.st_size));
+    for (off_t begin = ::lseek(image_, 0, SEEK_DATA); begin >= 0;) {
+        const off_t end = ::lseek(image_, begin, SEEK_HOLE);
+        off_t from = begin;
+        off_t to = begin;
+        while (from < end) {
+            if (::copy_file_range(image_, &from, copy, &to, static_cast<std::size_t>(end - from), 0) <= 0) {
+                fail("copy of an image");
+            }
+        }
+        begin = ::lseek(image_, end, SEEK_DATA);
+    }
+    unmount();
+    ::close(device_);
+    ::close(std::exchange(image_, copy));
+    device_ = attach_loop_device(image_, device_path_);
+    mount();
 }
 
 void image_file_system::unmount() {

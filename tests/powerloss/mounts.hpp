@@ -1,4 +1,5 @@
-// File systems that a test mounts for itself: tmpfs of a given size, and ext4 or XFS in an image on a loop device.
+// File systems that a test mounts for itself: tmpfs of a given size, and ext4, XFS or Btrfs in an image on a loop
+// device.
 //
 // All of it lies in a mount namespace that only this process and its children see; loop devices are made to vanish with
 // their last user, and images are nameless. So however the process ends, the kernel cleans up, and runs side by side do
@@ -31,7 +32,13 @@ private:
     std::string path_;
 };
 
-enum class file_system_kind : std::uint8_t { ext4, xfs };
+enum class file_system_kind : std::uint8_t { ext4, xfs, btrfs };
+
+/// As mount(8) has it; and as people write it.
+[[nodiscard]] const char* type_of(file_system_kind kind) noexcept;
+[[nodiscard]] const char* name_of(file_system_kind kind) noexcept;
+/// Whether the kernel knows it, and its mkfs is there; else why not.
+[[nodiscard]] std::string unavailable(file_system_kind kind);
 
 /// A file system in an image, which lies in memory.
 class image_file_system {
@@ -43,13 +50,18 @@ public:
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     /// After a power loss: what the page cache had is forgotten, the log is replayed.
     void mount_again();
+    /// The same for a file system that cannot be told to stop: what the device has now is all that is left. Its writers
+    /// are dead.
+    void lose_power();
 
 private:
+    [[nodiscard]] int new_image(std::uint64_t bytes) const;
     void mount();
     void unmount();
 
     file_system_kind kind_;
     memory_file_system memory_;
+    int image_ = -1;
     int device_ = -1;
     std::string device_path_;
     std::string path_;
