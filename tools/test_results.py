@@ -23,8 +23,8 @@ def read_results(paths: list[str]) -> Iterator[Result]:
     for path in paths:
         for case in xml.parse(path).getroot().iter("testcase"):
             skipped = case.find("skipped")
-            said = REASON.search(case.findtext("system-out") or "")
-            reason = said.group(1) if said else "" if skipped is None else skipped.get("message", "")
+            said = dict.fromkeys(REASON.findall(case.findtext("system-out") or ""))  # each once, in their order
+            reason = "; ".join(said) if said else "" if skipped is None else skipped.get("message", "")
             yield Result(case.get("name", ""), float(case.get("time", 0)), skipped is not None, reason)
 
 
