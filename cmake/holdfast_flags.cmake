@@ -3,6 +3,9 @@ add_library(hf_flags INTERFACE)
 target_compile_definitions(
     hf_flags INTERFACE HOLDFAST_CHECKED=$<BOOL:${HOLDFAST_CHECKED}> HOLDFAST_MUTANTS=$<BOOL:${HOLDFAST_MUTANTS}>
 )
+if(HOLDFAST_UNDER_QEMU)
+    target_compile_definitions(hf_flags INTERFACE HOLDFAST_UNDER_QEMU)
+endif()
 target_link_libraries(hf_flags INTERFACE hf_third_party)
 # __FILE__ starts at the root: assertions name no directory of this machine, and clones share the cache of a compiler.
 target_compile_options(hf_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)

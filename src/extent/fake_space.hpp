@@ -14,6 +14,7 @@
 
 #include "base/checked.hpp"
 #include "base/sparse_table.hpp"
+#include "base/under_qemu.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::extent {
@@ -22,7 +23,8 @@ namespace holdfast::extent {
 /// it, so that they can be closed and opened again.
 class fake_space final : public segment::space_growth {
 public:
-    explicit fake_space(std::uint64_t reservation = 4 * base::gibibyte,
+    static constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte / 2 : 4 * base::gibibyte;
+    explicit fake_space(std::uint64_t reservation = default_reservation,
                         std::uint64_t capacity_bytes = ~std::uint64_t{0},
                         std::uint64_t step_bytes = segment::region_size,
                         std::uint64_t segment_size = 16 * base::mebibyte)

@@ -22,7 +22,7 @@ namespace holdfast::heap {
 
 class traced_heap {
 public:
-    explicit traced_heap(std::uint64_t capacity = 64 * base::mebibyte, std::uint64_t reservation = base::gibibyte)
+    explicit traced_heap(std::uint64_t capacity = 64 * base::mebibyte, std::uint64_t reservation = 256 * base::mebibyte)
         : space_(reservation, capacity, segment::region_size, 4 * base::mebibyte) {
         segment::must(space_.grow({512}));
         make();

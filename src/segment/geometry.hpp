@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/checked.hpp"
+#include "base/under_qemu.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::segment {
@@ -22,7 +23,7 @@ inline constexpr std::uint64_t region_size = 2 * base::mebibyte;
 inline constexpr std::uint64_t region_pages = region_size / base::page_size;
 inline constexpr std::uint64_t maximum_reservation = std::uint64_t{1} << 46;
 /// Addresses set aside for the objects file.
-inline constexpr std::uint64_t objects_area_size = 4 * base::gibibyte;
+inline constexpr std::uint64_t objects_area_size = base::under_qemu ? 64 * base::mebibyte : 4 * base::gibibyte;
 
 inline constexpr std::uint64_t slab_header_size = 64;
 inline constexpr std::uint64_t page_entry_size = 8;

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/under_qemu.hpp"
 #include "segment/node_directories.hpp"
 #include "segment/page_sums.hpp"
 #include "segment/superblock.hpp"
@@ -35,7 +36,7 @@ constexpr std::uint64_t guard_size = region_size;
 #if defined(__SANITIZE_THREAD__) || HF_HAS_FEATURE(thread_sanitizer)
 constexpr std::uint64_t default_reservation = 64 * base::gibibyte;  // its shadow leaves little room
 #else
-constexpr std::uint64_t default_reservation = base::tebibyte;
+constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte : base::tebibyte;
 #endif
 
 std::int64_t now_ns() {

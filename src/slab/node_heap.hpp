@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/under_qemu.hpp"
 #include "extent/extent.hpp"
 #include "extent/fake_space.hpp"
 #include "segment/test_support.hpp"
@@ -25,7 +26,7 @@ void on_node(unsigned node, Function f) {
 
 class node_heap {
 public:
-    static constexpr std::uint64_t reservation = 8 * base::gibibyte;
+    static constexpr std::uint64_t reservation = (base::under_qemu ? 1 : 8) * base::gibibyte;
 
     explicit node_heap(unsigned nodes, std::uint64_t segment_bytes = 16 * base::mebibyte,
                        std::uint64_t capacity = reservation)

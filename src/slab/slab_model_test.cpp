@@ -239,7 +239,7 @@ private:
 };
 
 void play_together(keeping what) {
-    test_heap heap(std::uint64_t{4} << 30);
+    test_heap heap;
     start_keeping(heap, what);
     constexpr std::size_t thread_count = 4;
     std::vector<std::unique_ptr<player>> players;

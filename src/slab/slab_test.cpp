@@ -160,7 +160,7 @@ TEST_F(slab_test, when_space_runs_out_all_that_is_kept_back_is_used) {
     heap_.space().set_capacity(capacity);
     for (int round = 0; round < 2; ++round) {
         for (const std::size_t bytes : {8UL, 64UL, 640UL, 4096UL, 14336UL, 65536UL, 1048576UL}) {
-            test_heap fresh(4 * base::gibibyte, capacity);
+            test_heap fresh(extent::fake_space::default_reservation, capacity);
             const std::vector<void*> blocks = exhaust(heap_.blocks(), bytes);
             EXPECT_EQ(blocks.size(), exhaust(fresh.blocks(), bytes).size()) << bytes;
             ASSERT_THAT(heap_.problems(), IsEmpty());
