@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -14,6 +15,8 @@
 #include <gtest/gtest.h>
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
+
+#include "base/under_qemu.hpp"
 
 namespace holdfast {
 namespace {
@@ -39,7 +42,9 @@ protected:
         auto* const before = static_cast<std::byte*>(heap_->get_address());
         heap_->close();
         heap_.reset();
-        options_.base_address = before - (std::uint64_t{1} << 33);  // mappings grow downwards: free
+        // Free: the kernel maps downwards, qemu-user upwards.
+        constexpr std::ptrdiff_t step = std::ptrdiff_t{1} << 33;
+        options_.base_address = before + (base::under_qemu ? step : -step);
         heap_.emplace(open_only, path_, options_);
         ASSERT_NE(heap_->get_address(), before);
         ASSERT_EQ(heap_->check(true), std::vector<std::string>{});

@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/under_qemu.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/single_steps_test_support.hpp"
 
@@ -178,6 +179,9 @@ TEST(domain, AnEmptyFileOnAnOrdinaryFileSystemIsPageCache) {
 }
 
 TEST(domain, ABadDescriptorIsAFailureWithItsPath) {
+    if (base::under_qemu) {
+        GTEST_SKIP() << "NOT TESTED: QEMU 7.2 answers MAP_SHARED_VALIDATE with EINVAL, as a kernel before 4.15 does";
+    }
     const auto kind = detect_domain(-1, "/some/path");
     ASSERT_FALSE(kind.ok());
     EXPECT_EQ(kind.error().os_error, EBADF);

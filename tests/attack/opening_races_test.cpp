@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "attack/attacked.hpp"
+#include "base/under_qemu.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 
@@ -30,7 +31,7 @@ class races : public testing::TestWithParam<durability> {};
 
 /// Was: `already_exists` or `not_a_heap`, one time in four.
 TEST_P(races, of_open_or_create_end_open_or_locked) {
-    constexpr int rounds = 40;
+    constexpr int rounds = base::under_qemu ? 5 : 40;  // a fork of the emulator takes long
     const scratch_directory scratch;
     for (int round = 0; round < rounds; ++round) {
         const std::string path = scratch / ("heap" + std::to_string(round));
@@ -46,7 +47,7 @@ TEST_P(races, of_open_or_create_end_open_or_locked) {
 
 /// Was: the same, and a loser could remove what the winner had made.
 TEST_P(races, with_removals_leave_a_heap_or_nothing) {
-    constexpr int rounds = 25;
+    constexpr int rounds = base::under_qemu ? 4 : 25;
     const scratch_directory scratch;
     const std::string path = scratch / "heap";
     for (int round = 0; round < rounds; ++round) {
