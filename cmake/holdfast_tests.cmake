@@ -7,7 +7,9 @@
 #
 # Labels in use: unit (also the default), thread, single (long, of one thread: not under TSan), fault, crash (simulator,
 # mutants), model (of the protocol), killcrash, powerloss, dax (a guest that is killed), tools (large programs: a
-# browser, servers), example, package, compile, lint, smoke (benchmarks, shortest form), fuzz.
+# browser, servers), programs (it starts programs of ours, which qemu-user leaves to the kernel, and that to
+# binfmt_misc), emulated (a run of the simulator under qemu-user), example, package, compile, lint, smoke (benchmarks,
+# shortest form), fuzz.
 set(HOLDFAST_QUICK_LABELS "" CACHE STRING "Labels of the tests that this preset runs in `make test`; empty: none")
 set(HOLDFAST_SUITE_LABELS "" CACHE STRING "Labels of the tests that this preset runs in `make verify`; empty: all")
 set(HOLDFAST_SUITE_EXCLUDE "" CACHE STRING "Labels of the tests that this preset does not run in `make verify`")
@@ -28,6 +30,12 @@ endif()
 if(CMAKE_CROSSCOMPILING)
     set(HOLDFAST_TEST_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()
+# Under qemu-user, programs of many tests run in parts, each with its share of them: side by side, and the emulator,
+# whose memory only grows while it runs (base/under_qemu.hpp), needs no more of it than a part does.
+set(HOLDFAST_PARTS_slab_test 2)
+set(HOLDFAST_PARTS_heap_test 4)
+set(HOLDFAST_PARTS_api_test 4)
+set(HOLDFAST_PARTS_attack_test 2)
 if(HOLDFAST_SANITIZE MATCHES "thread")
     # ThreadSanitizer of clang 16 knows 28 bits of address randomisation; newer kernels use up to 32.
     execute_process(COMMAND setarch --addr-no-randomize true RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
@@ -84,8 +92,8 @@ function(hf_register_test)
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
-    if(HOLDFAST_SANITIZE)
-        math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}") # what a sanitizer costs; a limit is for what hangs
+    if(HOLDFAST_SANITIZE OR HOLDFAST_UNDER_QEMU)
+        math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}") # what a sanitizer or an emulator costs; a limit is for what hangs
     endif()
     if(arg_TARGETS)
         add_dependencies(all_tests ${arg_TARGETS})
@@ -168,6 +176,17 @@ function(hf_add_test name)
     endif()
     if(arg_SOAK)
         hf_register_test(NAME ${name}_soak COMMAND ${command} ${arg_SOAK} TIERS soak TIMEOUT 172800 ${how})
+    endif()
+    if(HOLDFAST_UNDER_QEMU AND HOLDFAST_PARTS_${name})
+        math(EXPR last "${HOLDFAST_PARTS_${name}} - 1")
+        foreach(part RANGE ${last})
+            set(share ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${HOLDFAST_PARTS_${name}} GTEST_SHARD_INDEX=${part})
+            hf_register_test(
+                NAME ${name}_${part} COMMAND ${share} ${command} ${arg_ARGUMENTS} TIERS ${arg_TIERS}
+                TIMEOUT ${arg_TIMEOUT} ${how}
+            )
+        endforeach()
+        return()
     endif()
     hf_register_test(
         NAME ${name} COMMAND ${command} ${arg_ARGUMENTS} TIERS ${arg_TIERS} TIMEOUT ${arg_TIMEOUT} ${how}

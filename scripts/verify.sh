@@ -9,8 +9,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # In the order of what they find: seconds of compiling and of tests, on two cores with an empty compiler cache.
 order=(asan crash release tsan fuzz arm64 lint dev)
-declare -A compiling=([asan]=360 [crash]=60 [release]=240 [tsan]=180 [fuzz]=120 [arm64]=240 [lint]=600 [dev]=420)
-declare -A testing=([asan]=600 [crash]=1800 [release]=480 [tsan]=300 [fuzz]=60 [arm64]=120 [lint]=1 [dev]=60)
+declare -A compiling=([asan]=360 [crash]=60 [release]=240 [tsan]=180 [fuzz]=120 [arm64]=300 [lint]=600 [dev]=420)
+declare -A testing=([asan]=600 [crash]=1800 [release]=480 [tsan]=300 [fuzz]=60 [arm64]=200 [lint]=1 [dev]=60)
 quick_tests=240
 
 limit=0
