@@ -74,6 +74,12 @@ hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed) {
     });
 }
 
+void* hf_allocate_with(hf_heap* heap, size_t bytes, const hf_traits* traits) {
+    void* block = nullptr;
+    static_cast<void>(guarded([&] { block = manager_of(heap).allocate(bytes, traits_of(traits)); }));
+    return block;
+}
+
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits) {
     void* block = nullptr;
     static_cast<void>(guarded([&] {

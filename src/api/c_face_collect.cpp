@@ -9,6 +9,41 @@ struct hf_pointer_sink {
     holdfast::pointer_visitor& visit;
 };
 
+namespace {
+
+void fill(hf_collect_report& report, const holdfast::collect_report& in) {
+    const hf_collect_report known{0,
+                                  in.roots,
+                                  in.blocks_reached,
+                                  in.bytes_reached,
+                                  in.blocks_freed,
+                                  in.bytes_freed,
+                                  in.refused_pointers,
+                                  in.free_block_pointers,
+                                  in.wild_pointers,
+                                  in.nulled_pointers,
+                                  in.unknown_type_blocks,
+                                  in.mark_ns,
+                                  in.sweep_ns};
+    holdfast::c_face::fill_known_part(&report, known, "report", "HF_COLLECT_REPORT_INIT");
+}
+
+}  // namespace
+
+hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report) {
+    return guarded([&] {
+        hf_collect_report& out = required(report, "report");
+        const auto in = manager_of(heap).last_recovery_trace();
+        if (!in) {
+            throw holdfast::error(holdfast::errc::not_found,
+                                  "not_found: " + manager_of(heap).path() +
+                                      ": recovery: none by tracing: the heap had not crashed in durability collect",
+                                  {});
+        }
+        fill(out, *in);
+    });
+}
+
 hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report) {
     return guarded([&] {
         holdfast::collect_options wanted;
@@ -25,20 +60,7 @@ hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_
         }
         const holdfast::collect_report in = manager_of(heap).collect(wanted);
         if (report != nullptr) {
-            const hf_collect_report known{0,
-                                          in.roots,
-                                          in.blocks_reached,
-                                          in.bytes_reached,
-                                          in.blocks_freed,
-                                          in.bytes_freed,
-                                          in.refused_pointers,
-                                          in.free_block_pointers,
-                                          in.wild_pointers,
-                                          in.nulled_pointers,
-                                          in.unknown_type_blocks,
-                                          in.mark_ns,
-                                          in.sweep_ns};
-            holdfast::c_face::fill_known_part(report, known, "report", "HF_COLLECT_REPORT_INIT");
+            fill(*report, in);
         }
     });
 }

@@ -30,6 +30,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.files.separate_cache_lines = options.separate_cache_lines;
     wanted.hardened = options.hardened;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
+    wanted.recovery = options.precise_recovery ? heap::trace_mode::precise : heap::trace_mode::conservative;
     wanted.decay_ns = options.decay.count() < 0
                           ? extent::decay_curve::never
                           : base::checked_multiply(static_cast<std::uint64_t>(options.decay.count()), 1'000'000)
@@ -322,7 +323,16 @@ void* manager::allocate(size_type bytes, const std::nothrow_t&) noexcept {
     return is_open() && !read_only() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
 }
 
-void* manager::allocate_aligned(size_type bytes, size_type alignment) { return core().allocate(bytes, alignment); }
+void* manager::allocate_aligned(size_type bytes, size_type alignment) { return core().allocate(bytes, alignment, 0); }
+
+void* manager::allocate(size_type bytes, const allocation_traits& traits) {
+    const std::size_t least = bytes >= 16 ? 16 : 8;
+    void* const block = core().allocate(bytes, traits.alignment == 0 ? least : traits.alignment, traits.type);
+    if (traits.zeroed) {
+        std::memset(block, 0, bytes);
+    }
+    return block;
+}
 
 void manager::deallocate(void* address) {
     if (!plain_->free(address)) [[unlikely]] {

@@ -79,6 +79,16 @@ collect_report manager::collect(const collect_options& options) {
                          engine.types());
 }
 
+std::optional<collect_report> manager::last_recovery_trace() const {
+    heap::engine& engine = core().engine();
+    const std::lock_guard guard(engine.object_mutex());
+    if (!engine.traced()) {
+        return std::nullopt;
+    }
+    value_or_throw(engine.types().load(engine.objects()));  // for their names
+    return public_report(heap::trace_report(*engine.traced()), engine.types());
+}
+
 void manager::register_type(const type_layout& layout) {
     heap::engine& engine = core().engine();
     detail::refuse_read_only(engine, "register a type");

@@ -1,6 +1,11 @@
 // collect() through the public face, in every durability; types, visitors, and frees that are kept back.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -264,6 +269,49 @@ TEST_F(manager_test, frees_of_durability_atomic_cannot_be_kept_back) {
     options.accept_process_crash_only = true;
     manager heap(create_only, path(), options);
     EXPECT_EQ(reason_of([&] { heap.set_free_filter([](void*) { return true; }); }), errc::unsupported);
+}
+
+/// In a process that dies: of three blocks the root leads to the first, a number in that to the second, nothing to the
+/// third.
+void crash_with_three_blocks(const std::string& path, const open_options& options) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        manager heap(create_only, path, options);
+        heap.register_type<item>(1, "item");
+        std::array<item*, 3> items{};
+        for (item*& each : items) {
+            ptr<item> at;
+            each = heap.allocate_to(at, sizeof(item), {.zeroed = true, .type = 1});
+        }
+        heap.root(0) = items[0];
+        reinterpret_cast<ptr<item>&>(items[0]->looks_like_a_pointer) = items[1];
+        ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(manager_test, precise_recovery_keeps_nothing_for_numbers_and_reports_what_it_freed) {
+    open_options options = small_options();
+    options.durability = durability::collect;
+    options.accept_process_crash_only = true;
+    for (const bool precise : {false, true}) {
+        crash_with_three_blocks(path(), options);
+        options.precise_recovery = precise;
+        {
+            const manager heap(open_only, path(), options);
+            const std::optional<collect_report> report = heap.last_recovery_trace();
+            ASSERT_TRUE(report.has_value());
+            EXPECT_EQ(report->blocks_reached, precise ? 1U : 2U);
+            EXPECT_EQ(report->blocks_freed, precise ? 2U : 1U);
+            ASSERT_THAT(report->freed, SizeIs(1));
+            EXPECT_EQ(report->freed[0].type_name, "item");
+            EXPECT_THAT(heap.check(false), IsEmpty());
+        }
+        EXPECT_FALSE(manager(open_only, path(), options).last_recovery_trace().has_value()) << "it was closed";
+        EXPECT_TRUE(manager::remove(path()));
+    }
 }
 
 TEST_F(manager_test, a_heap_at_one_address_is_traced_through_addresses) {

@@ -97,7 +97,7 @@ public:
     [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
 
     /// manager::allocate_aligned(), and manager::deallocate() of an address that is not null.
-    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment);
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type);
     void deallocate(void* address);
 
     [[nodiscard]] std::uint64_t offset_of(const void* address) const;

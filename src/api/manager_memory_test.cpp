@@ -1,4 +1,5 @@
 // Memory, roots and allocators of an open heap.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -140,6 +141,23 @@ TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
         once_more.close();
         EXPECT_TRUE(manager::remove(path()));
     }
+}
+
+TEST_F(manager_test, allocates_by_traits) {
+    manager heap = create();
+    for (const std::size_t bytes : {std::size_t{40}, std::size_t{100'000}}) {
+        std::memset(heap.allocate(bytes), 0xff, bytes);
+        void* const block = heap.allocate(bytes, {.alignment = 256, .zeroed = true, .type = 12});
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 256, 0U);
+        EXPECT_EQ(heap.type_of(block), 12U);
+        const auto* const first = static_cast<const unsigned char*>(block);
+        EXPECT_TRUE(std::all_of(first, first + bytes, [](unsigned char byte) { return byte == 0; }));
+        EXPECT_EQ(reason_of([&] { static_cast<void>(heap.allocate(bytes, {.alignment = 3})); }),
+                  errc::invalid_argument);
+        EXPECT_EQ(reason_of([&] { static_cast<void>(heap.allocate(bytes, {.type = 1U << 20U})); }),
+                  errc::invalid_argument);
+    }
+    EXPECT_EQ(reason_of([&] { static_cast<void>(heap.allocate(0, allocation_traits{})); }), errc::invalid_argument);
 }
 
 TEST_F(manager_test, gives_a_handle_that_allocators_and_deleters_of_programs_hold) {

@@ -9,7 +9,7 @@ namespace holdfast {
 using base::failure;
 using base::failure_code;
 
-void* detail::manager_core::allocate(std::size_t bytes, std::size_t alignment) {
+void* detail::manager_core::allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type) {
     if (bytes == 0) {
         throw_failure(
             failure{failure_code::invalid_argument, path(), "size of an allocation", "0", "at least 1", {}, 0});
@@ -24,7 +24,7 @@ void* detail::manager_core::allocate(std::size_t bytes, std::size_t alignment) {
                               0});
     }
     refuse_read_only(engine(), "allocate");
-    void* const block = engine().allocate(bytes, alignment);
+    void* const block = engine().allocate(bytes, alignment, type);
     if (block == nullptr) {
         throw_allocation_failure(heap::engine::last_failure(), path());
     }
@@ -45,7 +45,7 @@ std::size_t alignment_for(std::size_t bytes) noexcept { return bytes >= 16 ? 16 
 
 segment_manager::segment_manager(detail::manager_core& heap) noexcept : key_(heap.engine().key()), heap_(&heap) {}
 
-void* segment_manager::allocate(size_type bytes) const { return heap_->allocate(bytes, alignment_for(bytes)); }
+void* segment_manager::allocate(size_type bytes) const { return heap_->allocate(bytes, alignment_for(bytes), 0); }
 
 void* segment_manager::allocate(size_type bytes, const std::nothrow_t& /*nothrow*/) const noexcept {
     return bytes != 0 && heap_->is_open() && !heap_->engine().read_only()
@@ -54,7 +54,7 @@ void* segment_manager::allocate(size_type bytes, const std::nothrow_t& /*nothrow
 }
 
 void* segment_manager::allocate_aligned(size_type bytes, size_type alignment) const {
-    return heap_->allocate(bytes, alignment);
+    return heap_->allocate(bytes, alignment, 0);
 }
 
 void segment_manager::deallocate(void* address) const {

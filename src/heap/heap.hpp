@@ -42,6 +42,7 @@ struct engine_options {
     /// Durability `atomic` and `collect` where the domain is page-cache: that it covers crashes of the process alone is
     /// understood.
     bool accept_process_crash_only = false;
+    trace_mode recovery = trace_mode::conservative;  ///< after a crash in durability `collect`
     std::uint64_t lane_slots = lane::default_slots;
     bool hardened = false;  ///< open for writing: open_options::hardened
     /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
@@ -257,7 +258,7 @@ private:
     base::result<void> pin_objects();
     void harden();
     base::result<void> start_guards();
-    base::result<void> trace_after_crash();
+    base::result<void> trace_after_crash(trace_mode mode);
     base::result<void> close_collect();
     [[nodiscard]] bool flushes_recovery() const noexcept;
     void persist_recovery(const void* begin, std::uint64_t bytes) const;

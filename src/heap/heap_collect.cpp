@@ -39,7 +39,7 @@ void engine::persist_recovery(const void* begin, std::uint64_t bytes) const {
 
 /// Which blocks live is unknown: what the roots and the objects reach does. Durably where the heap is mapped shared,
 /// else in this process alone.
-base::result<void> engine::trace_after_crash() {
+base::result<void> engine::trace_after_crash(trace_mode mode) {
     try {
         const auto flush = [this](const void* begin, std::uint64_t bytes) { persist_recovery(begin, bytes); };
         const bool flushes = flushes_recovery();
@@ -51,6 +51,10 @@ base::result<void> engine::trace_after_crash() {
         HF_TRY(repair_objects(false));  // a record that was being written or erased is no root
         HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, object_roots(objects_));
         trace_options options;
+        options.mode = mode;
+        if (mode == trace_mode::precise) {
+            HF_TRY(types_.load(objects_));
+        }
         options.raw_pointers = (files_->superblock().flags & segment::flag_same_address) != 0;
         auto traced = recover_by_tracing(files_->view(), extents_, files_->frontier(), roots, types_, options,
                                          flushes ? std::optional<trace_flush>(flush) : std::nullopt);

@@ -1,7 +1,10 @@
 /* Collection, types and deferred frees as a C11 program uses them. Usage: c_face_collect_test DIRECTORY, which is
  * created and emptied. */
 #define _POSIX_C_SOURCE 200809L
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <holdfast/holdfast.h>
 #include <stdio.h>
@@ -98,6 +101,45 @@ static void test_reservations(hf_heap* heap) {
     }
 }
 
+/* The program dies; the root leads to the first of three blocks, a number in that to the second. */
+static void test_precise_recovery(const char* path, hf_options options) {
+    options.durability = HF_DURABILITY_COLLECT;
+    options.accept_process_crash_only = 1;
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const hf_pointer_field fields[] = {{offsetof(struct node, next), 0}, {offsetof(struct node, other), 0}};
+        hf_traits traits = HF_TRAITS_INIT;
+        traits.type = 1;
+        traits.zeroed = 1;
+        hf_heap* heap = NULL;
+        REQUIRE(hf_create(path, &options, &heap) == HF_OK);
+        REQUIRE(hf_register_type(heap, 1, sizeof(struct node), sizeof(struct node), fields, 2, "node") == HF_OK);
+        struct node* const first = hf_allocate_with(heap, sizeof(struct node), &traits);
+        struct node* const second = hf_allocate_with(heap, sizeof(struct node), &traits);
+        REQUIRE(first != NULL && second != NULL && hf_allocate_with(heap, sizeof(struct node), &traits) != NULL);
+        REQUIRE(hf_root_set(heap, 0, first) == HF_OK);
+        hf_ptr_set((hf_ptr*)&first->number, second);
+        (void)raise(SIGKILL);
+    }
+    int status = 0;
+    EXPECT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    options.precise_recovery = 1;
+    hf_heap* heap = NULL;
+    hf_collect_report report = HF_COLLECT_REPORT_INIT;
+    REQUIRE(hf_open(path, &options, &heap) == HF_OK);
+    EXPECT(hf_get_recovery_trace(heap, &report) == HF_OK);
+    EXPECT(report.blocks_reached == 1 && report.blocks_freed == 2);
+    EXPECT(hf_get_recovery_trace(heap, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_close(heap) == HF_OK);
+    REQUIRE(hf_open(path, &options, &heap) == HF_OK);
+    EXPECT(hf_get_recovery_trace(heap, &report) == HF_NOT_FOUND);
+    uint64_t compared = 7;
+    EXPECT(hf_last_comparison(heap, &compared, NULL) == HF_OK && compared == 0);
+    EXPECT(hf_close(heap) == HF_OK);
+    EXPECT(hf_remove(path) == HF_OK);
+}
+
 int main(int count, char** arguments) {
     if (count != 2) {
         fprintf(stderr, "usage: c_face_collect_test DIRECTORY\n");
@@ -117,6 +159,7 @@ int main(int count, char** arguments) {
     test_reservations(heap);
     EXPECT(hf_close(heap) == HF_OK);
     EXPECT(hf_remove(path) == HF_OK);
+    test_precise_recovery(path, options);
     printf("%d failures\n", failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -130,9 +130,11 @@ typedef struct hf_options {
     uint32_t huge_pages;           /* HF_HUGE_PAGES_... */
     uint32_t hardened;             /* not 0: exact frees, quarantine, random order, guard ranges */
     uint32_t separate_cache_lines; /* create: not 0: no two blocks share a cache line; blocks take whole lines */
+    uint32_t precise_recovery;     /* after a crash in durability collect: not 0: as hf_collect_options.precise */
+    uint32_t reserved;             /* 0 */
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
 
 /* Create a heap: HF_ALREADY_EXISTS where anything is at the path, HF_NOT_FOUND where the directory above it is not
  * there. From then on the heap is that directory, wherever it is moved, and whatever the working directory is. When it
@@ -271,6 +273,9 @@ typedef struct hf_collect_report {
 /* Frees every block that the roots and the objects do not lead to. No other thread uses the heap meanwhile. `options`
  * and `report` may be NULL. */
 hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report);
+/* What the recovery of this open has found and freed: HF_NOT_FOUND where the heap had not crashed in durability
+ * collect. */
+hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
 
 /* A pointer of an object: an hf_ptr at this offset, or (raw) an address. */
 typedef struct hf_pointer_field {
@@ -325,6 +330,9 @@ typedef struct hf_traits {
 /* Allocates `bytes`, and `destination` points to the block, which is returned; NULL on failure, with hf_errorcode().
  * What the destination pointed to before is not freed. `traits` may be NULL. */
 void* hf_allocate_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
+/* hf_allocate, or hf_malloc, with traits: a type say, for precise tracing. `zeroed` is as durable here as what the
+ * program stores itself. NULL on failure. */
+void* hf_allocate_with(hf_heap* heap, size_t bytes, const hf_traits* traits);
 /* Frees what `destination` points to, and it is NULL. `freed` (may be NULL) is 1, or 0 where it was NULL before. */
 hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
 /* A block of `bytes` with the content of the old one as far as both reach, durably, in its place; the old one is free.

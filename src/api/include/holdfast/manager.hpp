@@ -37,6 +37,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -315,6 +316,9 @@ public:
     [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) noexcept;
     /// alignment: a power of two up to 2 MiB, else error(invalid_argument).
     [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment);
+    /// The same with traits: a type number says to precise tracing, and to for_each_block(), what the block is.
+    /// `zeroed` is as durable as what the program stores itself.
+    [[nodiscard]] void* allocate(size_type bytes, const allocation_traits& traits);
     /// Frees; null is ignored. Throws error(bad_address), and changes nothing, where the address lies outside the heap,
     /// is not the start of a block, is already free, or is a constructed object: destroy() frees that.
     void deallocate(void* address);
@@ -436,6 +440,9 @@ public:
     /// In any durability, with the next commit() in `commit`. All other threads stand still; reserve()d blocks are no
     /// roots. Throws error; docs/tracing.md says what counts as a pointer.
     collect_report collect(const collect_options& options = {});
+    /// What the recovery of this open has found and freed; nothing where the heap had not crashed in durability
+    /// `collect`.
+    [[nodiscard]] std::optional<collect_report> last_recovery_trace() const;
     /// Says where the pointers of a type are, for precise collection; kept in the heap, durable as its objects are.
     /// Replaces what was said before. Throws error(invalid_argument).
     void register_type(const type_layout& layout);

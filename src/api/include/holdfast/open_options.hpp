@@ -65,6 +65,11 @@ struct open_options {
     /// Durability `atomic` or `collect` in the domain page-cache covers crashes of the process, no power loss; unless
     /// this says that the caller knows, opening it is error(promise_unavailable).
     bool accept_process_crash_only = false;
+    /// After a crash in durability `collect`: only what registered types call a pointer is one, so that numbers that
+    /// look like pointers keep nothing (collect_options::marking::precise). Blocks of types that the heap does not
+    /// know, and of none, are read conservatively. The program says so at the open, for only it knows that its types
+    /// are all registered as they are.
+    bool precise_recovery = false;
     /// How long freed memory may keep its space on disk: it fades, and after this time all of it is a hole in a file.
     /// Zero: at once; negative: never. Durability `commit`: with the next commit() after that. A heap that was created
     /// with a size keeps that space as long as its creator has it open.
