@@ -6,12 +6,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstring>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <system_error>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
@@ -31,25 +31,23 @@ struct mapped_bytes {
 
 void add_extents_of(const fs::path& file, mapped_bytes& sum) {
     constexpr std::uint32_t some = 128;
-    struct {
-        fiemap header;
-        std::array<fiemap_extent, some> extents;
-    } map{};
+    std::vector<fiemap> buffer(1 + some * sizeof(fiemap_extent) / sizeof(fiemap) + 1);
+    fiemap& map = buffer.front();
     const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
     for (bool last = false; !last;) {
-        map.header.fm_length = FIEMAP_MAX_OFFSET - map.header.fm_start;
-        map.header.fm_flags = FIEMAP_FLAG_SYNC;
-        map.header.fm_extent_count = some;
+        map.fm_length = FIEMAP_MAX_OFFSET - map.fm_start;
+        map.fm_flags = FIEMAP_FLAG_SYNC;
+        map.fm_extent_count = some;
         if (::ioctl(fd, FS_IOC_FIEMAP, &map) != 0) {
             ::close(fd);
             throw std::system_error(errno, std::generic_category(), "FIEMAP of " + file.string());
         }
-        last = map.header.fm_mapped_extents == 0;
-        for (std::uint32_t i = 0; i < map.header.fm_mapped_extents; ++i) {
-            const fiemap_extent& each = map.extents[i];
+        last = map.fm_mapped_extents == 0;
+        for (std::uint32_t i = 0; i < map.fm_mapped_extents; ++i) {
+            const fiemap_extent& each = map.fm_extents[i];
             sum.all += each.fe_length;
             sum.shared += (each.fe_flags & FIEMAP_EXTENT_SHARED) != 0 ? each.fe_length : 0;
-            map.header.fm_start = each.fe_logical + each.fe_length;
+            map.fm_start = each.fe_logical + each.fe_length;
             last = (each.fe_flags & FIEMAP_EXTENT_LAST) != 0;
         }
     }

@@ -273,8 +273,8 @@ typedef struct hf_collect_report {
 /* Frees every block that the roots and the objects do not lead to. No other thread uses the heap meanwhile. `options`
  * and `report` may be NULL. */
 hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report);
-/* What the recovery of this open has found and freed: HF_NOT_FOUND where the heap had not crashed in durability
- * collect. */
+/* What the recovery of this open has reached, and freed (of small blocks nobody knows which were allocated: those of
+ * whole pages count alone): HF_NOT_FOUND where the heap had not crashed in durability collect. */
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
 
 /* A pointer of an object: an hf_ptr at this offset, or (raw) an address. */

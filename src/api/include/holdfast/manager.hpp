@@ -440,8 +440,9 @@ public:
     /// In any durability, with the next commit() in `commit`. All other threads stand still; reserve()d blocks are no
     /// roots. Throws error; docs/tracing.md says what counts as a pointer.
     collect_report collect(const collect_options& options = {});
-    /// What the recovery of this open has found and freed; nothing where the heap had not crashed in durability
-    /// `collect`.
+    /// What the recovery of this open has reached, and freed; nothing where the heap had not crashed in durability
+    /// `collect`. After such a crash nobody knows which small blocks were allocated: blocks_freed counts those of whole
+    /// pages alone, and slabs_freed the slabs in which nothing was reached.
     [[nodiscard]] std::optional<collect_report> last_recovery_trace() const;
     /// Says where the pointers of a type are, for precise collection; kept in the heap, durable as its objects are.
     /// Replaces what was said before. Throws error(invalid_argument).
