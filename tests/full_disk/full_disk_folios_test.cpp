@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -150,6 +151,25 @@ TEST_P(folios, that_a_snapshot_read) {
     manager heap(open_only, path_, options());
     heap.snapshot(image_->path() + "/snapshot");
     expect_stores_take_no_space(heap);
+}
+
+/// An open after a crash makes holes again, which takes space on some file systems.
+TEST_P(folios, are_no_obstacle_to_an_open_after_a_crash_on_a_full_disk) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        manager heap(create_only, path_, options());
+        allocate(heap);
+        make_holes(heap);
+        heap.root(0) = heap.allocate(size);
+        ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const ballast full(image_->path(), 0);
+    const manager heap(open_only, path_, options());
+    EXPECT_EQ(heap.check(false), std::vector<std::string>());
+    EXPECT_NE(heap.root(0).get(), nullptr);
 }
 
 TEST_P(folios, that_were_there_before_the_holes) {
