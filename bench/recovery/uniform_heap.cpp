@@ -7,6 +7,7 @@
 #include <holdfast/manager.hpp>
 #include <nlohmann/json.hpp>
 
+#include "recovery/mapped_files.hpp"
 #include "support/child.hpp"
 #include "support/random.hpp"
 
@@ -117,6 +118,7 @@ uniform_openings uniform_heap::open_repeatedly(const std::string& domain, unsign
         found.recovered.add(told.at("ms").get<double>());
         found.replay.add(told.at("replay_ms").get<double>());
         found.pending = told.at("pending").get<std::uint64_t>();
+        found.mapping.add(map_files(path_));
         found.clean.add(open_and_die(round));
     }
     return found;

@@ -18,6 +18,7 @@ struct uniform_openings {
     samples recovered;  ///< after SIGKILL
     samples replay;     ///< of it, by the heap's own account
     samples clean;
+    samples mapping;  ///< the files, and nothing else
     /// Records that the last recovery had to look at. In the domain page-cache these are the ones in flight alone.
     std::uint64_t pending = 0;
 };
