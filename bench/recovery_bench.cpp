@@ -52,7 +52,7 @@ holdfast::open_options atomic_options() {
     return wanted;
 }
 
-holdfast::ptr<node>& head_of(const holdfast::manager& heap) {
+holdfast::ptr<node>& head_of(holdfast::manager& heap) {
     return reinterpret_cast<holdfast::ptr<node>&>(heap.root(0));
 }
 
@@ -91,7 +91,7 @@ opening open_once(const std::string& path, bool whole) {
 }
 
 std::uint64_t length_of(const std::string& path) {
-    const holdfast::manager heap(holdfast::open_only, path, atomic_options());
+    holdfast::manager heap(holdfast::open_only, path, atomic_options());
     std::uint64_t length = 0;
     for (const node* each = head_of(heap).get(); each != nullptr; each = each->next.get()) {
         ++length;

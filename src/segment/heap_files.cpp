@@ -209,7 +209,8 @@ base::result<bool> heap_files::take_directory() {
 base::result<void> heap_files::lock_directory() {
     std::vector<std::string> names;
     if (auto empty = check_empty(names); !empty) {
-        made_directory_ = false;  // another process was faster: its lock is not ours to remove
+        // Another process was faster: its lock is not ours to remove.
+        made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
         return empty;
     }
     HF_TRY(storage().check_place(paths_.directory()));
