@@ -52,9 +52,7 @@ holdfast::open_options atomic_options() {
     return wanted;
 }
 
-holdfast::ptr<node>& head_of(holdfast::manager& heap) {
-    return reinterpret_cast<holdfast::ptr<node>&>(heap.root(0));
-}
+holdfast::ptr<node>& head_of(holdfast::manager& heap) { return reinterpret_cast<holdfast::ptr<node>&>(heap.root(0)); }
 
 /// In a process of its own, which is killed when the list is long enough: each object is allocated into the link of the
 /// one before.

@@ -5,6 +5,10 @@
 #   hf_<layer>_objects  its object files, for the united libraries
 #   holdfast::holdfast  all layers, public headers only: what programs link, ours and others'
 set(HOLDFAST_SOURCE_ROOT ${PROJECT_SOURCE_DIR}/src)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    # Called where the processor has the instructions. Such a file is in no unity build.
+    set_source_files_properties(${HOLDFAST_SOURCE_ROOT}/base/checksum_avx2.cpp PROPERTIES COMPILE_OPTIONS -mavx2)
+endif()
 
 function(hf_add_layers)
     set(below hf_flags Threads::Threads Boost::headers)
