@@ -158,9 +158,9 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
     /// The parts of which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
-    /// The same of another thread, which is in no rare call, for the gate is closed, but may run on: it finds no block
-    /// there any more, and then it is asked whether it has got one meanwhile. It may be between the two for the time of
-    /// a few instructions: a block that it gets then is lost.
+    /// give_back_idle() of another thread's cache. That thread is in no rare call, for the gate is closed, but it may
+    /// run on: it finds no block there any more, and then it is asked whether it has got one meanwhile. It may be
+    /// between the two for the time of a few instructions: a block that it gets then is lost.
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 

@@ -104,26 +104,31 @@ private:
     std::vector<std::thread> threads_;
 };
 
-/// What a crash right now would leave.
-std::string copy_of(const std::string& heap, const scratch_directory& scratch, int nth) {
-    const std::string to = scratch / ("copy" + std::to_string(nth));
-    fs::copy(heap, to, fs::copy_options::recursive);
-    return to;
-}
+/// A heap at step 3, committed.
+class commits_beside : public testing::Test {
+protected:
+    commits_beside() { make_heap(path_, 3, durability::commit); }
+    /// What a crash right now would leave.
+    [[nodiscard]] std::string copy(int nth) const {
+        const std::string to = scratch_ / ("copy" + std::to_string(nth));
+        fs::copy(path_, to, fs::copy_options::recursive);
+        return to;
+    }
+
+    scratch_directory scratch_;
+    std::string path_ = scratch_ / "heap";
+};
 
 /// Was: three times of four a heap that never opened again.
-TEST(commits_beside, allocating_threads_succeed_and_leave_sound_heaps) {
+TEST_F(commits_beside, allocating_threads_succeed_and_leave_sound_heaps) {
     constexpr int commits = 16;
-    const scratch_directory scratch;
-    const std::string path = scratch / "heap";
-    make_heap(path, 3, durability::commit);
     {
-        manager heap(open_only, path, options_for(durability::commit));
+        manager heap(open_only, path_, options_for(durability::commit));
         crowd others(heap, 3, false);
         for (int nth = 0; nth < commits; ++nth) {
             ASSERT_NO_THROW(heap.commit()) << "commit " << nth;
             if (nth % 4 == 0) {
-                EXPECT_EQ(step_at(copy_of(path, scratch, nth)), 3U) << "after commit " << nth;
+                EXPECT_EQ(step_at(copy(nth)), 3U) << "after commit " << nth;
             }
         }
         others.stop();
@@ -131,20 +136,17 @@ TEST(commits_beside, allocating_threads_succeed_and_leave_sound_heaps) {
         EXPECT_EQ(heap.check(true), std::vector<std::string>{});
         heap.close(true);
     }
-    EXPECT_EQ(step_at(path), 3U);
+    EXPECT_EQ(step_at(path_), 3U);
 }
 
 /// Stores cannot be made to wait: a commit that finds one is refused, and the last one stands.
-TEST(commits_beside, threads_that_store_are_refused_or_sound) {
+TEST_F(commits_beside, threads_that_store_are_refused_or_sound) {
 #if defined(HF_UNDER_THREAD_SANITIZER)
     GTEST_SKIP() << "NOT TESTED: the race is what is tested; other presets do this";
 #endif
     constexpr int commits = 16;
-    const scratch_directory scratch;
-    const std::string path = scratch / "heap";
-    make_heap(path, 3, durability::commit);
     {
-        manager heap(open_only, path, options_for(durability::commit));
+        manager heap(open_only, path_, options_for(durability::commit));
         crowd others(heap, 3, true);
         for (int nth = 0; nth < commits; ++nth) {
             try {
@@ -153,7 +155,7 @@ TEST(commits_beside, threads_that_store_are_refused_or_sound) {
                 EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
             }
             if (nth % 4 == 0) {
-                EXPECT_EQ(step_at(copy_of(path, scratch, nth)), 3U) << "after commit " << nth;
+                EXPECT_EQ(step_at(copy(nth)), 3U) << "after commit " << nth;
             }
         }
         others.stop();
@@ -161,16 +163,13 @@ TEST(commits_beside, threads_that_store_are_refused_or_sound) {
         EXPECT_EQ(heap.check(true), std::vector<std::string>{});
         heap.close(true);
     }
-    EXPECT_EQ(step_at(path), 3U);
+    EXPECT_EQ(step_at(path_), 3U);
 }
 
 /// Threads that end take what they kept back to the heap: also while it is committed.
-TEST(commits_beside, threads_that_come_and_end_succeed) {
-    const scratch_directory scratch;
-    const std::string path = scratch / "heap";
-    make_heap(path, 3, durability::commit);
+TEST_F(commits_beside, threads_that_come_and_end_succeed) {
     {
-        manager heap(open_only, path, options_for(durability::commit));
+        manager heap(open_only, path_, options_for(durability::commit));
         std::atomic<std::uint64_t> ended{0};
         const std::jthread starter([&](const std::stop_token& stop) {
             for (; !stop.stop_requested(); ++ended, ended.notify_one()) {
@@ -188,16 +187,13 @@ TEST(commits_beside, threads_that_come_and_end_succeed) {
             ended.wait(before);
         }
     }
-    EXPECT_EQ(step_at(path), 3U);
+    EXPECT_EQ(step_at(path_), 3U);
 }
 
 /// Objects are made and destroyed beside commits: their directory waits, too.
-TEST(commits_beside, constructing_threads_succeed) {
-    const scratch_directory scratch;
-    const std::string path = scratch / "heap";
-    make_heap(path, 3, durability::commit);
+TEST_F(commits_beside, constructing_threads_succeed) {
     {
-        manager heap(open_only, path, options_for(durability::commit));
+        manager heap(open_only, path_, options_for(durability::commit));
         const std::jthread other([&heap](const std::stop_token& stop) {
             while (!stop.stop_requested()) {
                 heap.construct<std::uint64_t>("passing")(7U);
@@ -211,12 +207,12 @@ TEST(commits_beside, constructing_threads_succeed) {
                 EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
             }
             if (nth % 4 == 0) {
-                const manager copy(open_read_only, copy_of(path, scratch, nth), options_for(durability::commit));
-                EXPECT_EQ(copy.check(true), std::vector<std::string>{}) << "after commit " << nth;
+                const manager left(open_read_only, copy(nth), options_for(durability::commit));
+                EXPECT_EQ(left.check(true), std::vector<std::string>{}) << "after commit " << nth;
             }
         }
     }
-    const manager again(open_read_only, path, options_for(durability::commit));
+    const manager again(open_read_only, path_, options_for(durability::commit));
     EXPECT_EQ(again.check(true), std::vector<std::string>{});
 }
 

@@ -50,8 +50,8 @@ public:
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     /// After a power loss: what the page cache had is forgotten, the log is replayed.
     void mount_again();
-    /// The same for a file system that cannot be told to stop: what the device has now is all that is left. Its writers
-    /// are dead.
+    /// A power loss of a file system that cannot be told to stop: what the device has now is all that is left. Its
+    /// writers are dead.
     void lose_power();
 
 private:

@@ -316,7 +316,7 @@ public:
     [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) noexcept;
     /// alignment: a power of two up to 2 MiB, else error(invalid_argument).
     [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment);
-    /// The same with traits: a type number says to precise tracing, and to for_each_block(), what the block is.
+    /// Allocates by traits: a type number says to precise tracing, and to for_each_block(), what the block is.
     /// `zeroed` is as durable as what the program stores itself.
     [[nodiscard]] void* allocate(size_type bytes, const allocation_traits& traits);
     /// Frees; null is ignored. Throws error(bad_address), and changes nothing, where the address lies outside the heap,

@@ -41,8 +41,8 @@ struct open_options {
     /// Create: user bytes of one segment file, a power of two from 2 MiB to 64 GiB. Default 256 MiB.
     std::uint64_t segment_size = 0;
     /// Limit of the user space in bytes; an allocation beyond fails with no_space. The heap keeps it from its next
-    /// commit or close on, until it is opened for writing with another. Default: that which the heap has; of a new one,
-    /// none but the reservation.
+    /// commit on, or where it was changed from its close on, until it is opened for writing with another. Default: that
+    /// which the heap has; of a new one, none but the reservation.
     std::uint64_t maximum_size = 0;
     /// Map the heap's base exactly here (2 MiB aligned) or fail with address_taken. Null: anywhere.
     void* base_address = nullptr;
