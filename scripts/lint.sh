@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 step "packages of Debian that this needs" scripts/install-dependencies.sh lint
 step "lint" python3 tools/lint.py
 step "lint_test" python3 tools/lint_test.py
+step "pictures" python3 docs/pictures/draw.py --check
 step "format" scripts/format.sh --check
 step "clang-tidy" build clang all all_tests benchmarks
 print_steps

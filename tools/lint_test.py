@@ -6,10 +6,12 @@ import unittest
 from pathlib import Path
 
 import lint
+import lint_classes
 
 CLEAN = {
     "README.md": "See [format](docs/format.md) and `src/heap/heap.hpp:1`, `heap/heap.hpp`, `src/*/heap.hpp`.\n",
-    "docs/format.md": "EXT-1 is cited here, UTF-8 and SHA-256 are no invariants.\n\n**SB-1**: two copies.\n",
+    "docs/format.md": "# The format\n\nEXT-1 is cited, UTF-8 and SHA-256 are no invariants.\n\n**SB-1**: two copies.\n",
+    "docs/decisions/0003-keys.md": "# 3. Keys\n",
     "src/heap/heap.hpp": '// The face.\n#pragma once\n#include "extent/extent.hpp"\n#include "heap/other.hpp"\n',
     "src/heap/other.hpp": "#pragma once\n",
     "src/extent/extent.hpp": "#pragma once\n// EXT-1: extents tile the space.\n#include <vector>\n",
@@ -21,15 +23,102 @@ CLEAN = {
     "Makefile": "all:\n\techo\n",
 }
 
+STORE = {
+    "src/base/x.hpp": (
+        "#pragma once\n// gone_name GONE\nnamespace store {\nenum class mode { read_only };\n"
+        "struct base {\n    void inherited();\n};\nclass box : public base {\n    int held_items() const;\n};\n"
+        '#define HF_KEPT 1\n}  // namespace store\nauto plain = "a_field of a report";\n'
+    ),
+    "src/cli/main.cpp": '#include <holdfast/manager.hpp>\nauto a = add("info", "--kept");\n',
+}
+
+# For count_methods(): each of the first declares one member function, none of the second does.
+METHODS = [
+    "box();",
+    "~box() override;",
+    "explicit box(int a) noexcept : a_(a), b_{a}, c_({1}) {}",
+    "box() : base<T>{1}, a_{[] { return 1; }()} { g(); }",
+    "box(const box&) = delete;",
+    "box& operator=(box&&) noexcept = default;",
+    "explicit operator bool() const noexcept { return true; }",
+    "bool operator()() const;",
+    "bool operator<(const box& other) const;",
+    "auto operator<=>(const box&) const = default;",
+    "static void* operator new(std::size_t) = delete;",
+    "static int f(int a = g(), std::span<int> b = {});",
+    "[[nodiscard]] HF_HOT virtual int f() const = 0;",
+    "int f() HF_REQUIRES(mutex_);",
+    "auto f() -> std::vector<int> { return {}; }",
+    "template <class T, int N = (1 > 0)> void f(T (&a)[N]);",
+    "template <class T> requires(sizeof(T) > 1) && std::integral<T> void f(T);",
+    "template <class T> requires requires(T t) { t.g(); } void f(T t) { t.g(); }",
+    "int f() const requires(!is_void) { return 1; }",
+    "int f() const requires requires { g(); } { return 1; }",
+    "decltype(auto) f() noexcept(noexcept(g())) { if (a) { g(); } }",
+    "HF_API alignas(8) explicit(true) box(int);",
+    "struct stat f(int a) { struct local { void g(); }; }",
+    "public: void f() {}",
+    "std::array<int, 2> f(int (*each)(int));",
+]
+NO_METHODS = [
+    "int a;",
+    "int a = g(1), b{2};",
+    "int a HF_GUARDED_BY(mutex_) = 1;",
+    "alignas(64) std::atomic<int> a{};",
+    "std::function<void(int)> a = [](int b) { g(b); };",
+    "void (*a)(int) = nullptr;",
+    "int (box::*a)(int);",
+    "const char* (*a_[2])();",
+    "unsigned a : 3;",
+    "static constexpr bool a = (1 < 2);",
+    "static constexpr std::size_t a = sizeof(int), b[] = {g(), 2};",
+    "using f = void (*)(int);",
+    "using base::operator=;",
+    "typedef void f(int);",
+    "friend class other;",
+    "friend bool operator==(const box&, const box&) { return true; }",
+    "template <class T> friend void swap(T& a, T& b) noexcept;",
+    "static_assert(sizeof(int) == 4, text());",
+    "enum class in : int { a = g(1), b };",
+    "class in;",
+    "struct alignas(8) HF_API(1) in : base<int(int)> { void g(); } a;",
+    "template <class T> requires(sizeof(T) > 1) struct in { void g(); };",
+    "union { int a; };",
+    "struct { bool operator()() const { return true; } } a;",
+    "private:",
+    "decltype(g()) a;",
+]
+
 
 class LintTest(unittest.TestCase):
-    def findings(self, changes: dict[str, str]) -> list[lint.Finding]:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, text in (CLEAN | changes).items():
-                path = Path(folder) / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
-            return lint.lint(Path(folder))
+    root: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.root = Path(folder.name)
+        for name, text in CLEAN.items():
+            cls.write(name, text)
+
+    @classmethod
+    def write(cls, name: str, text: str) -> None:
+        path = cls.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def findings(self, changes: dict[str, str], methods_today: dict[str, int] | None = None) -> list[lint.Finding]:
+        """Of the clean tree with `changes`, which are undone."""
+        try:
+            for name, text in changes.items():
+                self.write(name, text)
+            return lint.lint(self.root, methods_today or {})
+        finally:
+            for name in changes:
+                if name in CLEAN:
+                    self.write(name, CLEAN[name])
+                else:
+                    (self.root / name).unlink()
 
     def accepts(self, path: str, text: str) -> None:
         self.assertEqual(self.findings({path: text}), [])
@@ -82,7 +171,7 @@ class LintTest(unittest.TestCase):
         self.rejects("size", 1, "tools/x.py", "def f():\n" + "    pass\n" * 70)
 
     def test_a_class_is_no_function(self) -> None:
-        members = "    int member();\n" * 80
+        members = "    int member;\n" * 80
         constrained = "template <class T>\n    requires(sizeof(T) > 1)\nstruct a {"
         for head in ("class a {", "struct alignas(64) a {", constrained):
             self.accepts("src/base/x.hpp", "#pragma once\n" + head + "\n" + members + "};\n")
@@ -104,14 +193,106 @@ class LintTest(unittest.TestCase):
         self.rejects("invariant", 1, "src/heap/x.cpp", "// EXT-1: again\n")
         self.rejects("invariant", 2, "src/heap/x.cpp", "// HEAP-1: text\n// HEAP-1: again\n")
 
-    def test_dead_paths_in_documents(self) -> None:
-        self.rejects("path", 1, "docs/x.md", "[gone](gone.md)\n")
-        self.rejects("path", 1, "docs/x.md", "`src/heap/gone.hpp`\n")
-        self.rejects("path", 1, "docs/x.md", "`heap/gone.hpp`\n")
-        self.rejects("path", 1, "docs/x.md", "`src/heap/gone*.hpp`\n")
-        self.rejects("path", 1, "docs/x.md", "`holdfast/gone.hpp`\n")
-        self.accepts("docs/x.md", "[a](https://example.org/x) [b](#top) [c](format.md#sb) `graph.hf/lock` `a/b`\n")
-        self.accepts("docs/x.md", "```\n`src/heap/gone.hpp`\n```\n`holdfast/ptr.hpp` `src/<layer>/x.cpp` `src/heap/`\n")
+    def test_paths_in_documents_exist(self) -> None:
+        rule = "document-identifier"
+        for path in ("src/heap/gone.hpp", "heap/gone.hpp", "src/heap/gone*.hpp", "holdfast/gone.hpp", "gone.hpp:12",
+                     "<holdfast/gone.hpp>", "src/gone/", "tests/gone", "gone/heap.hpp"):
+            self.rejects(rule, 1, "docs/x.md", f"`{path}`\n")
+        for path in ("holdfast/ptr.hpp", "<holdfast/ptr.hpp>", "ptr.hpp", "src/heap/", "heap.hpp:12", "docs/form*.md",
+                     "graph.hf/lock", "a/b", "/dev/shm", "src/<layer>/x.cpp", "x_test.cpp", "<boost/map.hpp>"):
+            self.accepts("docs/x.md", f"`{path}`\n")
+        self.accepts("docs/x.md", "```\n`src/heap/gone.hpp`\n```\n")
+        self.accepts("CHANGELOG.md", "`src/heap/gone.hpp` `gone_name`\n")
+
+    def test_identifiers_in_documents_exist(self) -> None:
+        for name in ("held_items", "held_items()", "box::held_items", "store::box", "mode::read_only", "a_field",
+                     "box::inherited()", "box::held_items(a, b)", "HF_KEPT", "--kept", "held_*", "x.held_items()",
+                     "std::gone_name", "--benchmark_filter=x", "plain", "Gone", "MAP_GONE", "a - gone",
+                     "held_<what>", " "):
+            self.assertEqual(self.findings(STORE | {"docs/x.md": f"`{name}`\n"}), [], name)
+        for name in ("gone_name", "gone()", "plain()", "box::gone", "gone::box", "store::mode::held_items", "HF_GONE",
+                     "base::held_items", "HOLDFAST_GONE", "--gone", "gone_*", "x.gone_name()", "read_only | gone_name",
+                     "gone_<what>"):
+            found = self.findings(STORE | {"docs/x.md": f"a\n\nof `{name}`\n"})
+            self.assertEqual({(f.path, f.line, f.rule) for f in found}, {("docs/x.md", 3, "document-identifier")}, name)
+
+    def test_commands_in_documents_exist(self) -> None:
+        for text in ("`make all`", "`make all PREFIX=/usr`", "`make -j all`", "`holdfast info x.hf`", "we make it",
+                     "`holdfast --kept`", "    make all\n    holdfast info x.hf"):
+            self.assertEqual(self.findings(STORE | {"docs/x.md": text + "\n"}), [], text)
+        for text in ("`make gone`", "`make all gone`", "`holdfast gone x`", "`build/holdfast gone`", "    make gone"):
+            self.rejects("document-identifier", 1, "docs/x.md", text + "\n")
+
+    def test_links_in_documents_lead_to_files_and_headings(self) -> None:
+        for link in ("gone.md", "gone.png", "#gone", "format.md#gone", "format.md#the-format-1"):
+            self.rejects("document-link", 4, "docs/x.md", f"# Top\n\n[a\nlink]({link})\n")
+        self.rejects("document-link", 1, "docs/x.md", "[gone]: gone.md\n")
+        self.rejects("document-link", 1, "CHANGELOG.md", "[gone](gone.md)\n")
+        page = '# Top of `all`/sorts\n\n## [Top](#named) of allsorts\n\n<a id="named"></a>\n'
+        for link in ("https://example.org/x#y", "#top-of-allsorts", "#top-of-allsorts-1", "#named", "../docs",
+                     "format.md#the-format", "../src/heap/heap.hpp#L3", "decisions/0003-keys.md"):
+            self.accepts("docs/x.md", f"{page}[x]({link})\n")
+        self.accepts("docs/x.md", "```\n[a](gone.md)\n```\n`[](auto)` `[a](b)`\n")
+
+    def test_code_refers_to_documents_that_exist(self) -> None:
+        for text in ("// DESIGN section 4\n", "// docs/gone.md\n", "// see gone.md.\n", "// decision 4\n",
+                     '// docs/format.md, section "gone"\n', "// docs/decisions/0004\n", "// docs/decisions/0004-x.md\n",
+                     '// docs/format.md,\n// "gone"\n'):
+            self.rejects("document-title", 1, "src/heap/x.cpp", text)
+        self.rejects("document-title", 1, "tests/x/run.sh", "# docs/gone.md\n")
+        self.rejects("document-title", 1, "docs/x.md", "As decision 4 says.\n")
+        self.rejects("document-title", 2, "docs/x.md", "\nDESIGN, section 4\n")
+        for text in ('// docs/format.md, section "the format": x\n', '// docs/format.md,\n// section "The format"\n',
+                     "// docs/decisions/0003, docs/decisions/0003-keys.md\n", "// a decision of 4 threads\n",
+                     "// decision 3\n", "// docs/format.md, format.md\n", "// <x>.md, *.md\n"):
+            self.accepts("src/heap/x.cpp", text)
+
+    def test_width_of_documents(self) -> None:
+        wide = "word " * 24 + "w"
+        self.accepts("docs/x.md", wide[1:] + "\n")
+        self.rejects("markdown-width", 2, "docs/x.md", "\n" + wide + "\n")
+        self.rejects("markdown-width", 1, "CHANGELOG.md", "- " + wide + "\n")
+        self.accepts("docs/x.md", f"| {wide} |\n\n```\n{wide}\n```\n\n- {'w' * 130}\n")
+        self.accepts("third_party/x/x.md", wide + " `gone_name` [x](gone.md)\n")
+
+    def test_a_comment_stands_alone(self) -> None:
+        for text in ("/// The same, typed.\n", "int a;  // as above\n", "/* Likewise. */\n", "int a;\n\n// So too.\n"):
+            self.rejects("leaning-comment", text.count("\n"), "src/heap/x.cpp", text)
+        self.rejects("leaning-comment", 2, "tests/x/CMakeLists.txt", "\n# The same.\n")
+        self.rejects("leaning-comment", 2, "tools/x.py", 'def f():\n    """Ditto."""\n')
+        for text in ("// Opens it.\n// The same path may be open.\n", 'auto a = "// The same";\n', "// Thesame.\n",
+                     "// Both have the same.\n"):
+            self.accepts("src/heap/x.cpp", text)
+        self.accepts("tests/x/run.sh", "# Opens it.\n# The same path may be open.\n")
+
+    def test_methods_of_a_class(self) -> None:
+        head = "#pragma once\nclass box {\npublic:\n"
+        self.accepts("src/heap/x.hpp", head + "    void f();\n" * 40 + "    int data;\n};\n")
+        self.rejects("class-methods", 2, "src/heap/x.hpp", head + "    void f();\n" * 41 + "};\n")
+        self.rejects("class-methods", 3, "src/heap/x.hpp",
+                     "#pragma once\nstruct outer {\nclass HF_API [[nodiscard]] box final : base<(1 > 0)> {\n"
+                     + "    void f();\n" * 41 + "};\n    void g();\n};\n")
+        self.accepts("tests/x/x.hpp", head + "    void f();\n" * 41 + "};\n")
+        nested = "    class in {\n" + "    void f();\n" * 40 + "    };\n"
+        self.accepts("src/heap/x.hpp", head + nested + "    int g();\n};\n")
+
+    def test_what_is_a_method(self) -> None:
+        for member in METHODS:
+            self.assertEqual(lint_classes.count_methods(member + "\n"), 1, member)
+        for member in NO_METHODS:
+            self.assertEqual(lint_classes.count_methods(member + "\n"), 0, member)
+        self.assertEqual(lint_classes.count_methods("\n".join(METHODS + NO_METHODS)), len(METHODS))
+
+    def test_classes_that_are_to_be_cut_only_shrink(self) -> None:
+        def found(methods: int, today: dict[str, int]) -> list[str]:
+            text = "#pragma once\nclass box {\n" + "    void f();\n" * methods + "};\n"
+            return [f.message for f in self.findings({"src/heap/x.hpp": text, "tools/lint.py": "pass\n"}, today)]
+
+        self.assertEqual(found(50, {"box": 50}), [])
+        self.assertEqual(found(51, {"box": 50}), ["box has 51 member functions, 50 are allowed"])
+        self.assertIn("lower the 50", found(49, {"box": 50})[0])
+        self.assertIn("remove it", found(40, {"box": 50})[0])
+        self.assertIn("a class that is not there", found(40, {"gone": 50})[0])
 
     def test_machine_paths(self) -> None:
         self.rejects("machine-path", 1, "docs/x.md", "in /home/somebody/heap\n")

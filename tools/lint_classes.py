@@ -1,0 +1,184 @@
+"""The member functions that a class declares, counted in its text: comments, literals and directives are blanked."""
+
+import re
+from typing import Iterator, NamedTuple
+
+from lint_source import DIRECTIVE, Finding, Scope, Source, blank_matches
+
+MAX_METHODS = 40
+FOLDERS = ("src/", "bench/", "examples/")
+
+TOKEN = re.compile(r"\w+|::|->|&&|\|\||<=>|[<>=!]=|<<|\S")
+CLASS_KEYS = ("class", "struct", "union")
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+NO_FUNCTION = {"using", "typedef", "friend", "static_assert", "enum", "namespace"}
+IN_PARENTHESES = {"alignas", "decltype", "noexcept", "explicit", "requires", "__attribute__", "sizeof"}
+MACRO = re.compile(r"[A-Z][A-Z0-9_]{2,}")  # HF_REQUIRES(mutex) declares nothing
+
+
+class ClassMethods(NamedTuple):
+    name: str  # of a nested class: outer::inner
+    position: int
+    methods: int
+
+
+def check_class_methods(sources: list[Source], methods_today: dict[str, int]) -> Iterator[Finding]:
+    """A class of more than 40 member functions is several concepts. Those of METHODS_TODAY are on their way there."""
+    rule = "class-methods"
+    seen = set()
+    for source in sources:
+        for found in classes_of(source, methods_today):
+            limit = methods_today.get(found.name, MAX_METHODS)
+            seen.add(found.name)
+            if found.methods > limit:
+                message = f"{found.name} has {found.methods} member functions, {limit} are allowed"
+                yield source.finding(found.position, rule, message)
+            elif found.name in methods_today and found.methods <= MAX_METHODS:
+                message = f"{found.name} is within the limit: remove it from METHODS_TODAY"
+                yield source.finding(found.position, rule, message)
+            elif found.name in methods_today and found.methods < limit:
+                message = f"{found.name} has {found.methods} member functions: lower the {limit} of METHODS_TODAY"
+                yield source.finding(found.position, rule, message)
+    for name in sorted(set(methods_today) - seen):
+        yield Finding("tools/lint.py", 1, rule, f"METHODS_TODAY names {name}, a class that is not there")
+
+
+def classes_of(source: Source, always: dict[str, int]) -> Iterator[ClassMethods]:
+    """The classes that may exceed the limit, and those in `always`, each with the number of its member functions."""
+    if not source.is_cpp or not source.path.startswith(FOLDERS):
+        return
+    code = ""
+    enclosing: list[Scope] = []
+    for scope in source.scopes:
+        while enclosing and enclosing[-1].end < scope.begin:
+            enclosing.pop()
+        if scope.kind not in CLASS_KEYS:
+            continue
+        enclosing.append(scope)
+        name = "::".join(outer.name or "(unnamed)" for outer in enclosing)
+        # Each declares itself with a parenthesis: most classes need no closer look.
+        if name in always or source.code.count("(", scope.begin, scope.end) > MAX_METHODS:
+            code = code or blank_matches(DIRECTIVE, source.code)
+            yield ClassMethods(name, scope.head, count_methods(code[scope.begin + 1 : scope.end]))
+
+
+def count_methods(body: str) -> int:
+    tokens = TOKEN.findall(body)
+    count = position = 0
+    while position < len(tokens):
+        position, head = next_member(tokens, position)
+        count += declares_function(head)
+    return count
+
+
+def next_member(tokens: list[str], position: int) -> tuple[int, list[str]]:
+    """The declaration that begins at `position`, without what its braces hold, and the position after it."""
+    head: list[str] = []
+    while position < len(tokens):
+        token = tokens[position]
+        if token == ";":
+            return position + 1, head
+        if token == ":" and head and head[-1] in ("public", "private", "protected"):
+            return position + 1, []
+        if token == "{":
+            position = after_group(tokens, position)
+            if ends_with_body(head):
+                return position, head
+            head.append("{}")
+        elif token in CLOSING:
+            end = after_group(tokens, position)
+            head += [token, *tokens[position + 1 : end - 1], CLOSING[token]]
+            position = end
+        else:
+            head.append(token)
+            position += 1
+    return position, head
+
+
+def after_group(tokens: list[str], position: int) -> int:
+    """The position after the group that opens at `position`."""
+    opening, closing = tokens[position], CLOSING[tokens[position]]
+    depth = 0
+    while position < len(tokens):
+        depth += (tokens[position] == opening) - (tokens[position] == closing)
+        position += 1
+        if depth == 0:
+            break
+    return position
+
+
+def ends_with_body(head: list[str]) -> bool:
+    """A brace after `head` opens the body of a function, and neither a class, an initializer nor an expression."""
+    outline = without_groups(head)
+    if not declares_function(head) and not ("friend" in outline and "()" in outline):
+        return False
+    if outline[-1] == "requires" or outline[-2:] == ["requires", "()"] and outline[-3] in ("requires", "&&", "||"):
+        return False  # of a requires expression
+    parameters = max(index for index, token in enumerate(outline) if token == "()")
+    first = outline.index("()")
+    if ":" in outline[first : parameters + 1] or ":" in outline[parameters:]:
+        return outline[-1] in ("()", "{}")  # `member{value}` in the list of a constructor follows a name
+    return True
+
+
+def without_groups(tokens: list[str]) -> list[str]:
+    """`tokens` with `()` in place of each group in parentheses, and no attributes and template arguments."""
+    found: list[str] = []
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        if token in ("(", "["):
+            position = after_group(tokens, position)
+            found += ["()"] if token == "(" else []
+            continue
+        if token == "<" and found and (found[-1] == "template" or is_name(found[-1])) and found[-1] != "operator":
+            position = after_angles(tokens, position)
+            continue
+        found.append(token)
+        position += 1
+    return found
+
+
+def after_angles(tokens: list[str], position: int) -> int:
+    """The position after the template arguments that open at `position`; after `<` where it compares."""
+    depth, at = 0, position
+    while at < len(tokens):
+        token = tokens[at]
+        if token in ("(", "["):
+            at = after_group(tokens, at)
+            continue
+        depth += (token == "<") - (token == ">")
+        at += 1
+        if depth == 0:
+            return at
+    return position + 1
+
+
+def is_name(token: str) -> bool:
+    return token[0].isalpha() or token[0] == "_"
+
+
+def declares_function(head: list[str]) -> bool:
+    outline = without_groups(head)
+    if NO_FUNCTION & set(outline):
+        return False
+    if "operator" in outline:
+        return True
+    bare: list[str] = []
+    for token in outline:
+        if token == "()" and bare and (bare[-1] in IN_PARENTHESES or MACRO.fullmatch(bare[-1])):
+            bare.pop()  # with what stands in the parentheses
+        else:
+            bare.append(token)
+    for index, token in enumerate(bare):
+        if token == "=":
+            return False
+        if token == "()" and index and is_name(bare[index - 1]):
+            return not points_to_function(head)
+    return False
+
+
+def points_to_function(head: list[str]) -> bool:
+    """`int (*member)(int)` is data."""
+    text = " ".join(head)
+    return re.match(r"(?:\w+ |:: |< |> |\* |& |, )*\( (?:\w+ :: )*[*&] \w+ (?:\[ .*\] )?\) \(", text) is not None
