@@ -22,7 +22,7 @@ concept allocation_worker = requires(Worker worker, typename Worker::destination
     worker.allocate(one, size);
     /// Frees what the destination refers to and makes it null.
     worker.release(one);
-    /// The same for many at once; where the allocator has no such call, one after the other.
+    /// Allocates or frees for all of `many`: in one call where the allocator has one for that, else one by one.
     worker.allocate_batch(many, size);
     worker.release_batch(many);
     { worker.is_null(one) } -> std::same_as<bool>;

@@ -24,9 +24,9 @@ namespace bench {
 #endif
 }
 
-/// The same after a call, when all its stores are where all can see them. An sfence alone lets the processor go on: the
-/// next call would pay for a record that is still on its way, or nobody, and a durable call would look as fast as a
-/// volatile one.
+/// A point in time, after a call. On x86-64 its mfence waits until all processors can see the stores of the call. After
+/// an sfence alone the processor goes on while a record is still on its way: the wait would be missing in the time of
+/// this call, and a durable call would look as fast as a volatile one.
 [[nodiscard]] inline std::uint64_t read_ticks_after_stores() noexcept {
 #if defined(__x86_64__)
     _mm_mfence();

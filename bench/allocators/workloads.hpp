@@ -99,7 +99,7 @@ std::uint64_t run_pair(Caller& caller, Field& field, unsigned thread, std::uint6
     return pairs * 2;
 }
 
-/// The same with many destinations a call. Each block counts as a call.
+/// Allocates into many destinations with one call and frees them with one call, in rounds. Each block counts as a call.
 template <class Caller, class Field>
 std::uint64_t run_batch(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     using destination = typename Caller::destination;

@@ -1,4 +1,4 @@
-// The program of the README: each run finds what the runs before it left behind.
+// The program of the README: each run finds what the runs before it have stored.
 #include <cstdio>
 #include <exception>
 

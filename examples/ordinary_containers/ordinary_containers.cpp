@@ -1,4 +1,4 @@
-// A std::map and a std::unordered_map with raw pointers, which each run finds as the run before left them.
+// A std::map and a std::unordered_map with raw pointers: each run finds them as the run before left them.
 #include <cstdio>
 #include <exception>
 #include <functional>

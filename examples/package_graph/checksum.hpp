@@ -1,5 +1,5 @@
-// A 64-bit checksum of a sequence of words and strings: the same in every process, on every machine of one byte order.
-// It detects differences; it is no defence against an adversary.
+// A 64-bit checksum of a sequence of words and strings: the same in every process and on all machines of one byte
+// order. It detects differences, not manipulation.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ public:
         state_ ^= state_ >> 32;
         return *this;
     }
-    /// The length goes first, so that "ab","c" and "a","bc" differ.
+    /// Adds the length first, so that "ab","c" and "a","bc" differ.
     checksum64& add(std::string_view text) noexcept {
         add(static_cast<std::uint64_t>(text.size()));
         while (!text.empty()) {
@@ -38,7 +38,7 @@ private:
     std::uint64_t state_ = 0x2545'F491'4F6C'DD1D;
 };
 
-/// What a term of a graph's checksum begins with (summary.hpp).
+/// The first word of each term of a graph's checksum (summary.hpp).
 inline constexpr std::uint64_t term_of_name = 'N';
 inline constexpr std::uint64_t term_of_dependent = 'R';
 inline constexpr std::uint64_t term_of_provider = 'P';

@@ -12,7 +12,7 @@
 namespace package_graph {
 namespace {
 
-/// After fork(): only what is safe there.
+/// Runs in the child after fork(), so it calls only async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, const char* output) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (output != nullptr) {

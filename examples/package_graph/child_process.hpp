@@ -1,4 +1,4 @@
-// Another process, started, watched and killed.
+// child_process: starts, watches and kills another process.
 #pragma once
 
 #include <sys/types.h>
@@ -11,18 +11,18 @@ namespace package_graph {
 
 class child_process {
 public:
-    /// Starts the program (looked up in PATH where it has no slash); `output`: a file that takes its standard output,
-    /// "" to share ours. It dies with us. Throws std::system_error.
+    /// Starts a program, which is searched in PATH if its name has no slash. `output`: a file for its standard output;
+    /// "": that of this process. The child is killed if this process dies. Throws std::system_error.
     explicit child_process(const std::vector<std::string>& command, const std::string& output = "");
     child_process(const child_process&) = delete;
     child_process& operator=(const child_process&) = delete;
-    /// Kills it if it still runs.
+    /// Kills the child if it still runs.
     ~child_process();
 
     [[nodiscard]] pid_t id() const noexcept { return id_; }
     [[nodiscard]] bool running();
     void kill() noexcept;
-    /// Its exit status, 128 plus the signal's number where it was killed, 127 where the program could not be started.
+    /// Waits; the exit status, or 128 plus the number of the signal that killed it, or 127 where it could not start.
     [[nodiscard]] int wait();
 
 private:
@@ -32,7 +32,7 @@ private:
     std::optional<int> status_;
 };
 
-/// Runs it to its end.
+/// Runs a command to its end; the result is that of wait().
 [[nodiscard]] int run(const std::vector<std::string>& command, const std::string& output = "");
 
 }  // namespace package_graph

@@ -34,7 +34,7 @@ constexpr std::string_view blanks = " \t\r\n";
     });
 }
 
-/// The next item up to the separator; takes it, with the separator, off `rest`.
+/// Removes the next item and its separator from `rest`, and returns the item.
 [[nodiscard]] std::string_view take_item(std::string_view& rest, char separator) noexcept {
     const std::size_t end = rest.find(separator);
     const std::string_view item = rest.substr(0, end);
@@ -49,7 +49,7 @@ constexpr std::string_view blanks = " \t\r\n";
     return digits.substr(std::min(digits.size(), digits.find_first_not_of('0')));
 }
 
-/// Of characters that are no digits: `~`, then the end or a digit, then letters, then the others.
+/// The order of characters that are no digits: `~`, then the end or a digit, then letters, then all others.
 [[nodiscard]] constexpr int weight(std::string_view text) noexcept {
     if (text.empty() || is_digit(text.front())) {
         return 0;
@@ -62,7 +62,7 @@ constexpr std::string_view blanks = " \t\r\n";
     return is_letter(c) ? code : code + 256;
 }
 
-/// Upstream version or revision: runs of other characters and numbers by turns.
+/// Compares an upstream version or a revision: runs of non-digits and numbers alternate.
 [[nodiscard]] std::strong_ordering compare_part(std::string_view a, std::string_view b) noexcept {
     while (!a.empty() || !b.empty()) {
         while ((!a.empty() && !is_digit(a.front())) || (!b.empty() && !is_digit(b.front()))) {

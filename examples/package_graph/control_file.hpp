@@ -11,7 +11,7 @@
 
 namespace package_graph {
 
-/// The input is not what the format says; what() names the line.
+/// The input breaks the format; what() names the line.
 class input_error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -48,11 +48,11 @@ enum class relation_kind : std::uint32_t { pre_depends = 0, depends = 1 };
 /// One alternative of one relation: `libc6 (>= 2.34) | libc6.1` is a group of two.
 struct relation {
     std::string_view name;        ///< without the qualifier (`:any`)
-    std::string_view constraint;  ///< what stands in the parentheses, "" where there are none
-    std::uint32_t group = 0;      ///< which of the field's comma-separated relations
+    std::string_view constraint;  ///< the text in the parentheses, "" where there are none
+    std::uint32_t group = 0;      ///< index of the relation in the comma-separated field
 };
 
-/// Parses a relation field into `relations`, replacing what it held. Empty alternatives are ignored, as dpkg does.
+/// Parses a relation field into `relations`, whose old content is removed. Ignores empty alternatives, as dpkg does.
 void parse_relations(std::string_view field, std::vector<relation>& relations);
 
 /// Debian's order of versions (epoch, upstream version, revision; `~` before everything).
@@ -61,7 +61,7 @@ void parse_relations(std::string_view field, std::vector<relation>& relations);
 /// The concatenated text of the files, a blank line between them. Throws std::system_error that names the file.
 [[nodiscard]] std::string read_inputs(const std::vector<std::string>& paths);
 
-/// What identifies an input: that an interrupted job goes on with the one it began with.
+/// Identifies an input, so that an interrupted job is continued with the same one.
 struct input_identity {
     std::uint64_t bytes = 0;
     std::uint64_t checksum = 0;

@@ -1,6 +1,6 @@
-// package_graph_demo: drives package_graph through its life. It starts the ingesting process, kills it with SIGKILL at
-// a moment that neither of them chose, has another process verify and finish the work with the heap mapped elsewhere,
-// and a third one answer. Exit status: 0; 1 where anything differed; 2 where the demo could not be run.
+// package_graph_demo: starts a process that ingests, kills it with SIGKILL at a random moment, lets a second process
+// verify and finish the work with the heap mapped elsewhere, and a third one answer questions. Exit status: 0; 1 where
+// anything differed; 2 where the demo could not run.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -35,7 +35,7 @@ struct arguments {
     unsigned kills = 1;
 };
 
-/// An index with fewer packages than this is no index to show anything with.
+/// An index with fewer packages than this is too small for the demo.
 constexpr std::uint64_t enough_stanzas = 1000;
 
 template <class... Args>
@@ -50,7 +50,7 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
     return control_reader(text).skip(UINT64_MAX);
 }
 
-/// All package indexes that apt has on this machine, as one file; false where there are none.
+/// Writes all package indexes that apt has on this machine to one file; false where there are none.
 [[nodiscard]] bool write_index_of_apt(const std::string& into) {
     const std::string list = into + ".list";
     std::vector<std::string> command{"/usr/lib/apt/apt-helper", "cat-file"};
@@ -84,14 +84,14 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
     return into;
 }
 
-/// A process of ours did not end as it must.
+/// A process of the demo did not end as it must.
 class difference : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// When to kill: once `stanzas` are committed, and then a random part of two commit intervals later; or a random time
-/// after the start, be it in the middle of opening or recovering.
+/// When to kill: a random part of two commit intervals after `stanzas` are committed; or (`by_time`) a random time
+/// after the start, which may hit the open or the recovery.
 struct moment {
     bool by_time = false;
     std::uint64_t stanzas = 0;
@@ -147,7 +147,7 @@ private:
         }
     }
 
-    /// The first process. Where it was done before the blow fell, all begins again, and the blow falls earlier.
+    /// Runs and kills the first process. If it ends before the kill, starts again and kills it earlier.
     void interrupt_until_killed() {
         for (unsigned attempt = 0; attempt < 6; ++attempt) {
             remove_old_heap();
@@ -176,7 +176,7 @@ private:
         return {by_time, static_cast<std::uint64_t>(share * static_cast<double>(total_)), part(random_)};
     }
 
-    /// False where the process ended by itself, in peace.
+    /// False where the process ended by itself, without an error.
     [[nodiscard]] bool ingest_and_kill(std::vector<std::string> more, const moment& when) {
         more.insert(more.end(), {"--commit-every", commit_every()});
         const clock_type::time_point start = clock_type::now();
@@ -201,7 +201,7 @@ private:
         return true;
     }
 
-    /// True when the moment has come; false when the process has ended before.
+    /// Waits for the moment; false where the process ended before it.
     [[nodiscard]] bool wait_for(child_process& process, const moment& when) {
         const std::string path = sidecar_path(given_.heap);
         duration interval = std::chrono::milliseconds(250);

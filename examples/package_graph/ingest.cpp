@@ -15,7 +15,7 @@ using clock = std::chrono::steady_clock;
 
 [[nodiscard]] double seconds(clock::duration elapsed) { return std::chrono::duration<double>(elapsed).count(); }
 
-/// Commits, and bears witness before and after.
+/// Commits, and writes a line to the sidecar before and after.
 class committer {
 public:
     committer(holdfast::manager& heap, sidecar& witness) : heap_(heap), witness_(witness) {}
@@ -51,7 +51,7 @@ private:
     clock::duration longest_{};
 };
 
-/// What a process that was killed between a commit and its line in the sidecar could not write any more.
+/// Writes the `done` lines that are missing because a process was killed between a commit and its line.
 void catch_up(sidecar& witness, const persistent_graph& graph, const testimony& outside) {
     for (std::uint64_t i = outside.done.size(); i < graph.commits().size(); ++i) {
         witness.done(graph.commits()[i]);

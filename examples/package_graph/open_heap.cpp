@@ -11,8 +11,7 @@ namespace {
 constexpr std::uint64_t tebi = std::uint64_t{1} << 40;
 constexpr std::uint64_t alignment = std::uint64_t{2} << 20;
 
-/// An address in the middle of the 128 TiB of a process, far below where Linux maps by itself, so that it is free as a
-/// rule.
+/// A random address between 32 and 64 TiB: far below the addresses that Linux chooses, so usually free.
 [[nodiscard]] std::uint64_t random_address() {
     std::random_device random;
     std::uniform_int_distribution<std::uint64_t> among((32 * tebi) / alignment, (64 * tebi) / alignment);

@@ -1,4 +1,4 @@
-// The parts of package_graph that do not need a second process, with answers worked out by hand.
+// The parts of package_graph that need no second process, compared with answers worked out by hand.
 #include <compare>
 #include <filesystem>
 #include <fstream>

@@ -9,7 +9,7 @@ namespace {
 
 [[nodiscard]] std::string_view view(const holdfast::string& text) noexcept { return {text.data(), text.size()}; }
 
-/// A name that only a superseded version mentioned is no part of the graph.
+/// Whether the name counts: not one that only superseded versions mention.
 [[nodiscard]] bool counts(const package& named) noexcept {
     return named.is_package || !named.dependents.empty() || !named.providers.empty();
 }
@@ -24,7 +24,7 @@ void remove_one(holdfast::vector<holdfast::ptr<package>>& from, const package& r
     }
 }
 
-/// Appends unless it is the last one: one package adds all its edges in a row.
+/// Appends `added` unless it is the last element. One package adds all its edges in a row, so each is added once.
 void add_once(holdfast::vector<holdfast::ptr<package>>& to, package& added) {
     if (to.empty() || to.back().get() != &added) {
         to.emplace_back(&added);
@@ -256,7 +256,7 @@ void persistent_graph::choose_first(const package& start, closure& into) const {
         ++into.chosen;
         into.chosen_checksum += checksum64{}.add(view(current.name)).value();
         into.chosen_kib += current.installed_kib;
-        const dependency* satisfied = nullptr;  // alternatives of one group stand in a row
+        const dependency* satisfied = nullptr;  // alternatives of one group are adjacent
         for (const dependency& each : current.dependencies) {
             const bool same_group =
                 satisfied != nullptr && satisfied->group == each.group && satisfied->kind == each.kind;

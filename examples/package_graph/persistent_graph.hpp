@@ -1,11 +1,11 @@
-// The package graph as it lies in a heap: five named objects, made of the containers of holdfast:: and of
-// holdfast::ptr, so that it means the same wherever the heap is mapped.
+// The package graph in a heap: five named objects of Holdfast's containers and holdfast::ptr, so that it is valid
+// wherever the heap is mapped.
 //
 //     "packages"  deque of package, one for each name; a package never moves, so others point to it
-//     "by_name"   the hash table that finds it
+//     "by_name"   hash table from names to packages
 //     "input"     which text is being read
-//     "stanzas"   how much of it has been read
-//     "commits"   what the graph was at each commit, written in the same commit
+//     "stanzas"   how many stanzas of it have been read
+//     "commits"   a summary of the graph at each commit, written in the same commit
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct dependency {
     relation_kind kind;
 };
 
-/// A name and what the index says of it.
+/// A name, and what the index says about it.
 struct package {
     package(std::string_view called, std::uint64_t position, const holdfast::allocator<char>& memory)
         : name(called.data(), called.size(), memory),
@@ -60,11 +60,11 @@ struct package {
     holdfast::vector<holdfast::ptr<package>> dependents;  ///< each once, in no order
 };
 
-/// What the graph was at one commit.
+/// A summary of the graph at one commit.
 struct commit_record {
     std::uint64_t number = 0;  ///< from 1
     summary graph;
-    std::uint64_t base_address = 0;  ///< where the heap was mapped then
+    std::uint64_t base_address = 0;  ///< where the heap was mapped at that time
 
     [[nodiscard]] friend bool operator==(const commit_record&, const commit_record&) = default;
 };
@@ -77,8 +77,8 @@ public:
     /// Throws holdfast::error, holdfast::bad_alloc.
     [[nodiscard]] static persistent_graph create(holdfast::manager& heap, const input_identity& input);
 
-    /// Adds what the stanza says; a newer version takes the place of an older one. Throws holdfast::bad_alloc: then the
-    /// change is half done, and the last commit is the state to go back to.
+    /// Adds a stanza; a newer version of a package replaces an older one. Throws holdfast::bad_alloc: the change is
+    /// then incomplete, and the program must go back to the last commit.
     void add(const stanza& described);
     [[nodiscard]] std::uint64_t stanzas() const noexcept { return *stanzas_; }
     /// Walks the whole graph.
@@ -112,7 +112,7 @@ private:
     input_identity* input_ = nullptr;
     holdfast::vector<commit_record>* commits_ = nullptr;
     std::uint64_t* stanzas_ = nullptr;
-    std::vector<relation> parsed_;  // kept for its memory
+    std::vector<relation> parsed_;  // reused, to save allocations
 };
 
 }  // namespace package_graph

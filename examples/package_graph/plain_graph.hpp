@@ -1,7 +1,6 @@
-// The same graph, the plain way: std:: containers in ordinary memory, built from the text from scratch. It is what the
-// persistent graph is checked against, so it shares no code with it but the reading of the text; it is even built in
-// another way (first the newest version of each package, then the edges), so that a fault of one is not one of the
-// other.
+// The package graph in std:: containers and ordinary memory, built from the text. The persistent graph is checked
+// against it. So the two share only the code that reads the text, and this one is built in another way (first the
+// newest version of each package, then the edges): they should not have the same faults.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +16,13 @@ namespace package_graph {
 
 class plain_graph {
 public:
-    /// Of the first `stanzas` stanzas of the text, or of all. Throws input_error.
+    /// Builds the graph of the first `stanzas` stanzas of the text. Throws input_error.
     explicit plain_graph(std::string_view text, std::uint64_t stanzas = UINT64_MAX);
 
     [[nodiscard]] summary summarise() const;
     [[nodiscard]] answers answer(const question& asked) const;
     [[nodiscard]] bool contains(const std::string& name) const { return numbers_.contains(name); }
-    /// Every step of the path is an edge of this graph: a dependency, or from a provided name to a provider.
+    /// Whether every step of the path is an edge: a dependency, or from a provided name to a provider.
     [[nodiscard]] bool has_path(const std::vector<std::string>& path) const;
 
 private:

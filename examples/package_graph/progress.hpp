@@ -1,4 +1,4 @@
-// A progress bar on standard error: redrawn in place on a terminal, a line for every tenth of the work elsewhere.
+// A progress bar on standard error: redrawn in place on a terminal; elsewhere a line for every tenth of the work.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ public:
     progress_bar(bool shown, std::string what, std::uint64_t total);
     progress_bar(const progress_bar&) = delete;
     progress_bar& operator=(const progress_bar&) = delete;
-    /// Ends the line, should one be open.
+    /// Ends the line if one is open.
     ~progress_bar();
 
     void update(std::uint64_t done, std::uint64_t commits);

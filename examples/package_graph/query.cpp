@@ -15,15 +15,14 @@ using clock = std::chrono::steady_clock;
     return std::chrono::duration<double, std::milli>(elapsed).count();
 }
 
-/// One way to the answers, and how long its two steps took.
+/// The answers of one of the two graphs, and how long its two steps took.
 struct timed_answers {
     answers given;
     summary graph;
-    clock::duration preparing{};  ///< to open the heap, or to read and parse the text
+    clock::duration preparing{};  ///< time to open the heap, or to read and parse the text
     clock::duration answering{};
 };
 
-/// The first of the candidates that the graph has.
 [[nodiscard]] std::string choose(const persistent_graph& graph, const std::string& asked,
                                  std::initializer_list<const char*> candidates) {
     if (!asked.empty()) {

@@ -24,7 +24,7 @@ namespace {
 
 [[nodiscard]] std::uint64_t checksum_of(std::string_view line) { return checksum64{}.add(line).value(); }
 
-/// The line without its checksum; false where it is damaged.
+/// Removes the checksum from the line; false where the line is damaged.
 [[nodiscard]] bool unseal(std::string& line) {
     const std::size_t space = line.rfind(' ');
     if (space == std::string::npos) {

@@ -1,4 +1,4 @@
-// The C face: heaps, memory, pointers, roots. Objects: c_face_objects.cpp.
+// The C interface: heaps, memory, roots, statistics, checks.
 #include "api/c_face.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ static_assert(HF_HUGE_PAGES_ADVISE == static_cast<int>(open_options::page_choice
 static_assert(HF_ROOT_COUNT == manager::root_count);
 static_assert(sizeof(hf_ptr) == sizeof(ptr<void>) && alignof(hf_ptr) == alignof(ptr<void>));
 
-/// Of fixed size, so that a failure for want of memory can be told.
+/// Of fixed size, so that a lack of memory can be reported, too.
 struct last_failure {
     hf_code code = HF_OK;
     std::array<char, 1024> sentence{};
@@ -292,7 +292,7 @@ hf_code hf_root_set(hf_heap* heap, size_t index, const void* target) {
         holdfast::manager& manager = manager_of(heap);
         holdfast::ptr<void>& root = manager.root(index);
         if (target != nullptr) {
-            static_cast<void>(manager.get_handle_from_address(target));  // throws where it lies elsewhere
+            static_cast<void>(manager.get_handle_from_address(target));  // throws for an address outside the heap
         }
         root = const_cast<void*>(target);
     });

@@ -1,4 +1,4 @@
-// What the C face's functions share: handles, and the translation of exceptions to codes.
+// Shared by the functions of the C interface: handles, and the translation of exceptions to codes.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ struct hf_heap {
 namespace holdfast {
 
 namespace detail {
-/// The way from a manager to what it holds, for functions whose types have their names as strings.
+/// Gives the C interface access to the core of a manager: its functions name types by strings, not by templates.
 struct manager_door {
     [[nodiscard]] static manager_core& core(const manager& of) { return of.core(); }
 };
@@ -26,14 +26,15 @@ struct manager_door {
 
 namespace c_face {
 
-/// Keeps code and sentence (cut where it is very long) for hf_errormsg(); returns the code.
+/// Stores the code and the sentence, cut to fit its buffer, for hf_errorcode() and hf_errormsg(); returns the code.
 hf_code remember(hf_code code, std::string_view sentence) noexcept;
 
 /// Throws error(invalid_argument) that names the argument.
 [[noreturn]] void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected);
-/// Throws error(invalid_argument) where the size of a caller's struct cannot be one.
+/// Throws error(invalid_argument) where the size field of a caller's struct is too small to be one.
 void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser);
-/// The same where a longer struct than ours has something in what is unknown here.
+/// Throws error(invalid_argument) as throw_unless_sized(), and where the struct is longer than this library's (`known`
+/// bytes) and a byte behind that is not 0.
 void throw_unless_known(const void* given, std::size_t size, std::size_t known, std::string_view name,
                         std::string_view initialiser);
 template <class T>
@@ -43,8 +44,8 @@ T& required(T* pointer, std::string_view argument) {
     }
     return *pointer;
 }
-/// The struct of a caller, whose header may be older than this library's (then the rest is as in `defaults`) or newer
-/// (then what is unknown here must be 0). The first field is its size.
+/// The caller's struct, whose first field is its size, in this library's version. Fields that an older header lacks are
+/// those of `defaults`; fields that only a newer header has must be 0.
 template <class Struct>
 Struct known_part(const Struct& given, const Struct& defaults, const char* name, const char* initialiser) {
     throw_unless_known(&given, given.size, sizeof(Struct), name, initialiser);
@@ -52,7 +53,7 @@ Struct known_part(const Struct& given, const Struct& defaults, const char* name,
     std::memcpy(&known, &given, given.size < sizeof known ? given.size : sizeof known);
     return known;
 }
-/// Writes numbers to a struct of the caller, as far as both sides know them. The size stays.
+/// Writes to the caller's struct the fields that both the caller and this library know. The size field stays.
 template <class Struct>
 void fill_known_part(Struct* out, Struct known, const char* name, const char* initialiser) {
     Struct& given = required(out, name);
@@ -61,20 +62,20 @@ void fill_known_part(Struct* out, Struct known, const char* name, const char* in
     std::memcpy(&given, &known, given.size < sizeof known ? given.size : sizeof known);
 }
 
-/// Pointers of C are those of the C++ face.
+/// hf_ptr and ptr<void> have the same layout.
 inline const ptr<void>& word_of(const hf_ptr* pointer) noexcept { return *reinterpret_cast<const ptr<void>*>(pointer); }
 inline ptr<void>& word_of(hf_ptr* pointer) noexcept { return *reinterpret_cast<ptr<void>*>(pointer); }
 
-/// The manager of a handle.
+/// The manager of a handle; throws error(invalid_argument) for NULL.
 template <class Heap>
 auto& manager_of(Heap* heap) {
     return required(heap, "heap").manager;
 }
 
-/// Remembers the exception in flight.
+/// Stores the code and the message of the exception in flight; returns the code.
 hf_code remember_exception() noexcept;
 
-/// Runs f; whatever it throws becomes a code.
+/// Runs f; an exception becomes a code.
 template <class Function>
 hf_code guarded(Function&& f) noexcept {
     try {

@@ -1,4 +1,4 @@
-// The C face: blocks with their destinations, and what durability `atomic` says of itself.
+// The C interface: blocks with their destinations; checkpoints, counters and recovery of durability `atomic`.
 #include <span>
 #include <string>
 
@@ -18,7 +18,7 @@ allocation_traits traits_of(const hf_traits* given) {
     return {known.alignment, known.zeroed != 0, known.type};
 }
 
-/// NULL is what hf_root gives for a heap that is open read-only, and that is what its user should hear.
+/// hf_root() returns NULL for a heap opened read-only; a caller who passes that on is told read_only.
 ptr<void>& destination_of(const manager& heap, hf_ptr* pointer) {
     if (pointer == nullptr && heap.is_open()) {
         detail::refuse_read_only(detail::manager_door::core(heap).engine(), "a call with a destination");
@@ -26,7 +26,7 @@ ptr<void>& destination_of(const manager& heap, hf_ptr* pointer) {
     return word_of(&required(pointer, "destination"));
 }
 
-/// An array of pointers to hf_ptr as one of pointers to ptr.
+/// The array of pointers to hf_ptr, seen as one of pointers to ptr<void>.
 std::span<ptr<void>* const> destinations_of(hf_ptr* const* destinations, std::size_t count) {
     if (count == 0) {
         return {};

@@ -1,4 +1,4 @@
-// The C face: collection, types, frees that are kept back.
+// The C interface: collection, registered types, the free filter.
 #include "api/c_face.hpp"
 
 using holdfast::c_face::guarded;

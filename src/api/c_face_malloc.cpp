@@ -1,4 +1,4 @@
-// The C face: the family of malloc on a heap.
+// The C interface: malloc, calloc, realloc and aligned_alloc on a heap.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -26,14 +26,14 @@ void* allocate(engine& heap, std::size_t bytes, std::size_t alignment, std::uint
     return block;
 }
 
-/// A block that shrinks stays where it is unless half of it or more would be idle; one for which there is hardly a
-/// smaller one, or none, stays always.
+/// Whether a block keeps its place: `bytes` fit it, and less than half of it would be idle. A block of the smallest
+/// sizes always does, because no much smaller block exists.
 bool fits_in_place(const engine& heap, std::size_t usable, std::size_t bytes) {
     const std::size_t small = heap.separates_cache_lines() ? holdfast::base::cache_line_size : 2 * malloc_alignment;
     return bytes <= usable && (usable <= small || bytes > usable / 2);
 }
 
-/// What `make` returns; NULL and errno where it throws.
+/// Returns what `make` returns; NULL, with errno set, where it throws.
 template <class Make>
 void* block_or_errno(Make make) noexcept {
     void* block = nullptr;

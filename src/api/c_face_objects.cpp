@@ -1,4 +1,4 @@
-// The C face: objects, whose types have their names as strings.
+// The C interface: objects, whose types are named by strings.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -24,7 +24,7 @@ detail::instance_name name_of(const char* name) {
     return &required(name, "name");
 }
 
-/// What can be looked up: not an anonymous object.
+/// A name for a look-up. Throws error(invalid_argument) for hf_anonymous_instance.
 detail::instance_name findable_name_of(const char* name) {
     if (name == hf_anonymous_instance) {
         throw_invalid("name", "hf_anonymous_instance", "a name, or hf_unique_instance");
@@ -89,7 +89,7 @@ void give(T* out, T value) noexcept {
 
 using namespace holdfast::c_face;
 
-// Told apart by address, so they must not be merged with other strings: arrays, not literals.
+// Recognised by their addresses, so they are arrays: the linker may merge literals.
 extern const char hf_unique_instance[] = "(unique)";
 extern const char hf_anonymous_instance[] = "(anonymous)";
 

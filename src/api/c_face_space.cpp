@@ -1,4 +1,4 @@
-// The C face: space that goes back.
+// The C interface: hf_shrink(), hf_follow_this_thread().
 #include "api/c_face.hpp"
 
 using holdfast::c_face::guarded;

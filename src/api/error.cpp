@@ -49,7 +49,7 @@ struct handler_slot {
 };
 
 handler_slot& slot() {
-    // Never destroyed: late destructors report too.
+    // Never destroyed: destructors of static objects may still report.
     static handler_slot* const instance = new handler_slot;  // lint-allow(hand-memory): never destroyed
     return *instance;
 }
@@ -113,7 +113,7 @@ void report_failure(const base::failure& what, const std::string& path) noexcept
             std::fprintf(stderr, "holdfast: %s\n", whole.message().c_str());
         }
     } catch (...) {
-        // A handler that throws, or no memory for the message: there is nobody left to tell.
+        // The handler threw, or there is no memory for the message.
         std::fputs("holdfast: an error occurred that could not be reported\n", stderr);
     }
 }

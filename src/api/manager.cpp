@@ -67,8 +67,6 @@ std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_
     return wrap(heap::engine::open(path, mode, engine_options_of(options)), options);
 }
 
-/// Opens what is there, creates where nothing is (or only the remains of a creation that was cut off). Of processes
-/// that race one creates; the others open what it made when it is done with it, or are told `locked`.
 std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& opened,
                                                           const open_options& created, std::uint64_t size = 0) {
     return wrap(heap::engine::open_or_create(path, engine_options_of(opened), engine_options_of(created, size)),
@@ -81,14 +79,14 @@ open_options with_address(void* base_address) {
     return options;
 }
 
-/// Of a heap in which so many bytes are to be had: slabs and runs of pages need more than their blocks.
+/// Options of a heap that must be able to allocate `size` bytes: slabs and runs of pages take more than their blocks.
 open_options with_size(std::uint64_t size, void* base_address) {
     open_options options = with_address(base_address);
     options.maximum_size = base::align_up(size + size / 8 + 4 * base::mebibyte, base::page_size);
     return options;
 }
 
-/// What the path means now, for a thread that comes to it later.
+/// The absolute path: a thread that uses it later must not depend on the working directory of that time.
 std::string full_path(const std::string& path) {
     std::error_code error;
     const std::filesystem::path full = std::filesystem::absolute(path, error);
@@ -113,10 +111,10 @@ manager_core::~manager_core() {
     if (engine_ == nullptr) {
         return;
     }
-    // A commit needs memory, and so do the words for what went wrong.
+    // A commit needs memory, and so does the message of a failure.
     try {
         auto closed = engine_->close(commit_on_close_);
-        // In a child of fork there is nothing to say: the heap is its parent's.
+        // No report in a child of fork: the heap is its parent's.
         if (!closed && closed.error().code != failure_code::wrong_process) {
             report_failure(closed.error());
         }
@@ -247,7 +245,7 @@ void manager::close(bool commit_changes) {
         try {
             core_->close(commit_changes);
         } catch (...) {
-            plain_ = core_->plain();  // what can be freed still, if anything
+            plain_ = core_->plain();  // the heap is still open
             throw;
         }
     }

@@ -1,4 +1,4 @@
-// Blocks with their destinations, in every durability, and what durability `atomic` tells of itself.
+// manager: blocks with their destinations, in every durability; checkpoints, counters and recovery of `atomic`.
 #include <algorithm>
 
 #include <holdfast/manager.hpp>
@@ -10,7 +10,7 @@ namespace holdfast {
 
 namespace detail {
 
-// The public header knows the pointer, the layers below know its word.
+// ptr.hpp and the layers below define the layout of the word independently; both must agree.
 static_assert(distance_bits == segment::pointer_distance_bits && distance_bias == segment::pointer_distance_bias);
 
 void throw_read_only(const heap::engine& engine, std::string_view operation) {
@@ -53,7 +53,7 @@ heap::block_request request_of(std::size_t bytes, const allocation_traits& trait
 
 std::uint64_t& word_at(void* destination) noexcept { return *static_cast<std::uint64_t*>(destination); }
 
-/// Throws error(read_only) for a heap that was opened so.
+/// Throws error(read_only) for a heap opened read-only, which has no destination_operations.
 heap::destination_operations& destinations_of(heap::engine& engine, std::string_view operation) {
     if (engine.destinations() == nullptr) [[unlikely]] {
         detail::throw_read_only(engine, operation);
@@ -61,7 +61,7 @@ heap::destination_operations& destinations_of(heap::engine& engine, std::string_
     return *engine.destinations();
 }
 
-/// Most words of a batch (manager::for_each_batch).
+/// The most words that manager::for_each_batch() passes at once.
 constexpr std::size_t batch_size = 32;
 
 std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, std::uint64_t* (&words)[batch_size]) {

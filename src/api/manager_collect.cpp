@@ -1,4 +1,4 @@
-// Collection, and what it knows of types.
+// manager: collection, and the registered types.
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
@@ -56,7 +56,6 @@ collect_report public_report(heap::trace_report&& in, const heap::type_registry&
     return report;
 }
 
-/// Hands what a program's visitor shows to the collector.
 class forwarding_visitor final : public pointer_visitor {
 public:
     explicit forwarding_visitor(heap::pointer_sink& sink) noexcept : sink_(sink) {}
@@ -85,7 +84,7 @@ std::optional<collect_report> manager::last_recovery_trace() const {
     if (!engine.traced()) {
         return std::nullopt;
     }
-    value_or_throw(engine.types().load(engine.objects()));  // for their names
+    value_or_throw(engine.types().load(engine.objects()));  // the report names types
     return public_report(heap::trace_report(*engine.traced()), engine.types());
 }
 

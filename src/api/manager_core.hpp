@@ -1,4 +1,4 @@
-// What a manager holds: an engine, and the translation of failures to exceptions.
+// The core of a manager: an engine, and the translation of failures to exceptions.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,12 @@
 
 namespace holdfast {
 
-/// Throws the failure: bad_alloc for a lack of space in an allocation is the caller's choice
-/// (throw_allocation_failure), everything else is holdfast::error.
+/// Throws the failure as holdfast::error.
 [[noreturn]] void throw_failure(const base::failure& what);
-/// `path`: of the heap, for a failure that names none.
+/// Throws the failure of an allocation: holdfast::error for a caller's mistake (invalid_argument, wrong_process,
+/// read_only), holdfast::bad_alloc for everything else. `path`: the heap's, for a failure that names none.
 [[noreturn]] void throw_allocation_failure(base::failure what, const std::string& path);
-/// Hands the failure to the error handler (set_error_handler).
-/// `path` is filled in where the failure has none.
+/// Passes the failure to the error handler (set_error_handler()). `path`: the heap's, for a failure that names none.
 void report_failure(const base::failure& what, const std::string& path = {}) noexcept;
 
 [[nodiscard]] inline protocol_counters protocol_counters_of(const lane::lane_statistics& all) noexcept {
@@ -26,7 +25,7 @@ void report_failure(const base::failure& what, const std::string& path = {}) noe
             all.checkpoints, all.checkpoint_ns, all.longest_checkpoint_ns, all.waits,     all.lanes};
 }
 
-/// The value, or the failure as an exception.
+/// Returns the value or throws the failure.
 template <class T>
 T value_or_throw(base::result<T> outcome) {
     if (!outcome) {
@@ -42,7 +41,7 @@ inline void value_or_throw(base::result<void> outcome) {
 
 namespace detail {
 
-/// A type's name as people write it; nothing where it is none of the ABI's.
+/// The demangled name of a type; nothing where the name is not mangled as the ABI says.
 [[nodiscard]] std::optional<std::string> readable_type(const std::string& name);
 [[noreturn, gnu::cold]] void throw_closed();
 [[noreturn, gnu::cold]] void throw_moved_from();
@@ -55,7 +54,7 @@ inline void refuse_read_only(const heap::engine& engine, std::string_view operat
 }
 
 [[noreturn, gnu::cold]] void throw_refused_free(const heap::engine& engine);
-/// Throws error(bad_address) where that is not the start of an allocated block.
+/// Throws error(bad_address) where `block` is not the start of an allocated block.
 inline void free_or_throw(heap::engine& engine, void* block) {
     if (!engine.try_deallocate(block)) [[unlikely]] {
         throw_refused_free(engine);
@@ -84,7 +83,7 @@ public:
         }
         return *engine_;
     }
-    /// engine::plain(), or that of no heap for a closed one.
+    /// engine::plain(); plain_blocks::of_no_heap() for a closed heap.
     [[nodiscard]] plain_path plain() const noexcept {
         return plain_path(engine_ == nullptr ? slab::plain_blocks::of_no_heap() : *engine_->plain());
     }
@@ -108,7 +107,7 @@ private:
     std::unique_ptr<heap::engine> engine_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
-    /// Counts in open_readers.
+    /// Counts this heap in open_readers where it is open read-only.
     class reader_count {
     public:
         explicit reader_count(bool counts) noexcept : counts_(counts) { change(1); }
@@ -127,7 +126,7 @@ private:
     commit_report report_;
 };
 
-/// manager::allocate() but for the path that nearly all calls take. Not inline, so that this one needs no frame.
+/// The slow path of manager::allocate(). Not inline, so that the fast path needs no stack frame.
 [[nodiscard, gnu::noinline]] void* allocate_rarely(manager& heap, std::size_t bytes);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// How the space of a heap is divided: for programs that look into it.
+// manager::for_each_extent().
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"

@@ -1,4 +1,4 @@
-// What media say about the lanes: for programs that look into a heap.
+// manager::lanes(): what the files say about the lanes.
 #include <signal.h>
 
 #include <array>
@@ -36,7 +36,7 @@ std::optional<writer_information> writer_of(std::span<const std::byte> page,
                               protocol_counters_of(found->counters)};
 }
 
-/// From the files, not from mappings: a read-only open has replayed the lanes in those.
+/// Reads the files and not the mappings, because a read-only open has replayed the lanes in its mappings.
 base::result<lane_information> look(const segment::superblock_on_media& superblock, persist::storage& storage,
                                     const segment::heap_paths& paths) {
     lane_information found;

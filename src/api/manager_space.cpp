@@ -1,4 +1,4 @@
-// Space that goes back, and the node that a thread takes it from.
+// manager::shrink() and manager::follow_this_thread().
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"

@@ -8,7 +8,8 @@ namespace holdfast::detail {
 
 namespace {
 
-/// Below what the kernel and the loader choose on x86-64 and arm64, and above what a program of fixed addresses has.
+/// Below the addresses that the kernel and the loader choose on x86-64 and arm64, above those of a program linked to
+/// fixed addresses.
 constexpr std::uintptr_t first_base = 0x3000'0000'0000;
 constexpr std::uintptr_t distance = std::uintptr_t{2} << 40U;
 constexpr unsigned places = 16;
@@ -18,7 +19,7 @@ manager create_somewhere(const std::string& path, open_options options) {
     if (options.base_address != nullptr) {
         return {create_only, path, options};
     }
-    // Heaps begin to look at different places, so that two of them can be open at once.
+    // The path selects the first place to try, so that different heaps can usually be open at once.
     const std::uint64_t start = base::checksum64(std::as_bytes(std::span(path)));
     for (unsigned i = 0; segment::may_map_anywhere && i < places; ++i) {
         // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -1,4 +1,4 @@
-// The functions behind the templates of the public headers: allocation by key, construction of objects.
+// The functions behind the templates of the public headers: allocation by the heap's key, construction of objects.
 #include <cstdlib>
 #include <memory>
 
@@ -26,7 +26,7 @@ failure no_heap(std::uint64_t key) {
                    0};
 }
 
-/// In a function of its own, and noexcept: the words may need memory that is not there.
+/// noexcept, although the message may need memory that is not there: then only the code is reported.
 void report_no_heap(std::uint64_t key) noexcept {
     try {
         report_failure(no_heap(key));
@@ -39,12 +39,12 @@ void report_no_heap(std::uint64_t key) noexcept {
 
 heap::object_kind kind_of(instance_kind kind) noexcept { return static_cast<heap::object_kind>(kind); }
 
-/// What find and construct look up: a unique object goes by its type.
+/// The name that find and construct look up: for a unique object that of its type.
 std::string_view lookup_name(const instance_name& name, const object_type& type) noexcept {
     return name.kind() == instance_kind::unique ? type.name : name.name();
 }
 
-/// As people write it and, since C programs choose their types' names, as it is kept.
+/// The type name as C++ spells it, and as it is stored, because a C program may have chosen the stored name.
 std::string told(const std::string& type) {
     const auto readable = readable_type(type);
     return readable ? fmt::format("{} ({})", *readable, type) : type;
@@ -85,7 +85,7 @@ void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment)
     if (engine == nullptr) [[unlikely]] {
         throw_failure(no_heap(heap_key));
     }
-    // Containers may ask for nothing; they get the smallest block, so that every address is one of its own.
+    // A container may ask for 0 bytes; it gets a smallest block, so that no two addresses are the same.
     void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment);
     if (block == nullptr) [[unlikely]] {
         throw_allocation_failure(heap::engine::last_failure(), engine->files().paths().directory());
@@ -176,9 +176,9 @@ construction::~construction() {
 
 void construction::publish() {
     const object_lock lock(core_);
-    // Durability `atomic`: the elements are durable, then the record, then the block is allocated; a crash before the
-    // last leaves a record without a block, which the next open takes away. Durability `collect`: what a record speaks
-    // of is there.
+    // The order makes it crash-safe. Durability `atomic`: first the elements are durable, then the record, then the
+    // block is allocated. A crash before the last step leaves a record without a block, which the next open removes.
+    // Durability `collect`: the elements are durable before the record, which is a root.
     heap::atomic_operations* const atomic = core_.engine().atomic();
     slab::pin_place pin = slab::pinned_blocks::make_place();
     core_.engine().persist(memory_, count_ * type_.size);
@@ -239,14 +239,15 @@ void unpublish(manager_core& core, void* address) {
         throw_failure(
             failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
     }
-    // What destroys an object may free its block from here on; where it fails, nobody may.
+    // The block of an object is pinned: deallocate() refuses it. The pin is put back if unpublish() fails.
     struct freed_pin {
         slab::block_allocator& blocks;
         void* address;
         slab::pin_place place = blocks.unpin(address);
         ~freed_pin() { blocks.pin(address, std::move(place)); }
     } pin{core.engine().blocks(), address};
-    // Durability `atomic`: the block is free, and then the record goes; nobody gets the memory before.
+    // Durability `atomic`: the block is freed before the record is erased, and stays reserved until release_memory(),
+    // so that no other thread gets its memory in between.
     if (heap::atomic_operations* const atomic = core.engine().atomic()) {
         if (!atomic->withdraw(address)) {
             throw_failure(heap::engine::last_failure());

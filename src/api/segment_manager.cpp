@@ -1,4 +1,4 @@
-// The handle to a heap that allocators and deleters of programs hold.
+// segment_manager, and the allocation that it shares with manager.
 #include <fmt/format.h>
 
 #include "api/manager_core.hpp"
@@ -38,7 +38,7 @@ void detail::manager_core::deallocate(void* address) {
 
 namespace {
 
-/// That malloc gives.
+/// The alignment that malloc gives.
 std::size_t alignment_for(std::size_t bytes) noexcept { return bytes >= 16 ? 16 : 8; }
 
 }  // namespace

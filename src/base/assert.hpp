@@ -1,6 +1,6 @@
-// Assertions: for our own bugs only, never for input, media or the environment (those are results, see result.hpp).
-// They are on where HOLDFAST_CHECKED is 1 (presets dev, asan, tsan, fuzz, crash) and cost nothing elsewhere: nothing
-// aborts in a user's process.
+// Assertions are for bugs of Holdfast only. Input, media and the environment are checked by results (result.hpp).
+// Assertions are on where HOLDFAST_CHECKED is 1 (presets dev, asan, tsan, fuzz, crash). Elsewhere they cost nothing, so
+// none aborts a user's process.
 #pragma once
 
 #if !defined(HOLDFAST_CHECKED)
@@ -9,7 +9,7 @@
 
 namespace holdfast::base {
 
-/// Prints the broken assertion to standard error and aborts. Called by HF_ASSERT alone.
+/// Prints the broken assertion to standard error and aborts. For HF_ASSERT alone.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;
 
 }  // namespace holdfast::base

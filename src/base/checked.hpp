@@ -1,4 +1,4 @@
-// Arithmetic that cannot wrap silently. Everything that comes from a caller or from media goes through here.
+// Arithmetic that reports overflow. Use it for every number that comes from a caller or from media.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace holdfast::base {
     return sum ? std::optional{*sum & ~(alignment - 1)} : std::nullopt;
 }
 
-/// value rounded up to a multiple of alignment (a power of two); the caller knows that it fits.
+/// value rounded up to a multiple of alignment (a power of two). The result must fit 64 bits.
 [[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) noexcept {
     return (value + alignment - 1) & ~(alignment - 1);
 }
@@ -39,7 +39,7 @@ namespace holdfast::base {
 }
 
 [[nodiscard]] constexpr bool is_power_of_two(std::uint64_t value) noexcept {
-    return value != 0 && (value & (value - 1)) == 0;  // std::has_single_bit calls a library that counts bits
+    return value != 0 && (value & (value - 1)) == 0;  // std::has_single_bit may call a function that counts bits
 }
 
 /// ceil(a / b) for b > 0.

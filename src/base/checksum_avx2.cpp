@@ -1,6 +1,6 @@
-// XXH3 with instructions of 32 bytes, twice as fast on whole pages. This file alone is compiled for processors that
-// have them (cmake/holdfast_layers.cmake), so it uses no template and no inline function that another file may have,
-// too: the linker keeps one of them for all.
+// XXH3 with AVX2, twice as fast on whole pages. This file alone is compiled with AVX2 (cmake/holdfast_layers.cmake). It
+// must not use templates or inline functions that other files use: the linker keeps one copy for all, and that could be
+// the one with AVX2 instructions.
 #if defined(__AVX2__)
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// function_ref: a callable passed down, for the time of the call; neither owns nor allocates.
+// function_ref: a parameter type for any callable, which neither owns nor allocates.
 #pragma once
 
 #include <concepts>
@@ -11,8 +11,7 @@ namespace holdfast::base {
 template <class Signature>
 class function_ref;
 
-/// Refers to any callable of the given signature. Valid as long as that callable is; as a parameter: for the whole
-/// call.
+/// Refers to a callable of the given signature; valid as long as that callable lives.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
 public:

@@ -1,5 +1,5 @@
-// For functions of the path that every durable call takes. Compilers leave them out of line for their size, and then
-// each value that goes from one to the next is a store; stores wait for the fence of the record before, all of them.
+// Forces the functions on the path of every durable call inline. Compilers leave them out of line for their size. Each
+// value that passes between them is then a store, and stores wait for the fence of the record before.
 #pragma once
 
 #define HF_HOT [[gnu::always_inline]] inline

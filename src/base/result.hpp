@@ -1,4 +1,4 @@
-// result<T>: a value or a failure, that cannot be ignored. The std::expected of a C++20 project.
+// result<T>: a value or a failure, which must not be ignored. C++20 has no std::expected.
 #pragma once
 
 #include <utility>
@@ -9,8 +9,7 @@
 
 namespace holdfast::base {
 
-/// A value of type T, or the failure that kept it from being made.
-/// Thread safety: as std::variant.
+/// A value of type T, or the failure instead of it. Thread safety: as std::variant.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -20,7 +19,7 @@ public:
     [[nodiscard]] bool ok() const noexcept { return content_.index() == 0; }
     explicit operator bool() const noexcept { return ok(); }
 
-    /// The value. The caller has asked ok() before.
+    /// The value. Precondition: ok().
     [[nodiscard]] T& value() & noexcept {
         HF_ASSERT(ok());
         return *std::get_if<0>(&content_);
@@ -38,7 +37,7 @@ public:
     [[nodiscard]] T* operator->() noexcept { return &value(); }
     [[nodiscard]] const T* operator->() const noexcept { return &value(); }
 
-    /// The failure. The caller has asked ok() before.
+    /// The failure. Precondition: !ok().
     [[nodiscard]] failure& error() & noexcept {
         HF_ASSERT(!ok());
         return *std::get_if<1>(&content_);
@@ -77,7 +76,7 @@ private:
 
 }  // namespace holdfast::base
 
-// Hands a failure of `expression` to our own caller. Macros, because only a macro can return for its user.
+// Return a failure of `expression` from the enclosing function, which only a macro can do.
 #define HF_CONCAT_2(a, b) a##b
 #define HF_CONCAT(a, b) HF_CONCAT_2(a, b)
 #define HF_TRY(expression)                                       \

@@ -17,7 +17,7 @@ result<sparse_memory> sparse_memory::map(std::uint64_t bytes, const char* purpos
         what.hint = "reserve fewer addresses for the heap, or let the system overcommit";
         return what;
     }
-    // A huge page would be filled for the few bytes that one touch needs.
+    // A huge page would take 2 MiB where one element is touched.
     static_cast<void>(::madvise(address, bytes, MADV_NOHUGEPAGE));
     sparse_memory memory;
     memory.address_ = address;
@@ -27,7 +27,7 @@ result<sparse_memory> sparse_memory::map(std::uint64_t bytes, const char* purpos
 
 void sparse_memory::discard() noexcept {
     if (address_ != nullptr && ::madvise(address_, size_, MADV_DONTNEED) != 0) {
-        std::memset(address_, 0, size_);  // locked in memory, for one: then it is all there
+        std::memset(address_, 0, size_);  // MADV_DONTNEED fails for locked memory, all of which exists
     }
 }
 

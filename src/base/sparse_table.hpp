@@ -1,6 +1,5 @@
-// A flat table in DRAM, as long as the address range that it describes, that costs memory only where it is touched.
-//
-// It lets an address find its bookkeeping by arithmetic and one load. Zero is a valid state of every element.
+// A flat table in DRAM with an element for each unit of an address range; it takes memory only where it is touched. So
+// an address leads to its bookkeeping by arithmetic and one load. Zero must be a valid state of the elements.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,7 @@
 
 namespace holdfast::base {
 
-/// Zeroed anonymous memory, reserved and not committed. Movable; unmapped at the end of its life.
+/// Zeroed anonymous memory, reserved and not committed. The destructor unmaps it.
 class sparse_memory {
 public:
     sparse_memory() = default;
@@ -28,11 +27,11 @@ public:
     sparse_memory& operator=(const sparse_memory&) = delete;
     ~sparse_memory();
 
-    /// Fails with out_of_memory where the system refuses even the addresses; `purpose` is named in the failure.
+    /// Fails with out_of_memory where the system refuses to reserve the addresses. The failure names `purpose`.
     [[nodiscard]] static result<sparse_memory> map(std::uint64_t bytes, const char* purpose);
 
     [[nodiscard]] void* address() const noexcept { return address_; }
-    /// It is zero again, and costs nothing.
+    /// Sets all bytes to zero and gives the memory back.
     void discard() noexcept;
 
 private:
@@ -40,7 +39,7 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// `count` elements of T, all zero at first. Thread safety: that of a plain array.
+/// A table of elements that are all zero at first. Thread safety: as a plain array.
 template <class T>
 class sparse_table {
     static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);
@@ -61,9 +60,7 @@ public:
         return elements_[index];
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-    /// All elements are zero again.
     void discard() noexcept { memory_.discard(); }
-    /// The index of an element of this table.
     [[nodiscard]] std::uint64_t index_of(const T& element) const noexcept {
         return static_cast<std::uint64_t>(&element - elements_);
     }

@@ -1,7 +1,7 @@
-// Which lock guards what, in a form that clang's -Wthread-safety checks and other compilers pass over.
+// The locks of the library, and annotations that clang's -Wthread-safety checks; other compilers ignore them.
 //
-// The mutex of the library is base::mutex, for std::mutex bears no annotations, and it is quicker: members that it
-// guards are marked HF_GUARDED_BY(mutex_), functions that need it held HF_REQUIRES(mutex_).
+// Members that a lock guards are marked HF_GUARDED_BY(mutex_), functions that need it held HF_REQUIRES(mutex_).
+// std::mutex has no annotations, and base::mutex is faster.
 #pragma once
 
 #include <atomic>
@@ -22,17 +22,18 @@
 #define HF_RELEASE(...) HF_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define HF_TRY_ACQUIRE(...) HF_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define HF_EXCLUDES(...) HF_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-/// For functions whose right to touch the data the analysis cannot see; the comment beside it says what that right is.
+/// For functions that may touch guarded data for a reason that the analysis cannot see; a comment there gives it.
 #define HF_NO_THREAD_SAFETY_ANALYSIS HF_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace holdfast::base {
 
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
 
-/// The crash tests run threads one at a time: who would have to wait for another hands the turn on. Null: he waits.
+/// The crash tests run one thread at a time. A thread that would wait for another calls this to let the others run.
+/// Null: the thread waits.
 inline thread_local void (*when_blocked)() noexcept = nullptr;
 
-/// Whether another thread has had its turn meanwhile.
+/// Lets other threads run in the crash tests; whether it did.
 [[nodiscard]] inline bool give_others_a_turn() noexcept {
     if (when_blocked == nullptr) {
         return false;
@@ -47,7 +48,7 @@ inline thread_local void (*when_blocked)() noexcept = nullptr;
 
 #endif
 
-/// Gives the other thread of this core its turn, and saves power, in a loop that waits.
+/// In a loop that waits: leaves the core to its other hardware thread and saves power.
 inline void relax_processor() noexcept {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -56,7 +57,7 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// Waits some microseconds for `try_once` to say yes: pauses of 1, 2, 4 ... 128 turns, and again of 128.
+/// Calls `try_once` for some microseconds, with growing pauses, until it returns true. Returns whether it did.
 template <class Try>
 [[nodiscard]] bool wait_a_moment(Try try_once) noexcept {
     constexpr unsigned longest = 128;
@@ -72,10 +73,9 @@ template <class Try>
     return false;
 }
 
-/// A lock, annotated: to take it is one instruction, and to give it up another. Who finds it locked looks again for
-/// some microseconds before he sleeps, for to be woken takes ten times as long.
-///
-/// Three states, as in U. Drepper's "Futexes are tricky".
+/// The mutex of the library: one atomic instruction to lock, one to unlock. A thread that finds it locked retries for
+/// some microseconds before it sleeps, because being woken takes ten times as long. Source of the three states: U.
+/// Drepper, "Futexes are tricky".
 class HF_CAPABILITY("mutex") mutex {
 public:
     mutex() = default;
@@ -96,7 +96,7 @@ public:
         }
     }
     void unlock() noexcept HF_RELEASE() {
-        // In the one order of all: the library looks for sleepers by a load that must not come before this store.
+        // Sequentially consistent: notify_one() looks for sleepers by a load that must not come before this store.
         if (state_.exchange(unlocked, std::memory_order_seq_cst) == awaited) [[unlikely]] {
             state_.notify_one();
         }
@@ -109,7 +109,7 @@ public:
 private:
     static constexpr int unlocked = 0;
     static constexpr int locked = 1;
-    static constexpr int awaited = 2;  ///< locked, and somebody may sleep
+    static constexpr int awaited = 2;  ///< locked, and a thread may sleep
 
     [[gnu::noinline]] void wait_for_lock() noexcept {
         const auto try_again = [this] {
@@ -128,8 +128,8 @@ private:
     std::atomic<int> state_{unlocked};
 };
 
-/// A lock for a few dozen instructions that no system call is among: to give it up is a plain store. Who waits long,
-/// for the one who has it was put aside by the scheduler, sleeps a little, and looks again.
+/// A lock for sections of a few dozen instructions without a system call; unlocking is a plain store. A thread that
+/// waits long (its owner was descheduled) sleeps 50 us at a time between attempts.
 class HF_CAPABILITY("mutex") brief_mutex {
 public:
     brief_mutex() = default;
@@ -162,7 +162,6 @@ private:
     std::atomic<bool> locked_{false};
 };
 
-/// Holds a lock from its construction to the end of its scope.
 template <class Mutex>
 class HF_SCOPED_CAPABILITY scoped_lock {
 public:

@@ -1,4 +1,4 @@
-// The locks of the library: one holder at a time, and whoever waits gets his turn, soon or late.
+// The locks of the library: one holder at a time, and every waiting thread gets the lock in the end.
 #include "base/thread_annotations.hpp"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace holdfast::base {
 namespace {
 
-/// By what the kernel says of a thread of this process; 0 is none yet.
+/// Whether the kernel lists the thread of this process as sleeping; false for 0, which stands for no thread.
 bool sleeps(pid_t thread) {
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
     std::string number;
@@ -29,7 +29,7 @@ template <class Mutex>
 class lock_test : public testing::Test {
 protected:
     Mutex mutex_;
-    std::uint64_t guarded_ = 0;  // deliberately no atomic: ThreadSanitizer sees whether the lock orders its changes
+    std::uint64_t guarded_ = 0;  // not atomic, so that ThreadSanitizer sees whether the lock orders its changes
 };
 
 using locks = testing::Types<mutex, brief_mutex>;

@@ -1,4 +1,4 @@
-// Strong units: a page is not a byte, and an index is not a count. Conversions are named and explicit.
+// Strong types for units: pages, offsets in bytes and granules do not mix. Conversions are named and explicit.
 #pragma once
 
 #include <compare>
@@ -11,14 +11,14 @@ inline constexpr std::uint64_t mebibyte = 1024 * kibibyte;
 inline constexpr std::uint64_t gibibyte = 1024 * mebibyte;
 inline constexpr std::uint64_t tebibyte = 1024 * gibibyte;
 
-/// The unit of dirty tracking, of extents and of the journal. A property of the format, not of the machine.
+/// The unit of dirty tracking, extents and the journal. Fixed by the format, not by the machine.
 inline constexpr std::uint64_t page_size = 4 * kibibyte;
 /// The unit of slabs: one slab fills one granule.
 inline constexpr std::uint64_t granule_size = 64 * kibibyte;
 inline constexpr std::uint64_t pages_per_granule = granule_size / page_size;
 inline constexpr std::uint64_t cache_line_size = 64;
 
-/// A 64-bit number with a unit. Same-unit arithmetic and comparison only.
+/// A 64-bit number with a unit. Arithmetic and comparison need the same unit, and wrap around silently.
 template <class Tag>
 struct quantity {
     std::uint64_t value = 0;
@@ -36,9 +36,9 @@ struct quantity {
     friend constexpr quantity operator-(quantity a, quantity b) noexcept { return {a.value - b.value}; }
 };
 
-/// Pages of the user space: both an index (from the heap's base) and a count; position + length = position.
+/// Pages of the user space: an index from the heap's base, or a count.
 using pages = quantity<struct pages_tag>;
-/// Bytes from the heap's base (DESIGN section 2: names any byte of the heap, across all files).
+/// Bytes from the heap's base. An offset names any byte of the user space, across all segment files.
 using heap_offset = quantity<struct heap_offset_tag>;
 /// Index of a 64 KiB granule from the heap's base.
 using granule = quantity<struct granule_tag>;

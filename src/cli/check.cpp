@@ -13,8 +13,8 @@ namespace holdfast_cli {
 
 namespace {
 
-/// Damage to the heap is what `check` looks for; anything else (no heap, no permission, a writer) keeps it from
-/// looking.
+/// Whether the error is damage, which `check` reports as a problem. Other errors (no heap, no permission, a writer)
+/// prevent the check.
 bool is_damage(const holdfast::error& what) {
     return what.reason() == holdfast::errc::corrupt || what.reason() == holdfast::errc::missing;
 }
@@ -45,7 +45,7 @@ int check(const arguments& given, bool pages) {
         if (!is_damage(what)) {
             throw;
         }
-        // The heap cannot even be opened: that is the one problem that is known.
+        // The heap cannot be opened: this is the only problem that is known.
         problems.emplace_back(what.what());
         stopped_by = describe(what);
     }

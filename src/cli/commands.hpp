@@ -1,8 +1,7 @@
-// The commands of the program `holdfast`. All but defrag and gc open a heap read-only: nothing of it on media ever
-// changes.
+// The commands of the program `holdfast`. All but defrag and gc open a heap read-only and change nothing on media.
 //
-// Each prints its answer to standard output, as text for people or as one JSON object, and returns the exit status.
-// What stops a command is thrown (holdfast::error) and printed by main() with its full message.
+// Each command prints its result to standard output, as text for people or as one JSON object, and returns the exit
+// status. A failure is thrown (holdfast::error); main() prints its message.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 namespace holdfast_cli {
 
 inline constexpr int exit_sound = 0;
-inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: it has some
+inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: the heap has leaks
 inline constexpr int exit_failed = 2;    ///< the command could not do its work
 inline constexpr int exit_nothing = 3;   ///< `check`: no problem was found, and no page could be compared
 
@@ -21,44 +20,44 @@ struct arguments {
     std::string target;  ///< defrag: a size, or empty
 };
 
-/// Identity, sizes, space by kind, objects, last commit. A heap that a writer has open is described by its superblock
-/// alone.
+/// Prints identity, sizes, space by kind, objects, last commit. If a writer has the heap open: what its superblock and
+/// its lanes say.
 int info(const arguments& given);
-/// All numbers of the heap, its blocks by size, and what the recovery of durability `atomic` found. A heap that a
-/// writer has open is described by what its files say of the lanes.
+/// Prints all numbers of the heap, its blocks by size, and the recovery of durability `atomic`. If a writer has the
+/// heap open: what its lanes say.
 int stats(const arguments& given);
-/// The sizes of small blocks, which are those of every heap.
+/// Prints the sizes of small blocks, which are the same for every heap.
 int classes(const arguments& given);
-/// The named, unique and anonymous objects.
+/// Prints the named, unique and anonymous objects.
 int list(const arguments& given);
 struct map_arguments {
-    std::string file;  ///< where the page goes; "-": standard output
+    std::string file;  ///< the file of the page; "-": standard output
     bool force = false;
 };
 /// Draws the space of the heap as one HTML page.
 int map(const arguments& given, const map_arguments& output);
-/// Every invariant; `pages`: every committed page is read and compared with its checksum, too.
+/// Checks every invariant; `pages`: also compares every page that has a checksum.
 int check(const arguments& given, bool pages);
 
 struct copy_arguments {
     std::string destination;
-    std::vector<std::string> node_directories;  ///< "": in the copy's own
+    std::vector<std::string> node_directories;  ///< empty: the copy's own directory
 };
-/// Copies the heap; where its segments should lie in several directories, into these.
+/// Copies the heap, its segments to `node_directories` where there are some.
 int copy(const arguments& given, const copy_arguments& to);
 
-/// Gives what is free back to the file system, until it charges no more than the target. A crashed heap is recovered.
+/// Gives free space back to the file system until it charges no more than the target. Recovers a crashed heap first.
 int defrag(const arguments& given);
 
 struct gc_arguments {
-    bool dry_run = false;  ///< nothing is freed, and the heap is opened read-only
+    bool dry_run = false;  ///< frees nothing, and opens the heap read-only
     bool precise = false;
-    bool strict = false;          ///< precise: types that are not registered are an error
+    bool strict = false;          ///< precise: a type that is not registered is an error
     bool null_transient = false;  ///< precise: pointers that lead out of the heap become null
-    bool leaks = false;           ///< unreachable blocks are the exit status 1
+    bool leaks = false;           ///< unreachable blocks make the exit status 1
     unsigned threads = 0;
 };
-/// Frees what cannot be reached from the roots and the objects, or says what that is.
+/// Frees the blocks that the roots and the objects do not reach, or only lists them.
 int gc(const arguments& given, const gc_arguments& how);
 
 }  // namespace holdfast_cli

@@ -17,7 +17,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// "1500", "64M", "2 GiB". Throws std::invalid_argument.
+/// Parses a size: "1500", "64M", "2 GiB". Throws std::invalid_argument.
 std::uint64_t bytes_of(std::string_view text) {
     std::uint64_t number = 0;
     const auto [end, wrong] = std::from_chars(text.begin(), text.end(), number);
@@ -60,7 +60,7 @@ json as_json(const arguments& given, const holdfast::shrink_report& done, std::u
 
 int defrag(const arguments& given) {
     const std::uint64_t target = given.target.empty() ? 0 : bytes_of(given.target);
-    // What durability it had does not matter: a heap of durability `atomic` that crashed is recovered first.
+    // The open recovers a crashed heap, in whatever durability it was open.
     holdfast::manager heap(holdfast::open_only, given.heap);
     const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;
     holdfast::shrink_options wanted;

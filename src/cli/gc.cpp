@@ -1,4 +1,4 @@
-// gc and leaks: what cannot be reached from the roots and the objects of a heap.
+// gc and leaks: the blocks that the roots and the objects of a heap do not reach.
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// A bar of 40 cells on standard error.
+/// Draws a progress bar of 40 cells on standard error.
 void draw(const holdfast::collect_progress& so_far) {
     constexpr std::uint64_t width = 40;
     const std::uint64_t total = so_far.total_bytes == 0 ? 1 : so_far.total_bytes;
@@ -85,7 +85,8 @@ void print_text(const holdfast::collect_report& report, bool dry_run) {
 }  // namespace
 
 int gc(const arguments& given, const gc_arguments& how) {
-    // A dry run changes nothing on media; else a heap that crashed is recovered first, whatever durability it had.
+    // A dry run changes nothing on media. Otherwise the open recovers a crashed heap, in whatever durability it was
+    // open.
     holdfast::manager heap = how.dry_run ? holdfast::manager(holdfast::open_read_only, given.heap)
                                          : holdfast::manager(holdfast::open_only, given.heap);
     const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;

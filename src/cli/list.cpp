@@ -41,7 +41,7 @@ json as_json(const holdfast::object_info& object) {
             {"description", object.description()}};
 }
 
-/// Columns as wide as their widest cell, but for the last.
+/// Prints columns that are as wide as their widest cell, except the last one.
 void print_table(const std::vector<std::vector<std::string>>& rows) {
     std::vector<std::size_t> widths(rows.front().size());
     for (const auto& row : rows) {
@@ -76,7 +76,7 @@ int list(const arguments& given) {
     }
     std::vector<std::vector<std::string>> rows{{"KIND", "NAME", "COUNT", "SIZE", "TYPE", "DESCRIPTION"}};
     for (const auto& object : objects) {
-        // The name of a unique object is its type's.
+        // The name of a unique object would repeat its type.
         rows.push_back({std::string(name_of(object.kind())),
                         object.kind() == holdfast::instance_kind::named ? printable(object.name()) : "-",
                         fmt::format("{}", object.length()), fmt::format("{}", object.length() * object.type_size()),

@@ -1,7 +1,7 @@
-// holdfast: looks into a heap from outside, and makes it smaller.
+// holdfast: inspects, checks, copies and shrinks heaps.
 //
-// Exit status: 0; 1 where `check` found problems, or `leaks` leaks; 2 where a command could not do its work (also:
-// wrong arguments).
+// Exit status: 0; 1 where `check` found problems or `leaks` found leaks; 2 where a command failed, also for wrong
+// arguments; 3 where `check` found no problem and could compare no page.
 #include <cstdio>
 #include <exception>
 
@@ -146,7 +146,7 @@ int run(int argc, char** argv, arguments& given) {
     return list.parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }
 
-/// An answer that did not reach its reader is no answer.
+/// The exit status: that of the command, or exit_failed where its output could not be written.
 int finish(int status) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
         std::fputs("holdfast: cannot write to standard output\n", stderr);

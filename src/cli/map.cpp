@@ -48,7 +48,7 @@ std::string page_of(const holdfast::manager& heap) {
     return map_document(std::move(header), space, data);
 }
 
-/// A page written over a file of the heap would be the end of it.
+/// Throws where the output file lies in the heap's directory: overwriting a file of the heap would destroy it.
 void refuse_file_of_heap(const std::string& file, const std::string& heap) {
     const fs::path inside = fs::weakly_canonical(fs::path(heap));
     for (fs::path at = fs::weakly_canonical(fs::path(file)); at.has_relative_path(); at = at.parent_path()) {
@@ -76,7 +76,7 @@ void write_file(const std::string& path, std::string_view content, bool force) {
         written = false;
     }
     if (!written) {
-        std::remove(path.c_str());  // half a page is none
+        std::remove(path.c_str());  // a part of a page is useless
         throw std::system_error(failure, std::generic_category(), path);
     }
 }

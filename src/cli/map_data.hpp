@@ -1,13 +1,13 @@
-// The extents of a heap in few bytes, for the page that draws them (map_page/model.js reads it).
+// A compact encoding of the extents of a heap, for the page that draws them (map_page/model.js decodes it).
 //
-// A record an extent, in order of address; every number is a varint (7 bits a byte, the lowest first, the highest bit
-// set in all but the last byte):
+// One record for each extent, in order of address. Numbers are varints: 7 bits in a byte, the lowest first, the highest
+// bit set in all bytes but the last:
 //
 //     kind + 8 * backing + 32 * pages       kind: 0 free, 1 block, 3 roots, 4 reserved
-//     2 + 8 * backing + 32 * class, live    a slab: index into classes(), live blocks
+//     2 + 8 * backing + 32 * class, live    a slab: index into classes(), number of live blocks
 //     7 + 8 * count                         the extent before, `count` times more
 //
-// backing: 0 none of it is on disk, 1 all, 2 a part: the bytes follow.
+// backing: 0 none of the extent is on disk, 1 all of it, 2 a part: the number of bytes follows.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ inline constexpr std::uint64_t slab_pages = 16;
 
 class map_encoder {
 public:
-    /// Block size and blocks of a slab; the first stands for damaged slabs.
+    /// Block size and number of blocks of a slab. Entry 0 of classes() stands for damaged slabs.
     using slab_class = std::pair<std::uint32_t, std::uint32_t>;
 
     void add(const holdfast::extent_info& extent);
-    /// Writes what waits; comes last, once.
+    /// Writes pending repetitions. Call it once, after the last add().
     void finish();
 
     [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
@@ -43,7 +43,7 @@ private:
     std::vector<slab_class> classes_{{0, 0}};
 };
 
-/// As RFC 4648 has it, padded.
+/// Base64 of RFC 4648, with padding.
 [[nodiscard]] std::string base64(const std::string& bytes);
 
 }  // namespace holdfast_cli

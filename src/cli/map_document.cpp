@@ -11,7 +11,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// JSON that may stand in a script element: nothing in it ends one.
+/// JSON for a script element: escaped so that nothing in it ends the element.
 std::string embeddable(const json& object) {
     std::string text;
     for (const char c : object.dump(-1, ' ', false, json::error_handler_t::replace)) {

@@ -1,4 +1,4 @@
-// How the commands print.
+// How the commands print numbers, errors and JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace holdfast_cli {
 
 using json = nlohmann::ordered_json;
 
-/// "268435456 (256.0 MiB)": exact, and readable.
+/// "268435456 (256.0 MiB)".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 /// "2024-03-01T12:30:05.123456789Z"; "never" for 0.
 [[nodiscard]] std::string time_text(std::int64_t nanoseconds_since_1970);
 
 /// "label               value".
 void print_line(std::string_view label, std::string_view value);
-/// An error as its fields; empty ones are left out.
+/// The fields of an error; empty ones are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
-/// Text of a heap may be any bytes: what is no UTF-8 is replaced.
+/// Prints an object on one line. Bytes that are no UTF-8, which names in a heap may contain, are replaced.
 void print(const json& object);
-/// What stopped a command on this heap, as its answer in JSON.
+/// Prints the JSON result of a command that the error has stopped.
 void print_failure(const std::string& heap, const holdfast::error& what);
-/// The text with control characters escaped: names are the user's, and the terminal is too.
+/// The text with control characters escaped, so that names in a heap cannot control the terminal.
 [[nodiscard]] std::string printable(const std::string& text);
 
 }  // namespace holdfast_cli

@@ -1,4 +1,4 @@
-// How the commands sum up the space of a heap.
+// Sums over the extents of a heap.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace holdfast_cli {
 
-/// A block of more bytes than this is huge, one of fewer big.
+/// Blocks of more bytes than this are huge, others of whole pages are big.
 inline constexpr std::uint64_t largest_big_block = std::uint64_t{16} << 20U;
 
 enum class space_kind : std::uint8_t { free, big, huge, slab, roots, reserved };
@@ -36,13 +36,13 @@ public:
     }
     [[nodiscard]] std::uint64_t extents() const noexcept;
     [[nodiscard]] std::uint64_t largest_free() const noexcept { return largest_free_; }
-    /// In allocated small blocks.
+    /// Bytes in allocated small blocks.
     [[nodiscard]] std::uint64_t live_slab_bytes() const noexcept { return live_slab_bytes_; }
     [[nodiscard]] std::uint64_t damaged_slabs() const noexcept { return damaged_slabs_; }
     [[nodiscard]] bool backed_exactly() const noexcept { return backed_exactly_; }
-    /// 1 - largest free extent / free extents; 0 where nothing is free.
+    /// 1 - bytes of the largest free extent / free bytes; 0 where nothing is free.
     [[nodiscard]] double external_fragmentation() const noexcept;
-    /// 1 - live bytes / bytes of slabs; 0 where there is no slab.
+    /// 1 - live_slab_bytes() / bytes of slabs; 0 where there is no slab.
     [[nodiscard]] double slab_fragmentation() const noexcept;
 
 private:

@@ -19,7 +19,7 @@ struct block_group {
     std::uint64_t bytes = 0;
 };
 
-/// By size; large ones by the next power of two.
+/// The blocks by size; blocks above 32 KiB by the next power of two.
 std::map<std::uint64_t, block_group> groups_of(const holdfast::manager& heap) {
     constexpr std::uint64_t large = 32768;
     std::map<std::uint64_t, block_group> groups;
@@ -78,11 +78,12 @@ json as_json(const holdfast::manager& heap) {
     object["durability"] = last_durability(lanes);
     object["lanes"] = as_json_object(lanes);
     object["recovery"] = recovery_of(heap);
-    object["counters"] = nullptr;  // of a process that has the heap open; nobody has
+    object["counters"] = nullptr;  // those of a writer, which this heap does not have
     return object;
 }
 
-/// Its numbers are in the memory of the process that has it open; it leaves the counters of the protocol in the lanes.
+/// For a heap that a writer has open. Most numbers are in that process's memory alone; its lanes have the counters of
+/// the protocol.
 int print_open_heap(const arguments& given, const holdfast::error& locked) {
     const holdfast::lane_information lanes = holdfast::manager::lanes(given.heap);
     if (given.json) {

@@ -1,7 +1,7 @@
-// What a program is told by its arguments: options, flags, commands, and the help that describes them.
+// The arguments of a program: options, flags, commands, and the help that describes them.
 //
-// A face of ours on CLI11, whose headers take seconds to compile: command_line.cpp alone includes them. This is no
-// layer of the library and is not installed; programs, benchmarks, examples and tests use it.
+// A wrapper of CLI11, whose headers take seconds to compile: only command_line.cpp includes them. It is no layer of the
+// library and is not installed; programs, benchmarks, examples and tests use it.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,31 @@ class Option;
 
 namespace holdfast_programs {
 
-/// What K, M, ... mean after a number of bytes. Ki, Mi, ... are powers of 1024 always.
+/// The meaning of K, M, ... after a number of bytes. Ki, Mi, ... are always powers of 1024.
 enum class kilobyte : std::uint8_t { of_1000, of_1024 };
 
-/// An option or a flag of a command; a handle, which is valid as long as the command line lives. Every function adds to
+/// An option or a flag of a command: a handle that is valid as long as the command line lives. Every function changes
 /// the option and returns it.
 class option {
 public:
     option required() const;
-    /// The help names the value that the variable has now.
+    /// The help shows the value that the variable has now.
     option show_default() const;
-    /// Both ends belong to the range. The help says of what type they are.
+    /// Both ends belong to the range. The help shows their type.
     option range(int least, int greatest) const;
     option range(unsigned least, unsigned greatest) const;
     option range(std::uint64_t least, std::uint64_t greatest) const;
     option range(double least, double greatest) const;
     option positive() const;
     option one_of(std::vector<std::string> allowed) const;
-    /// A number that may have a unit: 64K, 2GiB. Stands before range(), which sees bytes, whichever is called first.
+    /// A number that may have a unit: 64K, 2GiB. It is converted to bytes before range() checks it, in whatever order
+    /// the two functions are called.
     option size(kilobyte kilo) const;
-    /// Separates values that are given as one argument.
+    /// The character that separates several values in one argument.
     option delimiter(char separator) const;
     option needs(const option& other) const;
     option excludes(const option& other) const;
-    /// The program gives it to itself: the help lists it last, under "Internal".
+    /// An option that the program passes to itself: the help lists it last, under "Internal".
     option internal() const;
 
 private:
@@ -51,11 +52,11 @@ private:
     CLI::Option* declared_;
 };
 
-/// A command of a program, or the program itself; a handle, which is valid as long as the command line lives.
+/// A command of a program, or the program itself: a handle that is valid as long as the command line lives.
 class command {
 public:
-    /// `names`: "-o,--output", or without dashes what is given by its position. Parsing writes to `value`, which must
-    /// live as long; without the option it stays as it is.
+    /// `names`: "-o,--output", or a name without dashes for a positional argument. Parsing writes to `value`, which
+    /// must live until then; if the option is not given, it stays as it is.
     option add_option(const std::string& names, std::string& value, const std::string& text) const;
     option add_option(const std::string& names, std::filesystem::path& value, const std::string& text) const;
     option add_option(const std::string& names, unsigned& value, const std::string& text) const;
@@ -65,11 +66,11 @@ public:
     option add_option(const std::string& names, std::vector<unsigned>& value, const std::string& text) const;
     option add_option(const std::string& names, std::vector<std::uint64_t>& value, const std::string& text) const;
     option add_flag(const std::string& names, bool& value, const std::string& text) const;
-    /// An option that was added; std::exception where there is none.
+    /// An option that was added before. Throws std::exception where there is none of that name.
     [[nodiscard]] option find_option(const std::string& name) const;
-    /// The last lines of the help.
+    /// Sets the last lines of the help.
     void footer(const std::string& text) const;
-    /// This command was given.
+    /// Whether this command was given.
     [[nodiscard]] bool parsed() const;
 
 private:
@@ -79,10 +80,10 @@ private:
     CLI::App* app_;
 };
 
-/// The arguments of a program. Options that contradict each other throw as they are added.
+/// The arguments of a program. Adding options that contradict each other throws.
 class command_line : public command {
 public:
-    /// Without a name the help takes the program's from argv.
+    /// Where `name` is empty, the help shows the program's name from argv.
     explicit command_line(const std::string& summary, const std::string& name = {});
     command_line(const command_line&) = delete;
     command_line& operator=(const command_line&) = delete;
@@ -92,8 +93,8 @@ public:
     /// Exactly one of the commands must be given.
     void require_command();
     void version_flag(const std::string& name, const std::string& version);
-    /// Reads the arguments. A value is the status with which the program is to end at once: 0 where help or version
-    /// were asked for and printed, another where the arguments are wrong and standard error says how.
+    /// Reads the arguments. If there is a result, the program must exit with that status: 0 after printing help or
+    /// version, another after printing to standard error what is wrong with the arguments.
     [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
 
 private:

@@ -1,7 +1,7 @@
-// Durability `atomic`: allocation, freeing and everything between them as operations of one durable record and one
-// fence. The face to engine; atomic_operations_of.hpp is the implementation for each persistence domain.
+// Durability `atomic`: each operation is one durable record and one fence. atomic_operations_of.hpp implements it for
+// each persistence domain.
 //
-// Each operation is there after a crash, or not there, as a whole: block, destination, and the block that it replaced.
+// After a crash an operation is complete or absent: its block, its destination and the block that it replaced.
 //
 // Thread safety: all functions by any number of threads; one operation at a time on one destination.
 #pragma once
@@ -17,29 +17,29 @@
 
 namespace holdfast::heap {
 
-/// Batches: each operation is atomic alone, with few fences for all.
+/// Each operation of a batch is atomic; the batch shares its fences.
 class atomic_operations : public destination_operations {
 public:
-    /// A block that nothing points to: the program's to keep track of.
+    /// The program keeps track of the block.
     [[nodiscard]] virtual void* allocate(const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
 
-    /// Marks a reserved block allocated, and nothing points to it.
+    /// Marks a reserved block allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;
-    /// Frees a block, and reserves it: nobody gets its memory before cancel().
+    /// Frees a block and reserves it: its memory is not reused before cancel().
     [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
 
-    /// The user's data: starts a write-back; waits for all that this thread started; both.
+    /// For the program's data: flush() starts a write-back, drain() waits for those of this thread.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
-    /// lane_pool::settle().
+    /// See lane_pool::settle().
     [[nodiscard]] virtual bool settle() noexcept = 0;
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 
-/// For the domain of an open heap. `options` is complete; the heap's lanes are replayed.
+/// For the domain of an open heap with replayed lanes. `options` is complete but for `marks`.
 base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(persist::domain_kind domain,
                                                                         segment::space_view space,
                                                                         segment::lane_area& area,

@@ -2,7 +2,7 @@
 //
 // Invariants:
 //   HEAP-1: between lane_set::announce() and complete() no lock is taken and nothing is allocated.
-//   HEAP-2: before the fence of its record nothing that an operation changes on media has been stored.
+//   HEAP-2: before the fence of its record, an operation stores to no destination and no metadata.
 //   HEAP-3: a freed block goes back to the allocator after complete().
 #pragma once
 
@@ -166,7 +166,7 @@ public:
         if (found.is_by_node()) {
             blocks_.hold_by_node(found);
         }
-        // Without memory to remember it, it is nobody's until the heap is opened again.
+        // Without memory to remember it, the block is lost until the next open.
         static_cast<void>(reservations_.add(found));
         return true;
     }
@@ -210,7 +210,7 @@ public:
     bool mark(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
         std::uint8_t* const found = blocks_.mark_of(offset, block);
         if (found != nullptr) {
-            // What a thread freed that is gone is nobody's until the heap is opened again.
+            // A block whose freeing thread is gone stays `held` until the next open.
             std::atomic_ref(*found).store(allocated ? slab::live_mark::live : slab::live_mark::held,
                                           std::memory_order_release);
         }
@@ -227,13 +227,13 @@ public:
     void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept override {
         change_slab(slab, slab::slab_word(to), slab::slab_word(from));
     }
-    void old_blocks_written(base::granule /*slab*/) noexcept override {}  // records say what lives
+    void old_blocks_written(base::granule /*slab*/) noexcept override {}  // records say which blocks live
 
 private:
     using record = lane::record_on_media;
     static constexpr std::size_t batch_size = 32;
 
-    /// This thread's lane, or the shared one for as long as this lives.
+    /// This thread's lane; without one, the shared lane and its lock.
     class turn {
     public:
         turn(atomic_operations_of& of, const slab::thread_cache* cache) noexcept
@@ -303,8 +303,8 @@ private:
         lanes_.domain().fence("heap.zero.fence");
     }
 
-    /// The stamp that a destination will bear. Where it enters a half of its range, the line is written back: by the
-    /// fence of this call's record, and so before stamps of the half after that are given (LANE-10).
+    /// The stamp that the destination will bear. At the first stamp of each half of the range the destination's line is
+    /// written back; the fence of this call's record makes it durable before the next half begins (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
         const auto stamp =
@@ -318,8 +318,8 @@ private:
         options.marks = this;
         return options;
     }
-    /// Of two who free a block at once, one gets it. After the call has its time: a locked instruction waits for the
-    /// fence of the record before, and so would the reading of the clock.
+    /// Of several threads that free a block, one succeeds. Comes after the call has taken its time: a locked
+    /// instruction waits for earlier non-temporal stores and would delay that.
     [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
         if (!found.is_small()) [[unlikely]] {
             return !found.is_by_node() || blocks_.claim_by_node(found);
@@ -339,8 +339,8 @@ private:
         }
         std::atomic_ref(*held.mark).store(slab::live_mark::live, std::memory_order_release);
     }
-    /// Whether it was allocated until now: of two frees at once, one is told so. Until release() it is `held`, for
-    /// nobody may have it before complete() (HEAP-3).
+    /// False: another thread freed it first. The block is `held` until release(), so that nobody gets it before
+    /// complete() (HEAP-3).
     [[nodiscard]] bool clear(const slab::held_block& held) noexcept {
         if (held.is_by_node()) [[unlikely]] {
             if (!bitmaps_follow_) {
@@ -355,21 +355,21 @@ private:
                                               "heap.entry.clear");
         }
         const bool cleared =
-            bitmaps_follow_ ||  // it was claimed
+            bitmaps_follow_ ||  // claim() decided
             (lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") & held.place.mask) != 0;
         if (cleared) {
             std::atomic_ref(*held.mark).store(slab::live_mark::held, std::memory_order_release);
         }
         return cleared;
     }
-    /// The word whose line a checkpoint must write back for this block.
+    /// A checkpoint writes back the line of this word.
     [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
         return bitmaps_follow_ && (held.is_small() || held.is_by_node()) ? lane::follows_marks(held.place.word)
                                                                          : held.place.word;
     }
 
-    // The locks of the allocator come after the shared lane's is given back, for whoever makes a slab holds them when
-    // he asks for the lane.
+    // The lane is returned before the allocator's locks are taken: a thread that makes a slab holds them when it takes
+    // the lane.
     HF_HOT bool publish_in_turn(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
                                 const slab::held_block* replaced) noexcept {
         const turn own(*this, cache);
@@ -388,7 +388,7 @@ private:
         }
         return finish_free(cache, found, freed);
     }
-    /// False where the block to be replaced was freed meanwhile.
+    /// False if `replaced` was freed meanwhile.
     HF_HOT bool publish_held(lane::lane& own, std::uint64_t& destination, const slab::held_block& held,
                              const slab::held_block* replaced) noexcept;
     void keep_held(lane::lane& own, const slab::held_block& held) noexcept;
@@ -407,7 +407,7 @@ private:
     slab::block_allocator& blocks_;
     lane::lane_set<Domain> lanes_;
     reservations reservations_;
-    const bool bitmaps_follow_;  ///< at checkpoints; else calls change them too
+    const bool bitmaps_follow_;  ///< checkpoints write them from the marks; else each call does
     std::atomic<bool> abandoned_{false};
 };
 

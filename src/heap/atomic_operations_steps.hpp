@@ -1,4 +1,4 @@
-// The members of atomic_operations_of: included by atomic_operations_of.hpp alone.
+// Members of atomic_operations_of; included by atomic_operations_of.hpp alone.
 #pragma once
 
 #include "heap/atomic_operations_of.hpp"
@@ -203,8 +203,7 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
             }
             lanes_.prepare(*own, ready);
             lanes_.announce(*own);
-            // All claims before the first record: a locked instruction waits until what was written around the cache
-            // has arrived.
+            // All claims come before the first record: a locked instruction waits for earlier non-temporal stores.
             for (std::size_t i = 0; i < ready; ++i) {
                 freed[i] = !null[i] && claim(found[i]);
             }
@@ -246,7 +245,7 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
     return done;
 }
 
-/// A slab comes, goes, or takes the place of another one. What there is not has kind none.
+/// Creates, releases or morphs a slab. The absent one of `made` and `gone` has kind `none`.
 template <persist::persistence_domain Domain>
 void atomic_operations_of<Domain>::change_slab(base::granule slab, lane::block_word made,
                                                lane::block_word gone) noexcept {

@@ -1,12 +1,11 @@
-// What durability `collect` makes durable: slab headers, and the page entries of slabs and of blocks of whole pages,
-// when they appear and before they vanish. Nothing else: which blocks live is what tracing finds.
+// Durability `collect`: makes slab headers and the page entries of slabs and whole-page blocks durable, nothing else.
+// Tracing finds which blocks live. (Makalu, chapter 5: headers are persisted, the rest is rebuilt.)
 //
-// What media say is then a set of extents of which no two overlap, whatever the moment: an entry is durable before
-// anything is given out of its extent, and withdrawn durably before its pages can be another's. Recovery believes these
-// entries alone (extent_allocator::recover). Where a killed process loses no store (the page cache), all of it holds
-// without this, and the allocator is used directly. (Makalu, chapter 5: headers are persisted, the rest is rebuilt.)
+// At every moment the extents on media are disjoint: an entry is durable before anything of its extent is handed out,
+// and durably withdrawn before its pages are reused. Recovery trusts these entries alone (extent_allocator::recover).
+// On the page cache a killed process loses no store, and the allocator is used directly.
 //
-// Thread safety: all functions by any number of threads.
+// Thread safety: any number of threads, except write_back().
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace holdfast::heap {
 
-/// On failure: null or false, nothing is changed, and block_allocator::last_failure() says why.
+/// After a failure nothing has changed, and block_allocator::last_failure() says why.
 class collect_operations {
 public:
     collect_operations() = default;
@@ -30,18 +29,16 @@ public:
 
     [[nodiscard]] virtual void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept = 0;
     [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
-    /// Marks a block of block_allocator::hold() allocated: durably, where it is whole pages.
+    /// Marks a block of block_allocator::hold() allocated; whole pages durably.
     virtual void keep(const slab::held_block& held) noexcept = 0;
-    /// The user's data: starts a write-back; waits for all that this thread started.
+    /// For the program's data: flush() starts a write-back, drain() waits for those of this thread.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;
-    /// Bitmaps and page entries say what the program holds, durably: what a clean close needs. Other threads stand
-    /// still.
+    /// For a clean close: bitmaps and page entries become right and durable. No other thread is in a call.
     virtual void write_back() noexcept = 0;
 };
 
-/// For the domain of an open heap: null where stores need no help, on the page cache. `extents` and `blocks` live
-/// longer than what is returned.
+/// Null on the page cache. `extents` and `blocks` outlive the result.
 base::result<std::unique_ptr<collect_operations>> make_collect_operations(persist::domain_kind domain,
                                                                           segment::space_view space,
                                                                           extent::extent_allocator& extents,

@@ -1,9 +1,9 @@
 // collect_operations for one persistence domain.
 //
 // Invariants:
-//   COLLECT-1: an entry of a block or a slab is durable, and before it the slab's header, when anybody is given
-//              something of its extent; it is withdrawn durably before the extent is anybody else's.
-//   COLLECT-2: the bitmap of a granule that is no slab is zeros on media (SLAB-4), whatever the moment.
+//   COLLECT-1: an entry of a block or slab, and before it the slab's header, is durable before anything of its extent
+//              is handed out; it is durably withdrawn before the extent is reused.
+//   COLLECT-2: on media, the bitmap of a granule that is no slab is always zero (SLAB-4).
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,7 @@ public:
         const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
         if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
                                 "collect.pages.withdrawn")) {
-            blocks_.leave_refusal(block);  // another thread has freed it since
+            blocks_.leave_refusal(block);  // another thread freed it first
             return false;
         }
         persist_word(*found.place.word, "collect.pages.withdrawn_fence");
@@ -80,7 +80,7 @@ public:
                 flush_bitmap(base::granule_of(found.start), "collect.bitmap.flush");
             }
         });
-        // Those of free extents, too: they were hints, and count in a heap that was closed.
+        // Entries of free extents too: recovery ignores them, but the next open of a clean heap reads them.
         const std::uint64_t per_segment = space_.shape().pages();
         const std::uint64_t end = extents_.frontier().value;
         for (std::uint64_t page = 0; page < end; page += per_segment) {
@@ -106,7 +106,7 @@ private:
     }
 
     void slab_released(base::granule slab, const slab::size_class& /*kind*/, std::uint32_t /*type*/) noexcept override {
-        // Its bitmap is zeros, and so it is on media before the granule is no slab (SLAB-4).
+        // The bitmap is zero, and must be so on media before the granule is no slab (SLAB-4).
         flush_bitmap(slab, "collect.slab.bitmap_flush");
         domain_.fence("collect.slab.bitmap_fence");
         std::uint64_t& entry = space_.page_entry_word(base::first_page(slab));
@@ -124,7 +124,7 @@ private:
         domain_.fence("collect.slab.morphed_fence");
     }
 
-    // (TRACE-7)
+    // Tracing reads the old blocks' bits (TRACE-7).
     void old_blocks_written(base::granule slab) noexcept override {
         flush_bitmap(slab, "collect.slab.old_flush");
         domain_.fence("collect.slab.old_fence");

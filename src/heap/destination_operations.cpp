@@ -19,7 +19,7 @@ failure refused_destination(const std::uint64_t& word, std::uint64_t offset, std
                                                  : "a word in memory that is not allocated";
         what.expected = "a ptr in a root or in an allocated block of this heap";
         what.hint = "a reserved block holds no destinations before it is published";
-    } catch (const std::bad_alloc&) {  // the code says enough
+    } catch (const std::bad_alloc&) {  // the code suffices
     }
     return what;
 }
@@ -31,7 +31,7 @@ failure refused_reservation(const void* address) noexcept {
         what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(address));
         what.found = "no reserved block";
         what.expected = "a block that reserve() returned, neither published nor cancelled";
-    } catch (const std::bad_alloc&) {  // the code says enough
+    } catch (const std::bad_alloc&) {  // the code suffices
     }
     return what;
 }
@@ -43,7 +43,7 @@ failure refused_child() noexcept {
         what.field = "process";
         what.found = "a child of fork";
         what.expected = "the process that opened the heap";
-    } catch (const std::bad_alloc&) {  // the code says enough
+    } catch (const std::bad_alloc&) {  // the code suffices
     }
     return what;
 }

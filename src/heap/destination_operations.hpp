@@ -1,8 +1,8 @@
-// Blocks with their destinations: the face that every durability has an implementation of. Durability `atomic`:
-// atomic_operations.hpp; `commit` and `collect`: ordered_destinations.hpp.
+// Blocks with their destinations: the interface that every durability implements (`atomic`: atomic_operations.hpp;
+// `commit` and `collect`: ordered_destinations.hpp).
 //
-// A destination is a `ptr` word in the heap: a root, or in an allocated block. Whatever the durability, a destination
-// never leads to memory that is free or another's; what else a crash leaves is the durability's to say.
+// A destination is a `ptr` word in the heap: a root word, or in an allocated block. In every durability, it never
+// points to memory that is free or belongs to another allocation. Other effects of a crash depend on the durability.
 //
 // Thread safety: all functions by any number of threads; one operation at a time on one destination.
 #pragma once
@@ -20,13 +20,13 @@ namespace holdfast::heap {
 struct block_request {
     std::uint64_t bytes = 0;
     std::uint64_t alignment = 16;
-    bool zeroed = false;     ///< durably, before the block is anybody's
+    bool zeroed = false;     ///< durably, before anything points to the block
     std::uint32_t type = 0;  ///< 0: none
 };
 
 enum class operation_result : std::uint8_t { done, nothing_to_do, failed };
 
-/// On failure: null, false or `failed`, nothing is changed, and block_allocator::last_failure() says why.
+/// After a failure nothing has changed, and block_allocator::last_failure() says why.
 class destination_operations {
 public:
     destination_operations() = default;
@@ -34,34 +34,33 @@ public:
     destination_operations& operator=(const destination_operations&) = delete;
     virtual ~destination_operations() = default;
 
-    /// A block, and the destination points to it.
     [[nodiscard]] virtual void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
-    /// The block that the destination points to is free, and the destination null. Null already: nothing_to_do.
+    /// Frees the destination's block and nulls the destination. Null already: nothing_to_do.
     [[nodiscard]] virtual operation_result free_from(std::uint64_t& destination) noexcept = 0;
-    /// Another block with the content of the one that the destination points to (durably), which is free then. It has
-    /// the old one's type where none is asked for. Null: allocate_to().
+    /// Copies the destination's block to a new one, durably, points the destination there and frees the old one. Type 0
+    /// keeps the old type. A null destination: allocate_to().
     [[nodiscard]] virtual void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
 
-    /// A block that is nobody's: gone after a crash and after a close, until publish().
+    /// Nothing points to the block; a crash or a close frees it unless it was published.
     [[nodiscard]] virtual void* reserve(const block_request& wanted) noexcept = 0;
-    /// The destination points to the reserved block. Its content is durable before: the caller's persist().
+    /// Points the destination to a reserved block. The caller has persisted its content before.
     [[nodiscard]] virtual bool publish(std::uint64_t& destination, void* reserved) noexcept = 0;
     [[nodiscard]] virtual bool cancel(void* reserved) noexcept = 0;
 
-    /// Does the operation for each in turn. Answers how many were done: less than all where the next one failed.
+    /// Returns how many were done; the first failure ends it.
     [[nodiscard]] virtual std::size_t allocate_batch(std::span<std::uint64_t* const> destinations,
                                                      const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept = 0;
 
-    /// Offsets of the small blocks that are reserved. May throw std::bad_alloc.
+    /// Offsets of reserved small blocks. May throw std::bad_alloc.
     [[nodiscard]] virtual std::vector<std::uint64_t> reserved() = 0;
-    /// Reserved blocks go back. Before the heap is closed; no thread is in a call.
+    /// Before the heap is closed, while no thread is in a call.
     virtual void cancel_all() noexcept = 0;
-    /// In a child of fork: every call fails from here on.
+    /// In a child of fork: every later call fails.
     virtual void abandon() noexcept = 0;
 };
 
-/// Failures of these calls, in every durability. They may lack words where memory is short.
+/// Failures of these calls. If memory is short they hold the code alone.
 [[nodiscard]] base::failure refused_destination(const std::uint64_t& word, std::uint64_t offset,
                                                 std::uint64_t end) noexcept;
 [[nodiscard]] base::failure refused_reservation(const void* address) noexcept;

@@ -1,7 +1,7 @@
-// The free cells of the objects file, in runs: best fit, coalesced. In DRAM alone.
+// The free cells of the objects file: coalesced runs in DRAM, best fit.
 //
-// To take cells needs no memory, and to give them back none but a place for the run, which may be made before: so a
-// change of the directory can have all that may fail behind it when it stores the first byte.
+// Taking needs no memory; giving back needs a place, which may be made before. So a change of the directory can do all
+// that may fail before its first store.
 //
 // Thread safety: none.
 #pragma once
@@ -17,9 +17,9 @@ namespace holdfast::heap {
 
 class free_cells {
 public:
-    /// Index of a cell in the file.
+    /// Index in the file.
     using cell = std::uint64_t;
-    /// The memory that one more run takes.
+    /// Memory for one run.
     class place {
         friend class free_cells;
         std::map<cell, std::uint64_t>::node_type by_position_;
@@ -39,16 +39,16 @@ public:
         runs_.clear();
         by_length_.clear();
     }
-    /// By position, with their cells.
+    /// Position and length in cells.
     [[nodiscard]] const std::map<cell, std::uint64_t>& runs() const noexcept { return runs_; }
 
-    /// Gives cells back that are not free. May throw std::bad_alloc, and has changed nothing then.
+    /// For cells that are not free. May throw std::bad_alloc before it changes anything.
     void add(cell position, std::uint64_t cells) { add(position, cells, make_place()); }
     void add(cell position, std::uint64_t cells, place where) noexcept {
         if (cells == 0) {
             return;
         }
-        // Within a group alone: groups are separated by their checksum pages, so neighbours never belong to two.
+        // Runs never cross groups: checksum pages lie between.
         const auto next = runs_.lower_bound(position);
         if (next != runs_.end() && position + cells == next->first) {
             cells += next->second;
@@ -65,7 +65,7 @@ public:
         }
         insert(position, cells, std::move(where));
     }
-    /// The first of so many cells in a row, of the shortest run that has them; nothing where none has.
+    /// The first of `cells` cells from the shortest run that has as many.
     [[nodiscard]] std::optional<cell> take(std::uint64_t cells) noexcept {
         const auto best = by_length_.lower_bound({cells, 0});
         if (best == by_length_.end()) {

@@ -22,7 +22,7 @@ public:
     bool deallocate(void* block) noexcept override {
         slab::held_block found;
         if (inner_ != nullptr && blocks_.find_allocated(block, found) && found.block.kind == lane::block_kind::pages) {
-            return inner_->deallocate(block);  // whole pages: exact by their entry
+            return inner_->deallocate(block);  // exact by the page entry
         }
         return blocks_.free_exactly(block);
     }
@@ -64,19 +64,19 @@ std::unique_ptr<collect_operations> make_hardened_operations(std::unique_ptr<col
     return std::make_unique<hardened_operations>(std::move(inner), blocks);
 }
 
-/// Before any thread allocates; in a child of fork, again.
+/// Before any thread allocates; again in a child of fork.
 void engine::harden() {
     blocks_.harden();
-    if (atomic_ == nullptr) {  // whose frees are exact, and end with block_allocator::release()
+    if (atomic_ == nullptr) {  // durability `atomic` checks its frees exactly already
         header_operations_ = make_hardened_operations(std::move(header_operations_), blocks_);
         headers_ = header_operations_.get();
     }
 }
 
-/// Once, when the blocks are open and nobody has one yet.
+/// After the blocks are opened, before one is handed out.
 base::result<void> engine::start_guards() {
-    // In durability `atomic` a checkpoint may write back lines of destinations that were here, in blocks that are free
-    // since: a flush is a load to the processor's checks. On the page cache nothing is flushed.
+    // In durability `atomic` a checkpoint flushes lines of destinations whose blocks may be guard ranges by now, and a
+    // flush needs the right to load. On the page cache nothing is flushed.
     const bool flushed_late = atomic_ != nullptr && files_->domain() != persist::domain_kind::page_cache;
     using rights = segment::page_access::rights;
     return blocks_.start_guards(*files_, flushed_late ? rights::read : rights::none);

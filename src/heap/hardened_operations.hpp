@@ -1,6 +1,5 @@
-// Hardened heaps in the durabilities `commit` and `collect`: every free is exact, and keeps its block back for a while.
-// They take the path of collect_operations, which the fastest path has left already; so other heaps have nothing to
-// ask.
+// Hardened heaps in durability `commit` and `collect`: frees are exact, and blocks wait in quarantine. The inlined path
+// never leads here, so other heaps pay nothing.
 #pragma once
 
 #include <memory>
@@ -9,8 +8,7 @@
 
 namespace holdfast::heap {
 
-/// `inner`: what durability `collect` needs besides, or null. `blocks`, which lives longer, is hardened already. May
-/// throw std::bad_alloc.
+/// `inner`: of durability `collect`, or null. `blocks` is hardened and outlives the result. May throw std::bad_alloc.
 std::unique_ptr<collect_operations> make_hardened_operations(std::unique_ptr<collect_operations> inner,
                                                              slab::block_allocator& blocks);
 

@@ -31,7 +31,7 @@ base::result<void> check_durability(durability_kind asked, const std::string& pa
                    0};
 }
 
-/// Whether stores are the files' at once.
+/// Whether stores go to the files at once. In durability `commit` pages are private.
 bool is_shared(access_mode mode, durability_kind durability) {
     return mode == access_mode::read_write && durability != durability_kind::commit;
 }
@@ -63,8 +63,8 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         return what;
     }
     if (options.durability != durability_kind::commit) {
-        // It is a heap now, and clean; from here on it is opened as any other. It stays locked in between: another
-        // process that found it now would have it, and lose it here.
+        // The heap is complete and is now opened as any other. It stays locked, so that no other process opens it and
+        // loses it if this open fails.
         HF_TRY(made->close(false));
         const auto hold = made->files_->hold();
         made.reset();
@@ -102,7 +102,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     mapping.domain = options.domain;
     HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options.storage, path, mode, mapping, hold));
     if (mode == access_mode::read_write) {
-        // The recovery of a crash works on the files themselves, in the durability that crashed.
+        // Recovery works on the files themselves, in the durability that crashed.
         const auto crashed_in = files->has_pending_lanes()     ? durability_kind::atomic
                                 : files->has_pending_tracing() ? durability_kind::collect
                                                                : options.durability;
@@ -127,7 +127,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     if (mapping.shared) {
         HF_TRY(options.durability == durability_kind::atomic ? opened->start_atomic(options) : opened->start_collect());
     }
-    opened->extents_.write_opened();  // not before the superblock says that a crash from now on is to be recovered
+    opened->extents_.write_opened();  // only after the superblock says that a crash needs recovery
     if (mode == access_mode::read_write && !mapping.shared) {
         segment::free_runs free;
         free.reserve(opened->extents_.count(segment::extent_kind::free));
@@ -135,7 +135,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
         opened->files_->note_free(free);
     }
     if (mode == access_mode::read_write) {
-        // What was promised at creation stays reserved while its creator has the heap open.
+        // Space promised at creation stays reserved while the creator has the heap open.
         HF_TRY(opened->keep_extents(path));
         opened->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
         if (options.hardened) {
@@ -161,19 +161,19 @@ base::result<std::unique_ptr<engine>> engine::open_or_create(const std::string& 
         if (why != failure_code::not_found && why != failure_code::not_a_heap && why != failure_code::missing) {
             return opened;
         }
-        // create() decides whether the directory is empty or holds remains only.
+        // create() tells an empty directory from one that holds an interrupted creation.
         auto created = create(path, created_with);
         if (created || created.error().code != failure_code::already_exists) {
             return created;
         }
-        // Another process has made a heap meanwhile, or somebody's files are there: then the first failure tells more.
+        // Another process created a heap meanwhile, or other files are there: then open()'s failure says more.
         if (attempt == attempts) {
             return opened;
         }
     }
 }
 
-/// Opens a heap that crashed in another durability than the one asked for: recovers and closes it first.
+/// Recovers the heap in the durability that crashed and closes it first.
 base::result<std::unique_ptr<engine>> engine::open_recovered(const std::string& path, const engine_options& options,
                                                              durability_kind crashed_in,
                                                              const std::shared_ptr<segment::heap_hold>& hold) {
@@ -191,7 +191,7 @@ base::result<std::unique_ptr<engine>> engine::open_recovered(const std::string& 
     return again;
 }
 
-/// Whether the media can keep what the durability promises, or the caller knows that they cannot.
+/// Whether the media keep the promise, or the caller accepted that they do not.
 base::result<void> engine::check_promise(const segment::heap_files& files, const engine_options& options) {
     if (!files.shared() || files.domain() != persist::domain_kind::page_cache || options.accept_process_crash_only) {
         return {};
@@ -208,7 +208,6 @@ base::result<void> engine::check_promise(const segment::heap_files& files, const
                    0};
 }
 
-/// Once, when the durability's own operations are there.
 void engine::start_destinations() {
     if (atomic_ != nullptr) {
         destinations_ = atomic_.get();
@@ -218,13 +217,13 @@ void engine::start_destinations() {
     destinations_ = ordered_.get();
 }
 
-/// From here on no free takes an object's block. A directory that cannot be read pins nothing, and fails whoever asks
-/// for an object.
+/// No free takes an object's block from here on. If the directory cannot be read, nothing is pinned, and every request
+/// for an object fails.
 base::result<void> engine::pin_objects() {
     try {
         std::vector<std::uint64_t> offsets;
         static_cast<void>(objects_.for_each_offset([&](std::uint64_t offset) { offsets.push_back(offset); }).ok());
-        std::ranges::sort(offsets);  // each comes behind the others, where the set looks first
+        std::ranges::sort(offsets);  // ascending: the set tries its end first
         for (const std::uint64_t offset : offsets) {
             blocks_.pin(files_->view().address({offset}), slab::pinned_blocks::make_place());
         }
@@ -279,7 +278,7 @@ base::result<void> engine::close(bool commit_changes) {
         return {};
     }
     blocks_.free_guards();
-    if (destinations_ != nullptr) {  // else it was just made
+    if (destinations_ != nullptr) {  // null while create() formats the heap
         destinations_->cancel_all();
     }
     if (atomic_ != nullptr) {
@@ -308,13 +307,13 @@ base::result<void> engine::snapshot(const std::string& destination) {
     }
     HF_TRY_ASSIGN(state, segment::recover(files_->storage(), files_->paths(), access_mode::read_only));
     if (atomic_ != nullptr) {
-        state.superblock.flags &= ~segment::flag_lanes;  // all that the lanes say is in the files
+        state.superblock.flags &= ~segment::flag_lanes;  // commit() brought all records into the files
         state.superblock.checkpoint_clock = atomic_->lanes().checkpoint_time();
     }
     if (collects_) {
-        state.superblock.flags &= ~segment::flag_tracing;  // the bitmaps are what the program holds
+        state.superblock.flags &= ~segment::flag_tracing;  // commit() wrote the bitmaps
     }
-    // A store through a shared mapping to a block that a copy shares takes space: on a full disk, a SIGBUS.
+    // A store through a shared mapping to a block shared with a copy takes space; on a full disk it ends in SIGBUS.
     return segment::copy_heap({files_->storage(), files_->paths(), state}, persist::posix_storage(), destination, {},
                               files_->shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);
 }
@@ -380,11 +379,11 @@ base::result<void> engine::for_each_extent(base::function_ref<void(const extent_
 std::vector<std::string> engine::check(bool pages) {
     std::vector<std::string> problems;
     if (atomic_ != nullptr) {
-        atomic_->checkpoint();  // the bitmaps on media follow
+        atomic_->checkpoint();  // the bitmaps follow at a checkpoint
     }
     if (auto admitted = files_->admit_all(); !admitted) {
         problems.push_back("SEG-3: " + admitted.error().message());
-        return problems;  // what the bitmaps say is not worth checking
+        return problems;  // bitmaps that could not be read cannot be checked
     }
     blocks_.check(problems, destinations_ != nullptr ? destinations_->reserved() : std::vector<std::uint64_t>{});
     objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {

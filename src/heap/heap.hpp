@@ -1,8 +1,8 @@
-// One open heap: files, extents, slabs, objects and roots put together. The face of this layer to api/.
+// One open heap: files, extents, slabs, objects and roots. The interface of this layer to api/.
 //
-// Thread safety: allocate, deallocate and usable_size by any number of threads; objects() under object_mutex(); commit,
-// close, check and statistics while nothing else runs. A commit keeps calls that do run out of what it writes
-// (slab/commit_gate.hpp).
+// Thread safety: any number of threads may allocate, free, ask for sizes and types, and use destinations(). objects()
+// needs object_mutex(). commit, close, check and statistics run alone; a commit keeps calls that run nevertheless away
+// from what it writes (slab/commit_gate.hpp).
 #pragma once
 
 #include <algorithm>
@@ -35,30 +35,29 @@ enum class durability_kind : std::uint8_t { commit = 1, collect = 2, atomic = 3 
 
 struct engine_options {
     durability_kind durability = durability_kind::commit;
-    segment::creation_options files;  ///< for open: files.mapping alone
-    std::uint64_t initial_bytes = 0;  ///< create: user space reserved at once
-    /// Durability `atomic` and `collect`: the domain to work in instead of the one that is found.
+    segment::creation_options files;  ///< open() uses `mapping` alone
+    std::uint64_t initial_bytes = 0;  ///< create(): user space reserved at once
+    /// Durability `atomic` and `collect`: the domain to work in, instead of the one that is found.
     std::optional<persist::domain_kind> domain;
-    /// Durability `atomic` and `collect` where the domain is page-cache: that it covers crashes of the process alone is
-    /// understood.
+    /// Durability `atomic` and `collect` on the page cache: the caller accepts that a power loss is not covered.
     bool accept_process_crash_only = false;
     trace_mode recovery = trace_mode::conservative;  ///< after a crash in durability `collect`
     std::uint64_t lane_slots = lane::default_slots;
-    bool hardened = false;  ///< open for writing: open_options::hardened
-    /// How long free memory may keep its space on disk, in all; extent::decay_curve says more.
+    bool hardened = false;  ///< open for writing: as open_options::hardened
+    /// The longest time that free memory keeps its space on disk (extent::decay_curve).
     std::uint64_t decay_ns = 10'000'000'000;
-    /// Where the files are; crash tests have one of their own. Copies and snapshots are the kernel's alone.
+    /// Replaced by crash tests. Copies and snapshots always use the kernel's file system.
     persist::storage* storage = &persist::posix_storage();
 };
 
-/// What shrink() did; bytes. `charged`: by the file system, of all files of the heap.
+/// Bytes. `charged`: by the file system, for all files of the heap.
 struct shrink_report {
     std::uint64_t charged_before = 0;
     std::uint64_t charged_after = 0;
     std::uint64_t apparent_before = 0;
     std::uint64_t apparent_after = 0;
     std::uint64_t given_back = 0;  ///< free space that became holes
-    std::uint64_t shortened = 0;   ///< addresses by which the heap ends earlier
+    std::uint64_t shortened = 0;   ///< addresses cut off the end
 };
 
 inline constexpr std::uint64_t root_count = 512;
@@ -75,49 +74,45 @@ struct engine_statistics {
     std::uint64_t guard_ranges = 0;
 };
 
-/// What a heap keeps at its end when it is committed or closed, so that one that breathes does not ask the file system
-/// each time.
+/// Free pages that stay at the end of the heap in a commit or close, so that a heap of varying size does not ask the
+/// file system each time.
 [[nodiscard]] constexpr base::pages kept_at_the_end(base::pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::mebibyte / base::page_size;
     return {std::max(least, frontier.value / 8)};
 }
 
-/// One extent of the user space, and what it costs.
 struct extent_state {
     extent::extent run;
-    slab::slab_occupancy slab;  ///< of a slab; else zero
+    slab::slab_occupancy slab;  ///< zero unless the extent is a slab
     segment::backed_bytes backed;
 };
 
 class engine {
 public:
-    /// Durable and empty when it returns; nothing is left behind on failure.
+    /// The new heap is empty and durable.
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
-    /// `hold`: of one that had the heap open before, and is gone; without it, what the path leads to.
+    /// `hold`: of an engine that had this heap open and is gone.
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options,
                                                       const std::shared_ptr<segment::heap_hold>& hold = nullptr);
-    /// Opens what is there, or creates it. Where other processes come at once, one creates; the
-    /// others open what it made when it has closed it, or are told `locked`.
+    /// Of several processes that call this at once, one creates the heap; the others fail with `locked` while it is
+    /// open.
     static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path,
                                                                 const engine_options& opened_with,
                                                                 const engine_options& created_with);
-    /// A heap without files, in memory of this process alone: allocation, and nothing else. It has no key that anybody
-    /// finds it by.
+    /// A heap without files, in the memory of this process: allocation alone. find_engine() does not find it.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();
 
     base::result<segment::commit_statistics> commit();
-    /// Gives space back to the file system until it charges no more than `target` bytes, or nothing is left to give:
-    /// slabs without a block, free extents, segments at the end. Durability `atomic`, `collect`: beside other threads;
-    /// `commit`: commits, as commit(). `progress` hears of the present numbers now and then. Crash-safe at every
-    /// moment.
+    /// Gives space back (empty slabs, free extents, segments at the end) until the file system charges at most `target`
+    /// bytes or nothing is left. In durability `atomic` and `collect` other threads may go on; `commit` commits, under
+    /// commit()'s rules. `progress` is called from time to time. A crash leaves a sound heap.
     using shrink_progress = base::function_ref<void(const shrink_report&)>;
     base::result<shrink_report> shrink(std::uint64_t target, shrink_progress progress);
-    /// Commits where asked and leaves the heap clean on media; the destructor then only unmaps. On failure the heap
-    /// stays usable.
+    /// Commits if asked, then marks the heap clean on media. After a failure the heap stays usable.
     base::result<void> close(bool commit_changes);
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);
@@ -133,23 +128,23 @@ public:
         return type == 0 ? blocks_.allocate(bytes, alignment) : blocks_.allocate_typed(bytes, alignment, type);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept;
-    /// False, and nothing changed, where the address is not the start of an allocated block; last_failure() says more.
-    /// For paths that cannot afford a result.
+    /// For callers that cannot afford a result. False: `address` is not the start of an allocated block, and nothing
+    /// changed.
     [[nodiscard]] bool try_deallocate(void* address) noexcept {
         if (keep_back_) [[unlikely]] {
             return free_filtered(address);
         }
         return free_at_once(address);
     }
-    /// The same, whatever a filter would say.
+    /// As try_deallocate(), past the filter of set_free_filter().
     [[nodiscard]] bool free_at_once(void* address) noexcept {
         if (headers_ != nullptr) [[unlikely]] {
             return headers_->deallocate(address);
         }
         return atomic_ != nullptr ? atomic_->deallocate(address) : blocks_.try_free(address);
     }
-    /// Sees every free of an allocated block from now on, in the thread that frees; true: it keeps the block back, and
-    /// calls free_at_once() later. It must not throw. Empty: none. While no other thread uses the heap.
+    /// The filter sees every free of an allocated block, in the freeing thread. True: it keeps the block, and calls
+    /// free_at_once() later. It must not throw. Empty: no filter. Set it while no other thread uses the heap.
     using free_filter = std::function<bool(void*)>;
     void set_free_filter(free_filter filter) noexcept {
         keep_back_ = std::move(filter);
@@ -161,10 +156,10 @@ public:
     base::result<std::uint32_t> type_of(const void* address);
     [[nodiscard]] bool all_free();
 
-    /// Blocks with their destinations, in the heap's durability; null where it is open read-only.
+    /// In the heap's durability; null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }
-    /// Marks a block of block_allocator::hold() allocated: durably, where media must know it before anything leads to
-    /// it. Durability `commit` and `collect`.
+    /// Marks a block of block_allocator::hold() allocated; durably, if media must know it before anything points to it.
+    /// Durability `commit` and `collect`.
     void keep(const slab::held_block& held) noexcept {
         if (headers_ != nullptr) {
             headers_->keep(held);
@@ -172,13 +167,13 @@ public:
             blocks_.keep(held);
         }
     }
-    /// The operations of durability `atomic`; null in others.
+    /// Null in other durabilities.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
-    /// Their shortest ways, where calls for small blocks need nothing else: open for writing, durability `commit` or
-    /// `collect`, not hardened, and nobody sees the frees; else those of no heap. Never null.
+    /// The inlined path for small blocks of this heap, if nothing else must see its calls: open for writing, durability
+    /// `commit` or `collect`, not hardened, no free filter. Otherwise the path of no heap, which serves no call. Never
+    /// null.
     [[nodiscard]] const slab::plain_blocks* plain() const noexcept { return plain_; }
-    /// block_allocator::follow_this_thread().
     bool follow_this_thread() noexcept { return !read_only() && blocks_.follow_this_thread(); }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     [[nodiscard]] type_registry& types() noexcept { return types_; }
@@ -187,53 +182,51 @@ public:
                : collects_        ? durability_kind::collect
                                   : durability_kind::commit;
     }
-    /// The user's data: starts a write-back; waits for all that this thread started; both. They do nothing where it
-    /// would not help.
+    /// For the program's data: flush() starts a write-back, drain() waits for this thread's, persist() does both. They
+    /// do nothing where the domain needs none.
     void flush(const void* begin, std::uint64_t bytes) noexcept;
     void drain() noexcept;
     void persist(const void* begin, std::uint64_t bytes) noexcept {
         flush(begin, bytes);
         drain();
     }
-    /// What the recovery of this open traced; nothing where the heap had not crashed in durability `collect`.
+    /// The trace of this open's recovery; empty unless the heap had crashed in durability `collect`.
     [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return traced_; }
-    /// What the recovery of this open did with the lanes; all zero where there was none.
+    /// The replay of this open's recovery; all zero if there was none.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return replayed_; }
-    /// In a child of fork, for a heap whose memory it does not have. Durabilities `atomic` and `collect`: every call
-    /// fails from here on.
+    /// For a child of fork without the heap's memory: every later call fails. Durability `atomic` and `collect`.
     void abandon_in_child() noexcept;
-    /// The child of a fork shall go on with a copy, as a scratch heap, of a scratch heap or one in durability
-    /// `collect`: from now on abandon_in_child() does nothing, and the caller, while no other thread is in a call:
+    /// Children of fork shall continue a copy of this heap (a scratch heap, or one of durability `collect`):
+    /// abandon_in_child() does nothing. Of the next three functions each runs while no other thread is in a call.
     void keep_in_children() noexcept { keeps_children_ = true; }
-    /// before fork(): its pages are the child's, too;
+    /// Before fork(): makes the pages the child's, too.
     base::result<void> prepare_fork();
-    /// in the parent, once the child has its copy;
+    /// In the parent, after the child has its copy.
     void resume_after_fork() noexcept;
-    /// in the child. On failure it must not touch the heap any more.
+    /// In the child. After a failure it must not touch the heap.
     base::result<void> continue_in_child();
 
     [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
     [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
     [[nodiscard]] object_directory& objects() noexcept { return objects_; }
     [[nodiscard]] std::recursive_mutex& object_mutex() noexcept { return object_mutex_; }
-    /// The first of root_count ptr words.
+    /// root_count words that hold a `ptr`.
     [[nodiscard]] std::byte* roots() const noexcept { return files_->view().base(); }
     [[nodiscard]] std::uint64_t key() const noexcept { return files_->superblock().heap_key; }
-    /// It was created so: no two blocks share a cache line.
+    /// Created so: no two blocks share a cache line.
     [[nodiscard]] bool separates_cache_lines() const noexcept {
         return (files_->superblock().flags & segment::flag_separate_lines) != 0;
     }
     [[nodiscard]] bool read_only() const noexcept { return files_->mode() == persist::access_mode::read_only; }
-    /// `wrong_process` in a child of fork.
+    /// Fails with `wrong_process` in a child of fork.
     base::result<void> check_process() const;
 
     base::result<engine_statistics> statistics();
-    /// Calls `each` for all extents in order of address. It may allocate and free: what comes or goes meanwhile may be
-    /// missed or seen.
+    /// Visits all extents in order of address. `each` may allocate and free; it may or may not see such changes.
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each);
-    /// Every broken invariant, a line each. `pages`: SEG-2 too.
+    /// A line for each broken invariant. `pages`: also SEG-2, the checksums of all pages.
     std::vector<std::string> check(bool pages);
-    /// Of the last check() of pages, or of the open that compared them.
+    /// Of the last check() with `pages`, or of the open.
     [[nodiscard]] segment::page_comparison last_comparison() const { return compared_.value_or(files_->compared()); }
 
 private:
@@ -284,22 +277,23 @@ private:
     std::recursive_mutex object_mutex_;
     std::optional<segment::page_comparison> compared_;
     std::unique_ptr<atomic_operations> atomic_;
-    std::unique_ptr<destination_operations> ordered_;  ///< of the other durabilities
+    std::unique_ptr<destination_operations> ordered_;  ///< of durability `commit` and `collect`
     destination_operations* destinations_ = nullptr;
     struct {
         atomic_operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->settle(); }
     } settle_;
     std::unique_ptr<collect_operations> header_operations_;
-    collect_operations* headers_ = nullptr;  ///< durability `collect`, but on the page cache
+    collect_operations* headers_ = nullptr;  ///< null in `atomic`; set in `collect` on media that need flushes, in
+                                             ///< hardened heaps and in abandoned children
     bool collects_ = false;
     bool keeps_children_ = false;
     lane::replay_report replayed_;
     std::optional<trace_report> traced_;
-    bool keeps_space_ = false;  ///< free space stays: it was promised, or decay is off
+    bool keeps_space_ = false;  ///< commits keep free space: it was promised, or decay is off
 };
 
-/// Without opening: the superblock of the newest good copy.
+/// Of a heap that is not open: the newest valid copy of its superblock.
 base::result<segment::superblock_on_media> read_superblock(const std::string& path);
 base::result<segment::superblock_on_media> read_superblock(persist::storage& storage, const segment::heap_paths& paths);
 base::result<void> copy(const std::string& source, const std::string& destination,

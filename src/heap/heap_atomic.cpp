@@ -1,4 +1,4 @@
-// How a heap is opened and closed in durability `atomic`, and recovered after a crash of it.
+// Durability `atomic`: opening, closing, and recovery after a crash.
 #include <chrono>
 #include <new>
 
@@ -23,7 +23,7 @@ std::uint64_t elapsed_ns(std::chrono::steady_clock::time_point start) {
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
 }
 
-/// Bytes of addresses for so many lanes.
+/// The address range to reserve for lanes.
 std::uint64_t lanes_limit(std::uint64_t slots) noexcept { return lane::lanes_file_size(lane::maximum_lanes, slots); }
 
 }  // namespace
@@ -41,7 +41,7 @@ base::result<void> engine::rebuild(const std::string& path) {
     return rebuilt;
 }
 
-/// Brings what the lanes know into the metadata: durably where the heap is mapped shared, else in this process alone.
+/// Brings the lanes' records into the metadata: durably if mapped shared, else in this process alone.
 base::result<void> engine::replay_lanes() {
     const auto start = std::chrono::steady_clock::now();
     const segment::superblock_on_media& superblock = files_->superblock();
@@ -87,7 +87,7 @@ base::result<void> engine::replay_lanes() {
 
 base::result<void> engine::start_atomic(const engine_options& options) {
     const segment::superblock_on_media& superblock = files_->superblock();
-    // The number of slots is fixed when the lanes are made: it says where each of them lies.
+    // The number of slots fixes where each lane lies.
     const std::uint64_t slots = superblock.lane_slots != 0 ? superblock.lane_slots : options.lane_slots;
     if (files_->lanes() == nullptr) {
         HF_TRY(files_->open_lanes(lanes_limit(slots)));
@@ -98,7 +98,7 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     lanes.order = files_->domain() == persist::domain_kind::page_cache ? lane::record_order::in_flight
                                                                        : lane::record_order::clock;
     lanes.checkpoint_time = superblock.checkpoint_clock;
-    if (files_->has_pending_lanes()) {  // replayed; of a clean heap no lane counts, whatever the file holds
+    if (files_->has_pending_lanes()) {  // After a crash, and replayed by now. In a clean heap no lane counts.
         const std::span<const std::byte> file(files_->lanes(), files_->lanes_size());
         HF_TRY_ASSIGN(lanes.checkpoint_time, lane::read_checkpoint_time(file, superblock.heap_key));
         HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
@@ -108,7 +108,7 @@ base::result<void> engine::start_atomic(const engine_options& options) {
         atomic_->flush(begin, bytes);
         atomic_->drain();
     });
-    // This makes the place for records and seals it. From the next step on a crash looks for records (LANE-26).
+    // Seals the space for records; from the next step on, recovery looks there (LANE-26).
     HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
     if (lanes.order == lane::record_order::clock) {
         settle_.of = atomic_.get();
@@ -117,9 +117,9 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     return files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order));
 }
 
-/// The directory after a crash: an object is there iff its block is. Before blocks are known: iff its record is whole.
+/// After a crash: keeps an object iff its block is allocated, or before blocks are known, iff its record is complete.
 base::result<void> engine::repair_objects(bool blocks_are_known) {
-    if (flushes_recovery()) {  // cells that become free do so in the order that clear_cells() wants, on media too
+    if (flushes_recovery()) {  // cells must become free in clear_cells()'s order, on media too
         objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist_recovery(begin, bytes); });
     }
     return objects_.repair([this, blocks_are_known](std::uint64_t offset) -> std::uint64_t {

@@ -1,4 +1,4 @@
-// How a heap is opened and closed in durability `collect`, and what a crash of it asks for.
+// Durability `collect`: opening, closing, and recovery after a crash.
 #include "heap/heap.hpp"
 
 namespace holdfast::heap {
@@ -6,7 +6,7 @@ namespace holdfast::heap {
 using base::failure;
 using base::failure_code;
 
-/// The heap is recovered, and mapped shared: from here on nothing is durable but the headers of extents and slabs.
+/// The heap is recovered and mapped shared.
 base::result<void> engine::start_collect() {
     HF_TRY_ASSIGN(header_operations_, make_collect_operations(files_->domain(), files_->view(), extents_, blocks_));
     headers_ = header_operations_.get();
@@ -18,7 +18,6 @@ base::result<void> engine::start_collect() {
 
 namespace {
 
-/// Writes back what recovery stored.
 template <persist::persistence_domain Domain>
 void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
     domain.flush(begin, bytes, "trace.flush");
@@ -27,7 +26,6 @@ void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
 
 }  // namespace
 
-/// Whether what recovery stores must be written back to be durable.
 bool engine::flushes_recovery() const noexcept {
     return files_->shared() && files_->domain() != persist::domain_kind::page_cache;
 }
@@ -37,18 +35,18 @@ void engine::persist_recovery(const void* begin, std::uint64_t bytes) const {
                                                    : persist_in(persist::dax_domain(), begin, bytes);
 }
 
-/// Which blocks live is unknown: what the roots and the objects reach does. Durably where the heap is mapped shared,
-/// else in this process alone.
+/// The blocks that roots and objects reach become the allocated ones: durably if the heap is mapped shared, else in
+/// this process alone.
 base::result<void> engine::trace_after_crash(trace_mode mode) {
     try {
         const auto flush = [this](const void* begin, std::uint64_t bytes) { persist_recovery(begin, bytes); };
         const bool flushes = flushes_recovery();
         if (flushes) {
-            // The program may have died, and the power may go now: what it had stored and not written back leads to
-            // blocks, too, and nothing may be freed on the word of a store that can still be lost (TRACE-8).
+            // Stores that the crashed program did not write back are visible to tracing, and a power loss may still
+            // undo them. They become durable before anything is freed because of them (TRACE-8).
             HF_TRY(files_->sync_shared());
         }
-        HF_TRY(repair_objects(false));  // a record that was being written or erased is no root
+        HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
         HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, object_roots(objects_));
         trace_options options;
         options.mode = mode;
@@ -75,7 +73,7 @@ base::result<void> engine::trace_after_crash(trace_mode mode) {
 
 base::result<void> engine::close_collect() {
     HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
-    // All bitmaps say what the program holds: the next open has nothing to trace.
+    // The bitmaps must be right: the next open does not trace.
     write_back();
     HF_TRY(files_->close_shared(files_->superblock().checkpoint_clock));
     blocks_.close();
@@ -87,7 +85,7 @@ base::result<void> engine::close_collect() {
     return {};
 }
 
-/// What a heap that is closed, or copied, says of its blocks.
+/// For a close or a copy.
 void engine::write_back() noexcept {
     if (headers_ != nullptr) {
         headers_->write_back();

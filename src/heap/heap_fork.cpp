@@ -1,4 +1,4 @@
-// Heaps without files, and heaps whose children of fork go on with a copy: what a drop-in malloc needs.
+// Scratch heaps, and heaps that a child of fork continues as a copy: for a drop-in malloc.
 #include "heap/heap.hpp"
 
 namespace holdfast::heap {
@@ -8,7 +8,7 @@ using base::failure_code;
 
 namespace {
 
-/// What a child of fork has of its parent's heap: nothing.
+/// A child of fork that does not have its parent's heap: every call fails.
 class refusing_operations final : public collect_operations {
 public:
     void* allocate(std::uint64_t /*bytes*/, std::uint64_t /*alignment*/, std::uint32_t /*type*/) noexcept override {
@@ -61,10 +61,10 @@ base::result<void> engine::prepare_fork() { return files_->show_to_child(true); 
 
 void engine::resume_after_fork() noexcept {
     try {
-        // Where the kernel forgets, a child of another fork has pages that it must not touch, and does not.
+        // After a failure children of other forks inherit pages that they do not use: harmless.
         static_cast<void>(files_->show_to_child(false).ok());
     } catch (const std::bad_alloc&) {
-        return;  // while a failure was worded
+        return;  // out of memory while the failure was built
     }
 }
 
@@ -73,7 +73,7 @@ base::result<void> engine::continue_in_child() {
     std::vector<base::granule> slabs;
     if (files_->shared()) {
         extents_.for_each([&](const extent::extent& found) {
-            // A guard range has nothing, and cannot be read.
+            // Guard ranges have no content and cannot be read.
             const bool is_guard = found.kind == segment::extent_kind::reserved &&
                                   blocks_.guards().contains(base::granule_of(found.start));
             if (found.kind != segment::extent_kind::free && !is_guard) {

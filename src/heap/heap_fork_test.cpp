@@ -1,4 +1,4 @@
-// Heaps and fork: a heap without files is the child's, too, as a copy; a heap of durability `collect` can be.
+// Heaps and fork: a child continues a copy of a scratch heap, and on request of a heap of durability `collect`.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,7 +44,6 @@ bool holds(const std::vector<char*>& blocks, char with) {
     return std::ranges::all_of(blocks, [with](const char* block) { return block[0] == with && block[99] == with; });
 }
 
-/// Runs `work` in a child of fork; whether it returned true.
 template <class Work>
 bool in_child(Work work) {
     const pid_t child = ::fork();
@@ -138,7 +137,7 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
             }
             std::signal(SIGSEGV, [](int) { ::_exit(0); });
             *behind = 1;
-            return false;  // a guard range that may be touched
+            return false;  // the guard range could be stored to
         })) << scratch;
         heap->resume_after_fork();
         EXPECT_EQ(heap->blocks().guards().count(), guards);

@@ -1,11 +1,11 @@
-// Page entries, slab headers, live bitmaps, object records and all else that an adversary wrote, checksums repaired:
-// the heap does not open, for a reader and a writer alike, or it opens and can be worked with. Where check() names no
-// problem everything must succeed, and check() must find none afterwards. Where it does, anything may fail, but what is
-// handed out lies in the heap and never overlaps, and nothing crashes, hangs or grows without bound.
+// All metadata that an adversary wrote, checksums repaired: page entries, slab headers, live bitmaps, object records. A
+// reader and a writer both refuse the heap, or both open it. If check() names no problem, all operations succeed, and
+// check() finds none afterwards. Otherwise any may fail, but blocks handed out lie in the heap and are disjoint, and
+// nothing crashes, hangs or grows without bound.
 //
-// Control bits from 8 on: 2 for the heap that is damaged (crashed, with a commit in its journal, closed); work with a
-// heap that check() found wrong; close without commit; copy; 3 that vary the work:
-// alignments, until there is no space left, verify all pages as the heap opens.
+// Control bits: 8 and 9 the damaged heap (crashed, with a commit in its journal, closed); 10 work with a heap that
+// check() found wrong; 11 close without commit; 12 copy; 13 to 15 vary the work: alignments, until space runs out,
+// verify pages at the open.
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,7 +32,7 @@ constexpr std::array<std::uint64_t, 10> sizes{8, 16, 24, 64, 100, 500, 3000, 143
 
 struct made_heaps {
     std::vector<fuzz_media> media;
-    std::vector<std::uint64_t> offsets;  ///< of blocks that were allocated there at some time
+    std::vector<std::uint64_t> offsets;  ///< of blocks that were once allocated
 };
 
 heap::object_entry named(const std::string& name, std::uint64_t offset) {
@@ -46,12 +46,11 @@ heap::object_entry named(const std::string& name, std::uint64_t offset) {
     return entry;
 }
 
-/// Small and big blocks of two types and of none.
 std::uint32_t type_at(std::uint64_t bytes, std::uint64_t i) {
     return bytes == 64 || bytes == 20000 ? static_cast<std::uint32_t>(i % 3) : 0;
 }
 
-/// Blocks of every size, some of them freed again, and objects in some.
+/// Blocks of every size, a third of them freed, and objects in some.
 void fill(heap::engine& engine, const std::string& prefix, std::uint64_t blocks_each,
           std::vector<std::uint64_t>& offsets) {
     const std::size_t first = offsets.size();
@@ -87,7 +86,7 @@ made_heaps make_heaps() {
     fill(*engine, "one", 3, made.offsets);
     must(engine->commit());
     made.media.emplace_back(path);
-    fill(*engine, "two", 4, made.offsets);  // into a second segment
+    fill(*engine, "two", 4, made.offsets);  // reaches into a second segment
     must(engine->commit());
     made.media.push_back(fuzz_media(path).with_commit_pending(made.media.front()));
     must(engine->close(true));
@@ -95,7 +94,7 @@ made_heaps make_heaps() {
     return made;
 }
 
-/// The lengths and checksums of records that begin on pages that were changed.
+/// Of records that begin on changed pages.
 void repair_object_records(fuzz_media& media) {
     for (const std::uint64_t page : media.touched(objects_file_id)) {
         if (page % objects_group_pages == 0) {
@@ -122,7 +121,7 @@ void repair_object_records(fuzz_media& media) {
     }
 }
 
-/// What a program does with a heap; `sound`: all of it must succeed.
+/// `sound`: all operations must succeed.
 class program {
 public:
     program(heap::engine& engine, const std::vector<std::uint64_t>& offsets, unsigned variant, bool sound)
@@ -151,7 +150,6 @@ public:
         }
     }
 
-    /// In some variants until there is no space left.
     void allocate() {
         const bool aligned = (variant_ & 1U) != 0;
         const unsigned times = (variant_ & 2U) != 0 ? 15 : 3;
@@ -202,7 +200,7 @@ private:
         }
     }
 
-    /// Whatever stands there, unless it is an object's.
+    /// Frees what is there, unless it is an object's block.
     void free_at(std::uint64_t offset) {
         if (const auto object = engine_.objects().find_at(offset); object && !object.value()) {
             static_cast<void>(engine_.try_deallocate(engine_.files().view().address({offset})));
@@ -255,10 +253,10 @@ private:
     const std::vector<std::uint64_t>& offsets_;
     unsigned variant_;
     bool sound_;
-    std::map<std::uint64_t, std::uint64_t> blocks_;  ///< [begin, end) of what allocate() got
+    std::map<std::uint64_t, std::uint64_t> blocks_;  ///< begin -> end of blocks from allocate()
 };
 
-/// Everything that a program can see.
+/// Checksums all that a program can see.
 std::uint64_t content_of(heap::engine& engine) {
     const heap_files& files = engine.files();
     base::running_checksum sum;
@@ -275,7 +273,6 @@ struct what_was_read {
     bool sound = false;
 };
 
-/// What a reader finds; nothing where the heap does not open.
 std::optional<what_was_read> read(const std::string& path, const made_heaps& made, unsigned control) {
     static_cast<void>(heap::read_superblock(path).ok());
     const auto opened = heap::engine::open(path, access_mode::read_only, {});
@@ -291,7 +288,6 @@ std::optional<what_was_read> read(const std::string& path, const made_heaps& mad
     return found;
 }
 
-/// A copy of what a reader found sound is sound.
 void copy(const std::string& path, bool sound) {
     const std::string target = path + "-copy";
     std::filesystem::remove_all(target);
@@ -307,15 +303,15 @@ void copy(const std::string& path, bool sound) {
     }
 }
 
-/// A heap that was closed has nothing beyond its frontier: whoever says less than there is, and seals it, gets that
-/// back when the heap grows, as damage that the next check() names.
+/// In a closed heap the files end with the space. If a validly sealed superblock gives a smaller size, the rest of the
+/// files comes back as damage when the heap grows, so such a heap need not stay sound.
 bool ends_with_its_files(const heap::engine& engine) {
     const superblock_on_media& superblock = engine.files().superblock();
     return superblock.frontier % superblock.segment_size == 0 &&
            superblock.objects_size == std::filesystem::file_size(engine.files().paths().objects());
 }
 
-/// What a writer finds and does; true where the heap must be sound afterwards.
+/// True if the heap must be sound afterwards.
 bool write(const std::string& path, const made_heaps& made, unsigned control,
            const std::optional<what_was_read>& read) {
     heap::engine_options options;
@@ -348,7 +344,7 @@ bool write(const std::string& path, const made_heaps& made, unsigned control,
         finding("a sound heap has a problem after work: " + problems.front());
     }
     const auto done = engine.close((control & control_no_commit) == 0);
-    if (sound && !done && done.error().code != failure_code::limit) {  // of the number of commits
+    if (sound && !done && done.error().code != failure_code::limit) {  // the number of commits is at its limit
         finding("a sound heap cannot be closed: " + done.error().message());
     }
     return sound;

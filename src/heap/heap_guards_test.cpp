@@ -1,5 +1,5 @@
-// Guard ranges of whole hardened heaps, in each durability: that a touch kills, whatever happened before; and that
-// nothing of them is in a heap that is closed, killed, copied or shrunk.
+// Guard ranges of hardened heaps, in each durability: a store there kills the process, whatever happened before. Heaps
+// that are closed, killed, copied or shrunk contain none.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,13 +45,12 @@ std::string name_of(const testing::TestParamInfo<guarded_way>& tested) {
     }
 }
 
-/// How a child of fork ended.
 struct end_of_child {
-    bool was_ready = false;  ///< all that came before the last step went well
-    int signal = 0;          ///< that ended it
+    bool was_ready = false;  ///< all went well up to the last step
+    int signal = 0;          ///< that ended it; 0: none
 };
 
-/// Runs `prepare` in a child, then `last` with what it returned.
+/// `prepare` runs in a child of fork, then `last` with its result.
 template <class Prepare, class Last>
 end_of_child in_child(Prepare prepare, Last last) {
     std::array<int, 2> ends{};
@@ -62,7 +61,7 @@ end_of_child in_child(Prepare prepare, Last last) {
     if (child == 0) {
         try {
             auto prepared = prepare();
-            std::signal(SIGSEGV, SIG_DFL);  // sanitizers have handlers
+            std::signal(SIGSEGV, SIG_DFL);  // instead of the sanitizers' handlers
             if (::write(ends[1], "r", 1) == 1) {
                 last(prepared);
             }
@@ -125,7 +124,7 @@ protected:
     static base::granule granule_of(engine& heap, const void* block) {
         return base::granule_of(heap.files().view().offset(block));
     }
-    /// The ends of those blocks behind which a guard range begins.
+    /// Of blocks directly before a guard range.
     static std::vector<char*> guarded_ends(engine& heap, const std::vector<char*>& blocks) {
         std::vector<char*> ends;
         for (char* const block : blocks) {
@@ -140,7 +139,7 @@ protected:
         }
         return ends;
     }
-    /// The page entries of reserved extents in the files of a heap that nobody has open.
+    /// How many reserved extents the files of a closed heap hold.
     [[nodiscard]] std::size_t reserved_on_media(const std::string& name = "heap") const {
         const segment::heap_paths paths(path(name));
         const segment::geometry shape{segment::minimum_segment_size};
@@ -166,7 +165,8 @@ protected:
             ASSERT_TRUE(std::all_of(block, block + block_bytes, [with](char byte) { return byte == with; }));
         }
     }
-    /// After `before(heap)`, a store to the first byte behind any slab that was there before, or is made after it.
+    /// After `before(heap)`, a store behind a slab kills: behind one that is older than that, and behind one made after
+    /// it.
     template <class Before>
     void expect_deadly(Before before) const {
         for (const bool new_slab : {false, true}) {
@@ -197,8 +197,7 @@ protected:
     segment::test_directory directory_;
 };
 
-// --- a touch kills
-// ----------------------------------------------------------------------------------------------------
+// --- a store there kills ---
 
 TEST_P(heap_guards_test, a_store_behind_a_slab_kills) {
     expect_deadly([](engine&) {});
@@ -207,7 +206,7 @@ TEST_P(heap_guards_test, a_store_behind_a_slab_kills) {
 TEST_P(heap_guards_test, a_store_behind_a_slab_kills_after_commits) {
     expect_deadly([](engine& heap) {
         must(heap.commit());
-        static_cast<void>(fill(heap, 40));  // the heap grows: the next commit maps what is new
+        static_cast<void>(fill(heap, 40));  // the heap grows, and the next commit maps the new part
         must(heap.commit());
     });
 }
@@ -248,10 +247,9 @@ TEST_P(heap_guards_test, without_hardening_a_store_behind_a_slab_is_not_noticed)
     store(*inner + block_bytes);
 }
 
-// --- nothing else notices
-// ---------------------------------------------------------------------------------------------
+// --- nothing else notices ---
 
-// What was stored there before a commit is not what a commit asks for.
+// Guard ranges made where pages were dirty must not break a commit.
 TEST_P(heap_guards_test, commits_pass_over_ranges_that_were_written_before) {
     std::vector<std::uint64_t> offsets;
     {
@@ -342,7 +340,7 @@ TEST_P(heap_guards_test, the_next_open_of_a_killed_heap_finds_them_free) {
         [this] {
             auto heap = create();
             const auto blocks = fill(*heap, slabs);
-            // One that tracing would not find: a chain from a root.
+            // A chain from a root: tracing must keep all blocks.
             auto* previous = reinterpret_cast<std::uint64_t*>(heap->roots());
             for (char* const block : blocks) {
                 std::memset(block, 0, block_bytes);
@@ -442,7 +440,7 @@ TEST_P(heap_guards_test, a_process_without_mappings_goes_on_without) {
             auto first = fill(*heap, 2);
             must(heap->commit());
             static_cast<void>(must(heap->statistics()));
-            // Every other page another right: each is a mapping.
+            // Alternating rights: each page becomes a mapping of its own.
             constexpr std::uint64_t pages = 200'000;
             auto* const many = static_cast<char*>(::mmap(nullptr, pages * base::page_size, PROT_NONE,
                                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -453,7 +451,7 @@ TEST_P(heap_guards_test, a_process_without_mappings_goes_on_without) {
             if (page >= pages) {
                 throw std::runtime_error("this machine has mappings without end");
             }
-            constexpr std::uint64_t left = 8;  // of which guard ranges take some
+            constexpr std::uint64_t left = 8;  // mappings that guard ranges may still use
             for (std::uint64_t i = 1; i <= left; ++i) {
                 ::mprotect(many + (page - 2 * i) * base::page_size, base::page_size, PROT_NONE);
             }
@@ -524,13 +522,13 @@ TEST_P(heap_guards_test, threads_make_and_release_them_at_once) {
     must(heap->close(true));
 }
 
-/// Where there are destinations.
+/// The durabilities that have records of destinations.
 class heap_guards_atomic_test : public heap_guards_test {};
 
-// A line of a destination is flushed at a checkpoint, when its block may be free since, and a guard range be there.
+// A checkpoint flushes the line of a destination whose block was freed, and may be a guard range by now.
 TEST_P(heap_guards_atomic_test, checkpoints_flush_lines_where_ranges_are_now) {
     const auto heap = create();
-    constexpr std::uint64_t big_bytes = 2 * base::mebibyte;  // no cache keeps extents as long
+    constexpr std::uint64_t big_bytes = 2 * base::mebibyte;  // too big for the caches of extents
     auto* const big = static_cast<char*>(heap->atomic()->allocate({big_bytes, base::granule_size, true}));
     ASSERT_NE(big, nullptr);
     for (std::uint64_t at = 0; at < big_bytes; at += base::granule_size) {

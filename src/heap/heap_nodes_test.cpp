@@ -1,4 +1,4 @@
-// Whole heaps in several directories, on machines with as many nodes as the test wants.
+// Heaps in several directories, on made-up machines of several nodes.
 #include <filesystem>
 #include <map>
 #include <thread>
@@ -33,7 +33,6 @@ protected:
         }
         return wanted;
     }
-    /// Runs f on a thread of this node.
     template <class Function>
     static void on_node(unsigned node, Function f) {
         std::thread([&] {
@@ -56,7 +55,7 @@ TEST_P(heap_nodes, GuardRangesAreOnTheNodeOfTheirSlabs) {
     engine_options wanted = options(machine, 2);
     wanted.hardened = true;
     const auto heap = must(engine::create(path(), wanted));
-    constexpr std::uint64_t slabs_a_node = 50;  // more than a segment has room for
+    constexpr std::uint64_t slabs_a_node = 50;  // more than one segment holds
     for (const unsigned node : {1U, 0U}) {
         on_node(node, [&] {
             for (std::uint64_t i = 0; i < slabs_a_node * 4; ++i) {
@@ -99,7 +98,7 @@ TEST_P(heap_nodes, ThreadsAllocateFromTheirOwnNode) {
     }
     const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
     EXPECT_EQ(must(heap->statistics()).allocated_blocks, 120U);
-    // Slabs that were there before are their node's, too.
+    // Slabs from before the open belong to their nodes again.
     for (const unsigned node : {1U, 2U, 0U}) {
         on_node(node, [&] {
             for (int i = 0; i < 200; ++i) {
@@ -130,7 +129,7 @@ TEST_P(heap_nodes, AHeapThatCrashedIsRecoveredFromAllDirectories) {
         committed = must(heap->statistics()).allocated_blocks;
         allocate(1);
         allocate(0);
-    }  // not closed
+    }  // without close()
     const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
     EXPECT_TRUE(heap->files().recovered());
     EXPECT_EQ(must(heap->statistics()).allocated_blocks, heap->atomic() != nullptr ? 2 * committed : committed);

@@ -1,4 +1,4 @@
-// Small blocks of whole heaps that are freed on other nodes than their own: after a crash, and what is written where.
+// Small blocks freed on another node than their own: what a crash leaves, and which memory is written.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -29,7 +29,7 @@ using testing::IsEmpty;
 
 struct remote_way {
     durability_kind durability;
-    bool emulated;  ///< media that flush
+    bool emulated;  ///< media that need flushes
 };
 
 class heap_remote_frees : public testing::TestWithParam<remote_way> {
@@ -41,7 +41,7 @@ protected:
         if (GetParam().emulated) {
             wanted.domain = persist::domain_kind::emulated;
         }
-        wanted.lane_slots = std::uint64_t{1} << 16;  // no checkpoint but those that are asked for
+        wanted.lane_slots = std::uint64_t{1} << 16;  // large enough that no checkpoint comes by itself
         wanted.files.segment_size = segment_size;
         wanted.files.mapping.topology = &machine_;
         for (const char* const place : {"place0", "place1"}) {
@@ -97,11 +97,11 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
         EXPECT_EQ(heap->blocks().remote().merged().blocks, 0U);
         free_on_0(*heap, 0, 500);
         must(heap->commit());
-        // What a thread frees of another node's memory is noted in its own until somebody merges it.
+        // A remote free stays in the freeing node's shadow bitmap until it is merged.
         EXPECT_GT(heap->blocks().remote().merged().blocks, 0U);
         free_on_0(*heap, 500, 800);
         if (heap->atomic() != nullptr) {
-            heap->atomic()->checkpoint();  // knows shadows
+            heap->atomic()->checkpoint();  // takes shadows into account
         }
         free_on_0(*heap, 800, 900);
         expect_free(*heap, 900);
@@ -117,8 +117,8 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
             heap->atomic()->checkpoint();
             free_on_0(*heap, 1500, 1700);
         }
-    }                                                         // not closed
-    if (GetParam().durability != durability_kind::collect) {  // there, nothing was reachable
+    }                                                         // without close()
+    if (GetParam().durability != durability_kind::collect) {  // in `collect` no block was reachable
         const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
         expect_free(*heap, is_atomic() ? 1700 : 1200);
         must(heap->close(true));
@@ -127,7 +127,7 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
 
 TEST_P(heap_remote_frees, MorphedSlabsAreWhatTheyWereAfterACrash) {
     const engine_options wanted = options(segment::minimum_segment_size * 8);
-    std::vector<std::uint64_t> offsets;  // of blocks of both classes
+    std::vector<std::uint64_t> offsets;  // blocks of both classes
     std::vector<bool> freed;
     const auto free_every_other = [&](engine& heap, std::size_t from, unsigned node) {
         on_node(node, [&] {
@@ -169,8 +169,8 @@ TEST_P(heap_remote_frees, MorphedSlabsAreWhatTheyWereAfterACrash) {
             heap->atomic()->checkpoint();
             free_every_other(*heap, 3, 0);
         }
-    }                                                         // not closed
-    if (GetParam().durability != durability_kind::collect) {  // there, nothing was reachable
+    }                                                         // without close()
+    if (GetParam().durability != durability_kind::collect) {  // in `collect` no block was reachable
         const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
         for (std::size_t i = 0; i < offsets.size(); ++i) {
             EXPECT_EQ(heap->usable_size(heap->files().view().address({offsets[i]})).ok(), !freed[i]) << i;
@@ -219,7 +219,7 @@ TEST_P(heap_remote_frees, ManyThreadsOfTwoNodes) {
     must(heap->close(true));
 }
 
-/// A producer on each node, whose blocks the consumer on the other one frees.
+/// On each node a producer; the consumer on the other node frees its blocks.
 TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
     const auto heap = must(engine::create(path(), options(slab::touches_segment)));
     slab::remote_touches touches(heap->blocks(), heap->files().view(), 2);
@@ -232,7 +232,7 @@ TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
     };
     for (unsigned node = 0; node < 2; ++node) {
         threads.push_back(std::make_unique<slab::node_thread>(node));
-        turn(node, [&] { at_borders.push_back(heap->allocate(64, 8)); });  // the heap grows there
+        turn(node, [&] { at_borders.push_back(heap->allocate(64, 8)); });  // grows the heap on this node
     }
     touches.forget();
     for (int round = 0; round < 8; ++round) {
@@ -255,7 +255,7 @@ TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
     EXPECT_THAT(touches.touched(touch_cause::allocation), IsEmpty());
     auto by_frees = touches.touched(touch_cause::free);
     if (is_atomic() && !GetParam().emulated) {
-        // Where records are kept for the call in flight alone, the bitmap on media is what is durable of a free.
+        // With in-flight records, the bitmap on media is what makes a free durable.
         EXPECT_GT(by_frees["bitmaps"], 0U);
         by_frees.erase("bitmaps");
     }
@@ -271,7 +271,7 @@ TEST_P(heap_remote_frees, OfSeveralNodesThatFreeABlockOfAHardenedHeapOneSucceeds
     const auto heap = must(engine::create(path(), wanted));
     std::vector<void*> blocks(3000);
     on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(48, 8); }); });
-    constexpr std::size_t threads = 3;  // two at home
+    constexpr std::size_t threads = 3;  // two on the blocks' node
     std::atomic<std::size_t> arrived{0};
     std::atomic<std::size_t> succeeded{0};
     std::vector<std::thread> running;
@@ -302,7 +302,7 @@ TEST_P(heap_remote_frees, WhatIsFreedElsewhereOfAHardenedHeapIsInQuarantine) {
     engine_options wanted = options(segment::minimum_segment_size * 8);
     wanted.hardened = true;
     auto heap = must(engine::create(path(), wanted));
-    constexpr std::size_t count = 900;  // fewer than a quarantine holds
+    constexpr std::size_t count = 900;  // less than a quarantine holds
     std::vector<void*> blocks(count);
     on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(100, 8); }); });
     slab::node_thread frees(0);
@@ -327,7 +327,7 @@ TEST_P(heap_remote_frees, WhatIsFreedElsewhereOfAHardenedHeapIsInQuarantine) {
     EXPECT_TRUE(heap->all_free());
     expect_sound(*heap);
     must(heap->commit());
-    heap.reset();  // not closed
+    heap.reset();  // without close()
     heap = must(engine::open(path(), access_mode::read_write, wanted));
     EXPECT_TRUE(heap->all_free());
     expect_sound(*heap);

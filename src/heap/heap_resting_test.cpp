@@ -1,4 +1,4 @@
-// Slabs that rest, on real files: space goes back with a commit, and every block that lives keeps its content.
+// Sparse slabs on real files: a commit gives back their free pages, and live blocks keep their content.
 #include <cstring>
 #include <map>
 #include <random>
@@ -56,14 +56,14 @@ protected:
             }
         }
     }
-    /// Many blocks of a class of which a few are left, then none of it while others are wanted.
+    /// Leaves a few of many blocks of a class, then allocates another class only.
     void end_a_phase() {
         for (int i = 0; i < 60'000; ++i) {
             put(small_bytes);
         }
         must(heap_->commit());
         drop_at_random(0.985);
-        for (int i = 0; i < 400'000; ++i) {  // 49 slabs of a class that others do not become
+        for (int i = 0; i < 400'000; ++i) {  // 49 slabs of a class into which no slab is morphed
             put(8);
         }
         heap_->blocks().flush_this_thread();
@@ -83,7 +83,7 @@ protected:
         std::size_t bytes;
         unsigned char pattern;
     };
-    std::uint64_t decay_ns_ = extent::decay_curve::never - 1;  // free extents stay; slabs may rest
+    std::uint64_t decay_ns_ = extent::decay_curve::never - 1;  // free extents stay; slabs may give pages back
     segment::test_directory directory_;
     std::unique_ptr<engine> heap_;
     std::map<std::uint64_t, known> live_;
@@ -134,7 +134,7 @@ TEST_F(heap_resting_test, a_process_that_ends_without_closing_leaves_the_last_co
     must(heap_->commit());
     const auto committed = live_;
     drop_at_random(0.3);
-    for (int i = 0; i < 5'000; ++i) {  // in slabs that wake
+    for (int i = 0; i < 5'000; ++i) {  // in slabs that need their pages again
         put(small_bytes);
     }
     open(durability_kind::commit);

@@ -1,4 +1,4 @@
-// How a heap gives back what it does not use.
+// How a heap gives back unused space.
 #include <algorithm>
 #include <ctime>
 #include <iterator>
@@ -10,7 +10,7 @@ namespace holdfast::heap {
 
 namespace {
 
-/// Nanoseconds, as coarse as the kernel's tick: it is asked with every free of an extent.
+/// Nanoseconds, at the kernel's tick: every free of an extent reads this clock.
 std::uint64_t coarse_clock() noexcept {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -26,7 +26,7 @@ segment::free_runs runs_of(const std::vector<extent::extent>& extents) {
     return runs;
 }
 
-/// Sorted and disjoint, as both are.
+/// Inputs and result are sorted and disjoint.
 segment::free_runs merged(const segment::free_runs& one, const segment::free_runs& other) {
     segment::free_runs both;
     both.reserve(one.size() + other.size());
@@ -37,7 +37,7 @@ segment::free_runs merged(const segment::free_runs& one, const segment::free_run
 
 }  // namespace
 
-/// Comes before anything of the heap is changed: the first store to what a copy has lost may be one too many.
+/// Comes before any store to the heap: a store to a copied page without space on disk ends in SIGBUS.
 base::result<void> engine::reserve_copied() {
     if (!files_->is_copied() || read_only()) {
         return {};
@@ -63,7 +63,7 @@ base::result<void> engine::reserve_copied() {
     return files_->reserve_copied(used, slabs);
 }
 
-/// A page of metadata that a commit is about to write: what would keep the heap from being opened again.
+/// For a page of metadata that a commit will write: fails if the heap could not be opened again with it.
 base::result<void> engine::check_metadata(std::uint64_t segment, std::uint64_t at) const {
     const segment::geometry& shape = files_->view().shape();
     const base::granule first_granule{segment * shape.granules()};
@@ -85,10 +85,10 @@ void engine::start_decay(std::uint64_t total_ns) {
     extents_.set_decay(total_ns, coarse_clock);
 }
 
-/// A commit, with which free space goes back: what has faded, or all; the heap keeps `keep` pages at its end. So do
-/// pages of slabs that nobody allocates from: that is what the program needs no more, and not what it may use soon.
+/// Commits and gives back free space: what has decayed, or all. `keep` pages stay at the end of the heap. Free pages of
+/// slabs that no thread allocates from go too.
 base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back, base::pages keep) {
-    // Unless the commit succeeds, the heap is as long as it was.
+    // A failed commit leaves the heap as long as it was.
     struct end_of_heap {
         extent::extent_allocator& extents;
         bool moved;
@@ -105,7 +105,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     const std::lock_guard guard(object_mutex_);
     const slab::block_allocator::pause pause(blocks_);
     blocks_.flush_idle_parts();
-    blocks_.flush_extents();  // what is free is not written, and may go
+    blocks_.flush_extents();  // cached extents become free: they need not be written
     const bool promised = keeps_space_ && !give_all_back;
     const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.rest_idle(give_all_back);
     blocks_.write_bitmaps();
@@ -127,7 +127,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     return done;
 }
 
-/// Durability `atomic` and `collect`: the heap ends where it is used, but for `keep` pages.
+/// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page.
 base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
     blocks_.flush_extents();
     HF_TRY_ASSIGN(const base::pages cut,

@@ -1,4 +1,4 @@
-// The engine: how it is found by key, and that its check finds what is planted.
+// The engine: lookup by key, refused commits, check().
 #include "heap/heap.hpp"
 
 #include <atomic>
@@ -55,7 +55,7 @@ protected:
 
 // --- commits that are refused ---------------------------------------------------------------------------------------
 
-/// Was: what a store to a wrong address had hit was committed, and the heap never opened again.
+/// A commit with damaged metadata would make the heap unreadable, so it must be refused.
 class damaged_tables : public heap_test {
 protected:
     damaged_tables() : heap_(create()) {
@@ -64,7 +64,7 @@ protected:
         insert(*heap_, "kept", large_, 5 * base::page_size);
         must(heap_->commit());
     }
-    /// The commit is refused with these words; mended, it succeeds; either way there is a sound heap with the object.
+    /// The commit is refused with these words. The heap on media stays sound, also after `mend` and another commit.
     void expect_refusal(const std::string& field, const std::string& expected, base::function_ref<void()> mend) {
         const auto refused = heap_->commit();
         ASSERT_FALSE(refused.ok());

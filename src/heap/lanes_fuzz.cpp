@@ -1,12 +1,11 @@
-// The lanes of a crashed heap that an adversary wrote, checksums and seals repaired: recovery refuses them with a
-// failure that tells, or it gives a heap. Recovery again, also after one that was cut off, gives the same. Where
-// check() names no problem everything must succeed, and a crash after it must lose nothing; where it does, anything may
-// fail, but what is handed out lies in the heap and never overlaps. And every mix of lines that a crash may leave gives
-// exactly what the calls did, while the lanes are as they were written.
+// Lanes that an adversary wrote, checksums and seals repaired. Recovery refuses them with a telling failure or gives a
+// heap; a second recovery, also after one that was cut off, gives the same heap. If check() names no problem, all
+// operations succeed, and a further crash loses nothing. Otherwise any may fail, but blocks handed out lie in the heap
+// and are disjoint. Unedited lanes give exactly what the calls did, with every mix of lines that a crash may leave.
 //
 // Edits: fuzz_input.hpp, with places of their own (lanes_fuzz.hpp). Control bits: 0 checksums, 1 sequences that fit the
-// slot, 2 seals of the head, 3 times that count; 8 order of records; 9 to 13 which lines come from the time of the
-// checkpoint (0: none); 14 the recovery is cut off.
+// slot, 2 seals of the head, 3 times that count; 8 order of records; 9 to 13 which lines are as at the checkpoint (0:
+// none); 14 the recovery is cut off.
 #include "heap/lanes_fuzz.hpp"
 
 #include <map>
@@ -28,7 +27,7 @@ constexpr segment::geometry shape{base::mebibyte};
 constexpr std::uint64_t user_bytes = base::mebibyte;
 constexpr std::array<std::uint64_t, 8> sizes{64, 64, 500, 3000, 14336, 14336, 20000, 40000};
 
-/// The memory in which heaps are recovered and used, one after the other.
+/// The memory that heaps are recovered and used in, one after the other.
 class machine final : public segment::space_growth, public segment::lane_area {
 public:
     machine()
@@ -92,7 +91,7 @@ private:
     segment::space_view view_;
 };
 
-/// A heap as it lies in the machine, opened: without lanes (to look at it), or in durability `atomic`.
+/// An opened heap in the machine: without lanes, for inspection, or in durability `atomic`.
 template <class Domain>
 class session {
 public:
@@ -103,7 +102,7 @@ public:
     session(const session&) = delete;
     session& operator=(const session&) = delete;
     ~session() {
-        // As a crash would: nothing is given back, nothing is written.
+        // As a crash: nothing is given back or written.
         blocks_.close();
         operations_.reset();
     }
@@ -143,22 +142,21 @@ private:
 
 using block_map = session<persist::emulated_domain>::block_map;
 
-/// A heap that was crashed, and what its calls did.
 struct crashed_heap {
     image before;  ///< at the last checkpoint
-    image after;   ///< with all that was stored
+    image after;   ///< with all stores
     block_map blocks;
-    std::map<std::uint64_t, std::uint64_t> targets;  ///< of each root that is a destination
+    std::map<std::uint64_t, std::uint64_t> targets;  ///< by root
 };
 
-constexpr std::uint64_t first_used_root = 64;  ///< by the program that uses a recovered heap
+constexpr std::uint64_t first_used_root = 64;  ///< from here on the recovered heap's program uses roots
 
 [[nodiscard]] std::uint64_t target_of(const machine& on, std::uint64_t root) {
     const std::uint64_t word = on.word(root * 8);
     return segment::is_null_pointer(word) ? 0 : segment::decode_pointer(root * 8, word);
 }
 
-/// What is done before the crash: slabs and pages come and go, in two lanes.
+/// Before the crash: slabs and pages come and go, in two lanes.
 template <class Domain>
 void work(session<Domain>& on, machine& memory, std::uint64_t first_root) {
     const auto root = [&](std::uint64_t i) -> std::uint64_t& { return memory.word((first_root + i) * 8); };
@@ -186,7 +184,7 @@ crashed_heap make_heap() {
     }
     work(on, memory, 16);
     std::thread([&] { work(on, memory, 24); }).join();
-    // And a call of this thread that had its fence, and no more.
+    // A last call that got no further than its fence.
     auto& cache = *on.blocks().this_cache();
     slab::held_block held;
     if (!on.blocks().hold(&cache, 64, 8, held)) {
@@ -215,7 +213,7 @@ crashed_heap make_heap() {
 
 void expect_telling(const base::failure& what) {
     base::failure named = what;
-    named.path = "lanes";  // as the heap names it
+    named.path = "lanes";  // the heap would name the path
     segment::expect_telling(named);
     if (what.code != base::failure_code::corrupt) {
         finding("an adversary's lanes are not corrupt, but: " + what.message());
@@ -273,7 +271,7 @@ private:
             }
         }
     }
-    /// Numbers that go on to where they are refused (LANE-27): no work of a heap's lifetime brings it there.
+    /// Whether numbers are so large that use would reach the limit (LANE-27). No real heap lives that long.
     [[nodiscard]] bool is_near_its_end(std::uint64_t time) const {
         constexpr std::uint64_t near = lane::largest_number / 2;
         bool found = time > near;
@@ -288,11 +286,11 @@ private:
                 user_bytes};
     }
 
-    /// False where the lanes are refused.
+    /// False if the lanes are refused.
     template <class Domain>
     bool recover(std::uint64_t incarnation) {
         const lane::replay_source from = source<Domain>(incarnation);
-        static image crashed;  // memory that is used again: much of the time would go there
+        static image crashed;  // static: allocating these would take most of the time
         static image recovered;
         on_.take(crashed);
         Domain domain;
@@ -307,7 +305,7 @@ private:
         lane::apply(*plan, from, domain);
         on_.take(recovered);
         if ((control_ & cut_off) != 0) {
-            // Once more from the crash, cut off before its end, and again.
+            // From the crash again: a recovery that is cut off, then a complete one.
             on_.put(crashed);
             plan->writes.resize(plan->writes.size() / 2);
             plan->newest_time = 0;
@@ -335,7 +333,7 @@ private:
         return true;
     }
 
-    /// The next incarnation: works, crashes, and is recovered.
+    /// Uses the recovered heap, crashes it and recovers it again.
     template <class Domain>
     void use(std::uint64_t time, std::uint64_t count, block_map blocks, bool sound) {
         std::map<std::uint64_t, std::uint64_t> targets;
@@ -373,7 +371,7 @@ private:
         if (!sound) {
             return;
         }
-        untouched_ = true;  // what is on media now, a sound heap wrote
+        untouched_ = true;  // a sound heap wrote what is on media now
         if (!recover<Domain>(2)) {
             return;
         }

@@ -1,6 +1,5 @@
-// For the fuzzer of lanes: what stands on media, and the edits that an input makes of it.
-//
-// Edits are those of fuzz_input.hpp, with places of their own (edited_place).
+// For the fuzzer of lanes: the content of media, and how an input edits it (fuzz_input.hpp, with the places of
+// edited_place).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace holdfast::heap::lanes_fuzz {
 using segment::fuzz_input;
 using segment::fuzz_operation;
 
-/// Of an input.
+/// Control bits of an input.
 enum control_bits : unsigned {
     repair_sums = 1U << 0U,
     repair_sequences = 1U << 1U,
@@ -36,7 +35,6 @@ inline constexpr std::uint64_t slots = lane::minimum_slots;
 inline constexpr std::uint64_t most_lanes = 4;
 using contents = std::vector<std::byte>;
 
-/// What is on media.
 struct image {
     contents user;
     contents metadata;
@@ -135,7 +133,7 @@ private:
     [[nodiscard]] lane::record_on_media& record_at(std::uint64_t which, std::uint64_t slot) {
         return record_at({which % most_lanes, slot % slots});
     }
-    /// The n-th of those that are not empty.
+    /// The n-th slot that is not empty.
     [[nodiscard]] place written(unsigned n) {
         std::vector<place> all;
         for (std::uint64_t index = 0; index < most_lanes && has(index); ++index) {
@@ -167,7 +165,6 @@ private:
         std::memcpy(reinterpret_cast<std::byte*>(&target) + at, &word, sizeof word);
     }
 
-    /// A block that can be, of the low bits of a number.
     static std::pair<std::uint64_t, lane::block_word> some_block(std::uint64_t number) {
         const std::uint64_t granule = (1 + number % 15) * base::granule_size;
         const slab::size_class& kind = slab::size_classes[(number >> 5U) % slab::class_count];
@@ -182,7 +179,8 @@ private:
         }
     }
     [[nodiscard]] lane::record_on_media make(const segment::fuzz_edit& edit) const {
-        const std::uint64_t value = edit.value * 0x9e3779b97f4a7c15 ^ edit.value >> 29U;  // most values are small
+        const std::uint64_t value = edit.value * 0x9e3779b97f4a7c15 ^ edit.value >> 29U;  // spreads the bits: most
+                                                                                          // values are small
         lane::record_on_media made{0, edit.offset + slots, value >> 58U, lane::nowhere, lane::nowhere, 0, lane::nowhere,
                                    0};
         const auto [block, word] = some_block(value);
@@ -211,7 +209,7 @@ private:
     lane::lane_header_on_media nothing_header_{};
 };
 
-/// The image of a crash: each line of metadata and user space is of one time or the other.
+/// The image of a crash: each line of metadata and user space is either old or new.
 inline void mix_lines(image& media, const image& before, unsigned mix) {
     const auto each = [mix](contents& to, const contents& from, std::uint64_t salt) {
         for (std::size_t at = 0; at < to.size(); at += base::cache_line_size) {

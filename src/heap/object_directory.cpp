@@ -22,7 +22,7 @@ std::uint64_t string_bytes(const object_entry& entry) noexcept {
     return entry.name.size() + entry.type.size() + entry.description.size();
 }
 
-/// The checksum of a record in memory, its field taken as 0.
+/// Takes the checksum field as 0.
 std::uint64_t checksum_of(const std::byte* record, std::uint64_t cells) {
     object_record_on_media header{};
     std::memcpy(&header, record, sizeof header);
@@ -54,7 +54,7 @@ failure object_directory::corrupt(cell position, std::string_view field, std::st
                    0};
 }
 
-/// OBJ-1, one record.
+/// OBJ-1 of one record.
 base::result<object_entry> object_directory::read(cell position) const {
     object_record_on_media header{};
     std::memcpy(&header, address(position), sizeof header);
@@ -78,7 +78,7 @@ base::result<object_entry> object_directory::read(cell position) const {
     const auto bytes = base::checked_multiply(header.count, header.type_size);
     const bool is_type = static_cast<object_kind>(header.kind) == object_kind::type;
     if (!is_type && (!bytes || header.offset >= frontier || *bytes > frontier - header.offset)) {
-        // Nobody is handed an address outside the heap; OBJ-3 asks for more, and takes longer.
+        // No caller gets an address outside the heap. OBJ-3 asks for more and takes longer.
         return corrupt(position, "offset, count and type size",
                        fmt::format("{:#x}, {}, {}", header.offset, header.count, header.type_size),
                        fmt::format("within the {} bytes of user space", frontier));
@@ -133,7 +133,7 @@ base::result<void> object_directory::load_page_range(cell begin, cell end) {
     return {};
 }
 
-/// OBJ-2 and OBJ-5 while the index is built.
+/// Checks OBJ-2, and OBJ-5's unique numbers.
 base::result<void> object_directory::index_record(cell position, const object_entry& entry) {
     if (entry.kind == object_kind::heap) {
         heap_record_ = position;
@@ -172,7 +172,7 @@ void object_directory::add_grown_space(std::uint64_t from_bytes, std::uint64_t t
     }
 }
 
-/// Grows where none are free. May throw std::bad_alloc; nothing is taken then.
+/// Grows the file if no run is long enough. May throw std::bad_alloc before a cell is taken.
 base::result<object_directory::cell> object_directory::allocate_cells(std::uint64_t cells) {
     if (cells > longest_record_cells) {
         return failure{failure_code::invalid_argument,
@@ -187,20 +187,19 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
         if (const auto position = free_.take(cells)) {
             return *position;
         }
-        // A record must fit one group: in the worst case the rest of this one is too short, and the next is needed
-        // whole.
+        // At worst the rest of this group is too short, and the record goes into the next group.
         const std::uint64_t before = files_.objects_size();
         try {
             HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
             add_grown_space(before, files_.objects_size());
-        } catch (const std::bad_alloc&) {  // the file may have grown: what has, the next load finds
+        } catch (const std::bad_alloc&) {  // the file may have grown: the next load() finds it
             loaded_ = false;
             throw;
         }
     }
 }
 
-/// The first word of a record: one store that makes it count, or not.
+/// One 8-byte store makes a record valid or invalid.
 void object_directory::mark(cell position, std::uint32_t magic, std::uint64_t cells) {
     auto& word = *reinterpret_cast<std::uint64_t*>(address(position));
     std::atomic_ref<std::uint64_t>(word).store(magic | cells << 32U, std::memory_order_release);
@@ -209,7 +208,7 @@ void object_directory::mark(cell position, std::uint32_t magic, std::uint64_t ce
     }
 }
 
-/// All but the first word becomes zero, then that one.
+/// Until its last store the record bears `unfinished_magic`.
 void object_directory::clear_cells(cell position, std::uint64_t cells) {
     constexpr std::size_t word = sizeof(std::uint64_t);
     std::memset(address(position) + word, 0, cells * cell_size - word);
@@ -219,7 +218,6 @@ void object_directory::clear_cells(cell position, std::uint64_t cells) {
     mark(position, 0, 0);
 }
 
-/// The bytes of a record.
 std::vector<std::byte> object_directory::record_of(const object_entry& entry) {
     const std::uint64_t cells = cells_for(string_bytes(entry));
     object_record_on_media header{};
@@ -257,7 +255,6 @@ void object_directory::write(cell position, const std::vector<std::byte>& record
     mark(position, object_magic, cells);
 }
 
-/// `freed`: for the cells.
 void object_directory::erase_record(cell position, const object_entry& entry, free_cells::place freed) {
     const std::uint64_t cells = cells_for(string_bytes(entry));
     mark(position, unfinished_magic, cells);
@@ -278,7 +275,7 @@ base::result<void> object_directory::repair(const std::function<std::uint64_t(st
     return {};
 }
 
-/// Repairs what begins at a cell; returns its length.
+/// Returns the length of what begins at `position`.
 base::result<std::uint64_t> object_directory::repair_cells(
     cell position, cell end, std::set<std::uint64_t>& seen,
     const std::function<std::uint64_t(std::uint64_t)>& block_bytes) {
@@ -299,7 +296,7 @@ base::result<std::uint64_t> object_directory::repair_cells(
     }
     HF_TRY_ASSIGN(const object_entry entry, read(position));
     const std::uint64_t cells = cells_for(string_bytes(entry));
-    // A description that was being replaced may have left both records: they say the same but for it.
+    // A crash while a description was replaced may leave both records; they differ in it alone. The second one goes.
     const bool is_object = entry.kind != object_kind::heap && entry.kind != object_kind::type;
     const std::uint64_t other = entry.kind == object_kind::type ? ~entry.count : 0;
     const bool first = seen.insert(is_object ? entry.offset : other).second;
@@ -337,7 +334,7 @@ base::result<void> object_directory::insert(const object_entry& entry) {
     try {
         HF_TRY(index_record(position, entry));
     } catch (const std::bad_alloc&) {
-        by_offset_.erase(entry.offset);  // its last step did not happen
+        by_offset_.erase(entry.offset);  // index_record() failed at the name
         free_.add(position, record.size() / cell_size, std::move(unused));
         throw;
     }
@@ -399,8 +396,8 @@ base::result<void> object_directory::erase_at(std::uint64_t offset) {
     return {};
 }
 
-/// Writes the new record before the old one goes, so that a failure to grow leaves the old one. May throw
-/// std::bad_alloc before it stores; what it returns is put into the index by what cannot.
+/// Writes the new record before it erases the old one: a failure to grow changes nothing. May throw std::bad_alloc
+/// before it stores; the caller's update of the index cannot throw.
 base::result<object_directory::cell> object_directory::replace_record(cell position, const object_entry& entry) {
     HF_TRY_ASSIGN(const object_entry old, read(position));
     const std::vector<std::byte> record = record_of(entry);
@@ -492,7 +489,7 @@ base::result<void> object_directory::describe_type(const type_record& type) {
     std::map<std::uint64_t, cell> added{{type.number, 0}};
     HF_TRY_ASSIGN(added.begin()->second, allocate_cells(record.size() / cell_size));
     write(added.begin()->second, record);
-    types_.merge(added);  // takes the node over: needs no memory
+    types_.merge(added);  // takes over the node, without memory
     return {};
 }
 

@@ -1,16 +1,15 @@
-// The directory of named, unique and anonymous objects. Its truth lies in the mapped objects file, so it is committed
-// with the rest; the index over it lives in DRAM and is built at the first use, which for a writer is the open.
+// The directory of named, unique and anonymous objects. The mapped objects file is the truth, so commits cover it. An
+// index in DRAM is built at the first use; for a writer that is the open.
 //
 // Invariants (check()):
-//   OBJ-1: every record has magic, a known kind, lengths that fit its cells, cells that fit its group, its checksum;
-//          its object lies in user space.
+//   OBJ-1: every record has its magic, a known kind, lengths that fit its cells, cells that fit its group, its
+//          checksum; its object lies in user space.
 //   OBJ-2: names are unique among the named objects and among the unique ones.
 //   OBJ-3: an object's offset is the start of an allocated block that holds count * type_size bytes.
 //   OBJ-4: cells outside records are zero.
-//   OBJ-5: the description of a type's record is of whole words of 4 bytes, and numbers of types are unique.
+//   OBJ-5: a type record's description consists of whole 4-byte words, and type numbers are unique.
 //
-// All functions may throw std::bad_alloc. A change has not happened then, on media as in the index: everything that may
-// throw comes before the first store.
+// All functions may throw std::bad_alloc, always before the first store: media and index are then unchanged.
 //
 // Thread safety: none; the caller holds the object lock.
 #pragma once
@@ -34,7 +33,7 @@
 
 namespace holdfast::heap {
 
-/// An object, copied out of its record.
+/// Copied out of its record.
 struct object_entry {
     object_kind kind = object_kind::named;
     std::string name;
@@ -45,7 +44,7 @@ struct object_entry {
     std::uint64_t type_size = 0;
 };
 
-/// What a record of kind `type` says; type_registry.hpp knows what is valid.
+/// A record of kind `type`; type_registry.hpp knows what is valid.
 struct type_record {
     std::uint64_t number = 0;
     std::uint64_t size = 0;
@@ -58,44 +57,44 @@ class object_directory {
 public:
     explicit object_directory(segment::heap_files& files) : files_(files) {}
 
-    /// Durability `atomic`: makes a range of the objects file durable.
+    /// Makes a range of the objects file durable.
     using persister = std::function<void(const void*, std::uint64_t)>;
-    /// From now on each change is durable when its function returns, and a crash leaves all of it or nothing.
+    /// Durability `atomic` and `collect`: each change is durable when its function returns; a crash leaves all or none
+    /// of it.
     void persist_with(persister persist) { persist_ = std::move(persist); }
-    /// After a crash in durability `atomic`: frees the cells of records that were not finished, and of objects whose
-    /// block is not allocated: `block_bytes` as for check(). Comes before everything else.
+    /// After a crash in durability `atomic` or `collect`, before any other call: frees the cells of unfinished records,
+    /// and of objects without an allocated block (`block_bytes` as in check()).
     base::result<void> repair(const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
-    /// `name_exists`, or what growing the file fails with. The name is looked up among objects of the same kind.
+    /// Fails with `name_exists` (among objects of the same kind), or as growing the file does.
     base::result<void> insert(const object_entry& entry);
-    /// The object of that kind and name. Unique objects are found by their type's name.
+    /// Unique objects are found by their type's name.
     base::result<std::optional<object_entry>> find(object_kind kind, std::string_view name);
     base::result<std::optional<object_entry>> find_at(std::uint64_t offset);
-    /// `not_found` where no object lies there.
+    /// Fails with `not_found`.
     base::result<void> erase_at(std::uint64_t offset);
     base::result<void> describe_at(std::uint64_t offset, std::string_view description);
     base::result<std::string> heap_description();
     base::result<void> describe_heap(std::string_view description);
 
-    /// All types, ordered by number. Fails with corrupt.
+    /// Fails with `corrupt`.
     base::result<std::vector<type_record>> types();
-    /// Adds a type, or replaces the one of that number.
+    /// Adds a type, or replaces the one with its number.
     base::result<void> describe_type(const type_record& type);
 
     base::result<std::uint64_t> count(object_kind kind);
     [[nodiscard]] const std::string& path() const noexcept { return files_.paths().directory(); }
-    /// Where objects lie, in any order.
     base::result<void> for_each_offset(base::function_ref<void(std::uint64_t offset)> each);
     /// All objects of a kind, ordered by name, then by offset.
     base::result<std::vector<object_entry>> list(object_kind kind);
 
-    /// Appends a line for each broken OBJ-1, OBJ-2, OBJ-4. `block_bytes`: usable bytes of the block that starts at an
-    /// offset, 0 where none does (OBJ-3).
+    /// Appends a line for each broken invariant, or one alone if the index cannot be built (broken records,
+    /// duplicates). `block_bytes`: usable bytes of the block that starts at an offset, 0 if none does.
     void check(std::vector<std::string>& problems,
                const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
 private:
-    /// Position of a record: index of its first cell in the file.
+    /// The first cell of a record.
     using cell = free_cells::cell;
 
     base::result<void> load();

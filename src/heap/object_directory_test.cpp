@@ -1,4 +1,4 @@
-// The directory of objects against a model: std::map, through random changes, growth, commits and reloading.
+// The directory of objects against a model (std::map): random changes, growth, commits, reloading.
 #include "heap/object_directory.hpp"
 
 #include <cstring>
@@ -54,7 +54,7 @@ protected:
     }
 
     void commit() { must(files_->commit({})); }
-    /// Without a commit: the last one is what is found.
+    /// Without a commit: finds the last one.
     void reopen() {
         objects_.reset();
         files_.reset();
@@ -180,7 +180,7 @@ TEST_F(object_directory_test, reports_damage) {
         first[position] ^= std::byte{1};
     }
     EXPECT_THAT(problems(), IsEmpty());
-    // A second record of the same name.
+    // Two records with the same name.
     std::memcpy(first + 40 * cell_size, first, 2 * cell_size);
     object_directory reloaded(*files_);
     EXPECT_EQ(reloaded.count(object_kind::named).error().code, failure_code::corrupt);

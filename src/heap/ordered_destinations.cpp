@@ -7,7 +7,7 @@ namespace holdfast::heap {
 
 namespace {
 
-/// What ordered_destinations needs, of an engine.
+/// What ordered_destinations needs of an engine.
 class open_heap {
 public:
     explicit open_heap(engine& of) noexcept : of_(of) {}
@@ -19,8 +19,7 @@ public:
     }
     [[nodiscard]] bool deallocate(void* block) const noexcept { return of_.try_deallocate(block); }
     void keep(const slab::held_block& held) const noexcept { of_.keep(held); }
-    // What a process that dies has stored is seen in this order, for the kernel keeps its pages; and no compiler may
-    // move what comes before past the store.
+    // The kernel keeps a killed process's stores in this order; release order binds the compiler.
     void store(std::uint64_t& word, std::uint64_t value) const noexcept {
         std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
     }

@@ -1,4 +1,4 @@
-// Blocks with their destinations in the durabilities `commit` and `collect`.
+// Blocks with their destinations in durability `commit` and `collect`.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace holdfast::heap {
 
 class engine;
 
-/// For a heap that is open for writing, and lives longer. May throw std::bad_alloc.
+/// `heap` is open for writing and outlives the result. May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<destination_operations> make_ordered_destinations(engine& heap);
 
 }  // namespace holdfast::heap

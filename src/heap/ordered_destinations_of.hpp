@@ -1,12 +1,10 @@
-// destination_operations without records: what durabilities `commit` and `collect` have of them, by the order of stores
-// alone.
+// destination_operations for durability `commit` and `collect`, by the order of stores alone.
 //
-// Invariants, whatever the moment:
-//   DEST-1: what a destination leads to is allocated. The block is, before the destination leads to it; and it is freed
-//           after the destination has changed, and after that change was written back, where stores need that. So a
-//           process that dies between the two leaves a block that nothing leads to, which tracing frees, and never a
-//           destination that leads to memory which is free or another's.
-//   DEST-2: a block that is reserved is `held`: no bitmap and no page entry says that it is allocated.
+// Invariants, at every moment:
+//   DEST-1: a destination points to an allocated block. The block is allocated before, and freed only after the
+//           destination has changed and, where stores need it, was written back. A crash in between leaves a block that
+//           nothing points to, which tracing frees.
+//   DEST-2: a reserved block is `held`: no bitmap or page entry says that it is allocated.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +21,11 @@
 
 namespace holdfast::heap {
 
-/// `Heap` is what the steps need of a heap, each noexcept:
-///   - space(), blocks();
-///   - allocate(block_request) and deallocate(address), as the heap's users call them;
-///   - keep(held_block): it is allocated, durably where media must know that before anything leads to it;
-///   - store(word, value), copy(to, from, bytes), zero(to, bytes), persist(begin, bytes, site): what the program sees.
+/// `Heap`, each member noexcept:
+/// - space(), blocks();
+/// - allocate(block_request) and deallocate(address), as users call them;
+/// - keep(held_block): marks it allocated, durably if media must know it before anything points to it;
+/// - store(word, value), copy(to, from, bytes), zero(to, bytes), persist(begin, bytes, site): access to user memory.
 template <class Heap>
 class ordered_destinations final : public destination_operations {
 public:
@@ -211,8 +209,8 @@ private:
                                      : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(&destination),
                                                                reinterpret_cast<std::uintptr_t>(block), stamp));
     }
-    /// The destination, which holds `word`, leads to `block`, or is null; then what it led to is freed (DEST-1). False
-    /// where another thread has freed that since: the destination is what it was.
+    /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). If another thread
+    /// freed `old` first, restores the destination and returns false.
     [[nodiscard]] bool replace(std::uint64_t& destination, std::uint64_t word, const void* block, void* old) noexcept {
         bool freed = HF_MUTANT("heap.destination.freed_first") && heap_.deallocate(old);
         point(destination, block);

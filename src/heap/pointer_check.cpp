@@ -1,4 +1,4 @@
-// What check() says of pointers in blocks whose type is known.
+// check() of pointers in blocks of known type.
 #include <cstring>
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ std::uint64_t word_at(const std::byte* at) noexcept {
 
 }  // namespace
 
-/// TYPE-4: in the first element of a block with a registered type, what is a `ptr` is null or leads into the heap. Of
-/// arrays nobody knows how many elements were made: what lies behind the first may be anything.
+/// TYPE-4: in the first element of a block with a registered type, every `ptr` is null or points into the heap. How
+/// many elements were made is unknown: words behind the first may hold anything.
 void engine::check_pointers(std::vector<std::string>& problems) {
     constexpr std::size_t most = 100;
     type_registry types;

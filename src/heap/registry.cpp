@@ -21,10 +21,10 @@ struct registry {
 
 registry& the_registry();
 
-/// In a child of fork, which has one thread: a heap of durability `atomic` is not mapped there, and is its parent's.
+/// In a child of fork, which has one thread.
 void abandon_in_child() noexcept {
     registry& all = the_registry();
-    new (&all.mutex) std::mutex;  // it may be held by a thread that the child does not have
+    new (&all.mutex) std::mutex;  // a thread that the child lacks may hold it
     for (const auto& [key, opened] : all.open) {
         opened->abandon_in_child();
     }

@@ -1,4 +1,4 @@
-// The blocks that programs have reserved and not yet published: known in DRAM alone.
+// Blocks that are reserved and not published. In DRAM alone: a crash forgets them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace holdfast::heap {
 /// Thread-safe.
 class reservations {
 public:
-    /// False where DRAM is short.
+    /// False if memory is short.
     [[nodiscard]] bool add(const slab::held_block& held) noexcept {
         const base::scoped_lock lock(mutex_);
         try {
@@ -34,7 +34,7 @@ public:
         held_.erase(found);
         return held;
     }
-    /// Of the small blocks among them. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     [[nodiscard]] std::vector<std::uint64_t> small_offsets() {
         const base::scoped_lock lock(mutex_);
         std::vector<std::uint64_t> offsets;
@@ -45,7 +45,6 @@ public:
         }
         return offsets;
     }
-    /// Any of them.
     [[nodiscard]] std::optional<slab::held_block> remove_one() noexcept {
         const base::scoped_lock lock(mutex_);
         if (held_.empty()) {

@@ -74,7 +74,7 @@ base::result<std::vector<std::uint64_t>> object_roots(object_directory& objects)
 
 namespace {
 
-/// After a crash: the marks become the state on media.
+/// After a crash: makes the marks the state on media.
 class offline_sweep {
 public:
     offline_sweep(trace_run& run, std::optional<trace_flush> flush) noexcept : run_(run), flush_(flush) {}
@@ -93,14 +93,14 @@ public:
             sweep_big(i);
         }
         if (!run_.options.dry_run) {
-            free_extents();  // after every bitmap, whatever the order of the media is (TRACE-4)
+            free_extents();  // after all bitmaps, in every order in which stores may reach the media (TRACE-4)
         }
     }
 
 private:
     static constexpr std::uint64_t often = 4096;
 
-    /// (TRACE-3) The live bitmap says what was reached, of a slab that goes as of one that stays.
+    /// Also in a slab that becomes free (TRACE-3).
     void sweep_slab(granule at, const block_map::slab_content& slab) {
         std::uint64_t* const live = run_.space.live_bitmap(at);
         std::array<std::uint64_t, slab::bitmap_words> wanted{};
@@ -129,7 +129,7 @@ private:
         }
     }
 
-    /// Counts the blocks of one class, and says what their bits are to be. How many were reached.
+    /// Counts the blocks of one class and fills in their new bits. Returns how many were reached.
     [[nodiscard]] std::uint64_t sweep_blocks(const block_map::slab_blocks& blocks, const std::uint64_t* before,
                                              std::span<std::uint64_t> wanted) {
         const slab::size_class& size = slab::size_classes[blocks.class_index];
@@ -162,7 +162,7 @@ private:
         }
     }
 
-    /// Flushed as well: an entry that came back might overlap what is made there next.
+    /// Entries are flushed: an old entry that came back would overlap extents made there later.
     void free_extents() const {
         for (const extent::extent& gone : going_) {
             std::uint64_t& entry = run_.space.page_entry_word(gone.start);

@@ -28,7 +28,7 @@ base::result<void> block_map::read(const extent::extent_allocator& extents, page
                 fault(*wrong);
                 add_big({found.start, found.length, 0, true});
             } else if (quarantined && quarantined(at)) {
-                // Which of its blocks live nobody knows: what any of them leads to is kept.
+                // Which of its blocks live is unknown, so pointers to any of them keep all.
                 base::failure what;
                 what.code = base::failure_code::corrupt;
                 what.field = fmt::format("slab in granule {}", at.value);
@@ -65,7 +65,8 @@ void block_map::add_slab(granule at, const segment::slab_header_on_media& header
     slab_words_ += slab::words_of(slab::size_classes[class_index]);
 }
 
-/// The old half of the bitmap says at least which blocks from before are live, and nothing else lies there (TRACE-6).
+/// The old half of the bitmap covers all old blocks that live, and present blocks do not overlap what it covers
+/// (TRACE-7).
 void block_map::add_morphed(granule at, const segment::slab_header_on_media& header) {
     const std::uint8_t second = slab::second_of(header);
     const unsigned bank = (second & slab::second_life::upper) != 0 ? slab::slab_state::upper_bank : 0;

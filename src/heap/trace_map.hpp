@@ -1,10 +1,9 @@
-// Where the blocks of a heap are, and which of them are marked: tables in DRAM for the time of one trace.
+// The blocks of a heap and their marks: tables in DRAM for one trace.
 //
-// From an offset to its block: one load from a flat table of granules, a multiplication within a slab, and one word of
-// marks. Marks lie as close as blocks do (a bit each), so that those of a million small blocks fit a second-level
-// cache.
+// From an offset to its block: one load from a flat table of granules, and a multiplication. Marks are a bit a block,
+// close together: those of a million small blocks fit into a second-level cache.
 //
-// Thread safety: read() alone; then find() and mark() by any number of threads; the rest alone again.
+// Thread safety: find() and mark() by any number of threads; all else alone.
 #pragma once
 
 #include <array>
@@ -24,36 +23,35 @@
 
 namespace holdfast::heap {
 
-/// A block that an offset leads to.
 struct found_block {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     std::uint32_t type = 0;
-    bool opaque = false;            ///< a quarantined slab: nobody knows its blocks
-    std::uint64_t* word = nullptr;  ///< of marks
+    bool opaque = false;            ///< a quarantined slab, read as one block
+    std::uint64_t* word = nullptr;  ///< the word of marks that holds `bit`
     std::uint64_t bit = 0;
 };
 
 class block_map {
 public:
-    /// One used extent, or a slab that is quarantined.
+    /// A used extent, or a quarantined slab.
     struct big_block {
         base::pages start{};
         base::pages length{};
         std::uint32_t type = 0;
         bool opaque = false;
     };
-    /// Whether an open heap has put the slab, whose header is sound, under quarantine.
+    /// Whether an open heap has quarantined a slab that has a sound header.
     using quarantine = std::function<bool(base::granule)>;
     /// The blocks of one class in a sound slab.
     struct slab_blocks {
         base::granule at{};
         unsigned class_index = slab::no_class;
         std::uint32_t type = 0;
-        std::uint64_t first_word = 0;    ///< of marks
-        std::size_t first_on_media = 0;  ///< word of the slab's live bitmap
+        std::uint64_t first_word = 0;    ///< in the marks
+        std::size_t first_on_media = 0;  ///< in the slab's live bitmap
     };
-    /// What is in a slab: the blocks of its class; where it was morphed, those from before too.
+    /// The blocks of a slab's class, and in a morphed slab those of its earlier class.
     struct slab_content {
         std::array<slab_blocks, 2> blocks;
         unsigned count = 0;
@@ -63,18 +61,17 @@ public:
 
     explicit block_map(const segment::space_view& space) noexcept : space_(space) {}
 
-    /// Reads page entries and slab headers. `faults` gets a line for each quarantined slab: one whose header
-    /// breaks an invariant, or that is `quarantined`. May throw std::bad_alloc.
+    /// Reads page entries and slab headers. `fault` hears of each quarantined slab: its header breaks an invariant, or
+    /// `quarantined` says so. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
                                           const std::function<void(const base::failure&)>& fault,
                                           const quarantine& quarantined = {});
 
-    /// Bytes below the frontier; offsets from there on are in no block.
+    /// Bytes below the frontier; no block lies beyond.
     [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
-    /// Bytes of slabs and big blocks.
     [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
 
-    /// The block that contains the offset, which is below end(). False where none does.
+    /// Finds the block that contains `offset`, which is below end(). False if there is none.
     [[nodiscard]] bool find(std::uint64_t offset, found_block& found) const noexcept {
         const std::uint64_t entry = granules_[offset / base::granule_size];
         if ((entry & kind_mask) == kind_slab) [[likely]] {
@@ -93,7 +90,7 @@ public:
                                              : find_morphed(entry, offset, found));
     }
 
-    /// Marks a block; false where it was marked. `alone`: no other thread marks.
+    /// False if the block was marked already. `alone`: no other thread marks.
     [[nodiscard]] static bool mark(const found_block& block, bool alone) noexcept {
         const std::atomic_ref<std::uint64_t> word(*block.word);
         const std::uint64_t before = word.load(std::memory_order_relaxed);
@@ -107,20 +104,20 @@ public:
         return (word.fetch_or(block.bit, std::memory_order_relaxed) & block.bit) == 0;
     }
 
-    /// For an open heap: from now on only blocks that are made known by set_live() can be marked; all others are as if
-    /// they were marked already.
+    /// For an open heap: only small blocks passed to set_live() can be marked from now on; other small ones count as
+    /// marked.
     [[nodiscard]] base::result<void> only_live();
     void set_live(std::uint64_t offset, std::uint64_t bytes) noexcept;
-    /// Whether only_live() keeps the block from being marked. Never where it was not called.
+    /// Whether the block is not among those of set_live(). Always false without only_live().
     [[nodiscard]] bool is_free(const found_block& block) const noexcept {
         return live_.size() != 0 && (live_[marks_.index_of(*block.word)] & block.bit) == 0;
     }
 
-    /// The slab of a granule; without blocks where there is no sound one.
+    /// Empty if the granule holds no sound slab.
     [[nodiscard]] slab_content slab_at(base::granule at) const noexcept;
     [[nodiscard]] base::granule granules() const noexcept { return {end_ / base::granule_size}; }
     [[nodiscard]] const std::vector<big_block>& big_blocks() const noexcept { return big_; }
-    /// 64 blocks of a slab: those that were reached; those that are allocated, as set_live() said.
+    /// 64 blocks of a slab: those reached; those of set_live().
     [[nodiscard]] std::uint64_t reached(const slab_blocks& of, std::size_t word) const noexcept {
         const std::uint64_t at = of.first_word + word;
         return marks_[at] & (live_.size() != 0 ? live_[at] : ~std::uint64_t{0});
@@ -133,9 +130,9 @@ public:
     }
 
 private:
-    // An entry of granules_: bits 0..1 the kind; of a slab bits 2..7 its class, 8..43 its first word of marks, 44..63
-    // its type; else from bit 2 on an index: of a big block that fills the granule, of 16 pages with several, or, with
-    // bit 63, of a slab that was morphed.
+    // An entry of granules_: bits 0..1 are the kind. Of a slab: bits 2..7 the class, 8..43 the first word of marks,
+    // 44..63 the type. Otherwise the bits from 2 on are an index: of a big block that fills the granule, of page_owners
+    // if several share it, or, with bit 63 set, of a morphed slab.
     static constexpr std::uint64_t kind_mask = 3;
     static constexpr std::uint64_t kind_slab = 1;
     static constexpr std::uint64_t kind_big = 2;
@@ -143,13 +140,13 @@ private:
     static constexpr unsigned first_word_bits = 36;
     static constexpr unsigned type_shift = 44;
     static constexpr std::uint64_t morphed = kind_pages | std::uint64_t{1} << 63;
-    /// Which blocks from before there are decides whose an address is.
+    /// `old_bits` decides whether an offset belongs to an old or a present block.
     struct morphed_slab {
         slab_blocks present;
         slab_blocks old;
         std::array<std::uint64_t, slab::bitmap_words / 2> old_bits{};
     };
-    using page_owners = std::array<std::uint32_t, base::pages_per_granule>;  ///< index of a big block + 1
+    using page_owners = std::array<std::uint32_t, base::pages_per_granule>;  ///< index of a big block + 1; 0: none
 
     [[nodiscard]] static unsigned class_of(std::uint64_t entry) noexcept { return entry >> 2 & 63; }
     [[nodiscard]] static std::uint64_t first_word_of(std::uint64_t entry) noexcept {

@@ -40,7 +40,7 @@ base::result<void> trace_marker::run(std::span<const std::uint64_t> objects) {
         for (unsigned i = 1; i < threads_; ++i) {
             try {
                 helpers.emplace_back([worker = workers[i].get()] { worker->run(); });
-            } catch (const std::system_error&) {  // no thread to be had: fewer do
+            } catch (const std::system_error&) {  // no more threads: go on with fewer
                 const std::scoped_lock lock(mutex_);
                 working_ -= threads_ - i;
                 threads_ = i;
@@ -70,7 +70,7 @@ bool trace_marker::fetch(trace_work* stack, std::size_t& count) {
     changed_.wait(lock, [this] { return finished_ || !common_.empty() || working_ == 0; });
     idle_.fetch_sub(1, std::memory_order_relaxed);
     if (finished_ || common_.empty()) {
-        finished_ = true;  // nobody works, and there is nothing to do
+        finished_ = true;  // no thread works, and no work is left
         changed_.notify_all();
         return false;
     }
@@ -90,7 +90,7 @@ void trace_marker::share(const trace_work* work, std::size_t count) {
     changed_.notify_all();
 }
 
-/// The first failure counts; everybody stops soon.
+/// The first failure counts; all threads stop soon.
 void trace_marker::fail(base::failure what) noexcept {
     const std::scoped_lock lock(mutex_);
     if (!failure_) {

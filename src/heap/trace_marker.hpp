@@ -1,9 +1,9 @@
-// The mark phase: from the roots to every block that they lead to, by several threads, without recursion.
+// The mark phase: from the roots to every block they lead to, by several threads, without recursion.
 //
-// Each thread has a stack of bounded size; what does not fit goes to a list that all share, and so does half of the
-// stack as soon as somebody has nothing to do. A block is read 512 words at a time, and the rest of it goes back on the
-// stack first, so that a huge array is everybody's work. What leaves the stack waits in a short queue while its first
-// lines come from memory (prefetch on grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar, ASPLOS 2004).
+// Each thread has a bounded stack. What does not fit goes to a common list, and so does half of the stack when another
+// thread has no work. Blocks are read 512 words at a time, the rest pushed first, so that threads share a huge array. A
+// short queue behind the stack gives prefetches time (prefetch on grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar,
+// ASPLOS 2004).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace holdfast::heap {
 
-/// A block, or the rest of one, whose words are to be read.
+/// A block, or the rest of one, that is to be read.
 struct trace_work {
     std::uint64_t offset = 0;
     std::uint64_t words = 0;
@@ -32,7 +32,6 @@ struct trace_work {
     bool conservative = true;
 };
 
-/// What one thread counted.
 struct trace_counters {
     std::uint64_t words_scanned = 0;
     std::uint64_t refused = 0;
@@ -42,7 +41,7 @@ struct trace_counters {
     std::uint64_t unknown_types = 0;
 };
 
-/// Lines about single words: the first so many, and a sentence is made for no other.
+/// The first `most` lines about single words; later ones are not even formatted.
 class trace_lines {
 public:
     explicit trace_lines(std::size_t most) noexcept : most_(most) {}
@@ -65,7 +64,7 @@ private:
     std::vector<std::string> lines_;
 };
 
-/// What all marking threads share. One run() a marker.
+/// run() is called once.
 class trace_marker {
 public:
     trace_marker(const segment::space_view& space, const block_map& blocks, const type_registry& types,
@@ -84,7 +83,7 @@ public:
 private:
     friend class trace_worker;
 
-    /// Work for one who has none; false where all is done, or somebody failed.
+    /// Waits for work. False when all is done or a thread has failed.
     [[nodiscard]] bool fetch(trace_work* stack, std::size_t& count);
     void share(const trace_work* work, std::size_t count);
     void fail(base::failure what) noexcept;
@@ -95,7 +94,7 @@ private:
     const block_map& blocks_;
     const trace_options& options_;
     trace_lines& lines_;
-    std::vector<const type_registry::entry*> types_;  ///< by number
+    std::vector<const type_registry::entry*> types_;  ///< by type number
     unsigned threads_;
     std::uint64_t roots_ = 0;
     trace_counters sum_;
@@ -105,13 +104,13 @@ private:
     std::atomic<std::uint64_t> words_done_{0};
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<trace_work> common_;  ///< of the next four: guarded by mutex_
+    std::vector<trace_work> common_;  ///< mutex_ guards this and the next three
     unsigned working_ = 0;
     bool finished_ = false;
     std::optional<base::failure> failure_;
 };
 
-/// The threads that a trace uses by default, or was asked to use.
+/// As asked, or the default.
 [[nodiscard]] unsigned trace_threads(const trace_options& options) noexcept;
 
 }  // namespace holdfast::heap

@@ -1,4 +1,4 @@
-// A trace of a heap that is open: what is allocated and not reached is freed through the heap's own operations.
+// Traces an open heap and frees what is allocated and not reached, through the heap's own operations.
 #include <bit>
 #include <new>
 
@@ -107,7 +107,7 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
 }  // namespace
 
 bool engine::free_filtered(void* address) noexcept {
-    // What is no allocated block is refused as ever: the filter sees sound frees alone.
+    // The filter sees sound frees alone.
     try {
         slab::held_block found;
         if (!blocks_.find_allocated(address, found)) {
@@ -116,7 +116,7 @@ bool engine::free_filtered(void* address) noexcept {
         if (keep_back_(address)) {
             return true;
         }
-    } catch (...) {  // the filter's, which must not throw: the block stays, for nobody knows what it has done with it
+    } catch (...) {  // the filter threw: what it did with the block is unknown, so the block stays allocated
         base::failure what;
         what.code = base::failure_code::invalid_argument;
         slab::block_allocator::leave(std::move(what));

@@ -8,12 +8,12 @@ namespace holdfast::heap {
 
 namespace {
 
-/// Eight words; the compiler makes of it as many registers as the processor needs.
+/// The compiler splits this into the registers that the processor has.
 using lanes [[gnu::vector_size(64)]] = std::uint64_t;
 static_assert(sizeof(lanes) == scan_group * sizeof(std::uint64_t));
 
-/// A distance x is below `end` iff neither x nor end - 1 - x has its highest bit set, for `end` is below 2^63. So
-/// whether none of eight is below is one bit of the conjunction of eight words, and no branch comes before it.
+/// `end` is below 2^63, so a distance x is below `end` iff neither x nor end - 1 - x has its highest bit set. Whether
+/// none of eight is below is one bit of the conjunction of eight words, without a branch.
 [[gnu::always_inline]] inline std::uint64_t scan(const std::uint64_t* words, std::uint64_t groups, std::uint64_t offset,
                                                  const scan_limits& limits) noexcept {
     constexpr std::uint64_t step = sizeof(std::uint64_t);
@@ -30,7 +30,7 @@ static_assert(sizeof(lanes) == scan_group * sizeof(std::uint64_t));
             const lanes distance = some - limits.address;
             outside &= distance | (last - distance);
         }
-        // Halves meet halves: three conjunctions instead of seven.
+        // Folding halves takes three conjunctions instead of seven.
         outside &= __builtin_shufflevector(outside, outside, 4, 5, 6, 7, 0, 1, 2, 3);
         outside &= __builtin_shufflevector(outside, outside, 2, 3, 0, 1, 6, 7, 4, 5);
         const std::uint64_t none = outside[0] & outside[1];

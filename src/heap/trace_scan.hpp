@@ -1,30 +1,28 @@
-// Which of some words may be pointers into the heap: what conservative marking asks of every word it meets.
+// Which of some words may be pointers into the heap. Conservative marking asks this of every word.
 #pragma once
 
 #include <cstdint>
 
 namespace holdfast::heap {
 
-/// Words that are looked at together.
+/// Words examined together.
 inline constexpr std::uint64_t scan_group = 8;
-/// At most so many words at a time.
+/// In one call, at most.
 inline constexpr std::uint64_t scan_limit = 64 * scan_group;
 
-/// What a word must be to be a pointer.
 struct scan_limits {
-    std::uint64_t end = 0;      ///< bytes of the heap, above 0, below 2^63
-    std::uint64_t address = 0;  ///< of the heap, where addresses count
-    bool raw = false;           ///< they do
+    std::uint64_t end = 0;      ///< bytes of the heap; 0 < end < 2^63
+    std::uint64_t address = 0;  ///< of the heap, for raw pointers
+    bool raw = false;           ///< addresses count as pointers
 };
 
-/// Bit k: one of the words 8 k to 8 k + 7 may be a pointer. `words` has `groups` times 8 words, the first at `offset`
+/// Bit k of the result: one of words 8 k to 8 k + 7 may be a pointer. There are 8 `groups` words, the first at `offset`
 /// from the heap's base.
 using scan_function = std::uint64_t (*)(const std::uint64_t* words, std::uint64_t groups, std::uint64_t offset,
                                         const scan_limits& limits) noexcept;
 
-/// The fastest for this processor.
 [[nodiscard]] scan_function fastest_scan() noexcept;
-/// The one for every processor: what the others are compared with.
+/// For every processor; the reference for the others.
 [[nodiscard]] std::uint64_t scan_anywhere(const std::uint64_t* words, std::uint64_t groups, std::uint64_t offset,
                                           const scan_limits& limits) noexcept;
 

@@ -1,4 +1,4 @@
-// Which words may be pointers: the scans of every processor against the definition, word by word.
+// The scans of all processors against the definition, word by word.
 #include "heap/trace_scan.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a trace found, counted; and how it becomes the state on media. Included by the sources of trace alone.
+// What a trace found, and how it becomes the state on media. Included by the sources of trace alone.
 #pragma once
 
 #include <chrono>
@@ -16,15 +16,13 @@ namespace holdfast::heap {
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
 }
 
-/// One trace: the map of the blocks, the marks upon it, the report.
+/// One trace: the map of blocks with their marks, and the report.
 struct trace_run {
     trace_run(const segment::space_view& of, const trace_options& wanted)
         : space(of), options(wanted), lines(wanted.most_lines), blocks(of) {}
 
-    /// Reads page entries and slab headers.
     [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
                                           const block_map::quarantine& quarantined = {});
-    /// Marks, and fills in what the report says of it.
     [[nodiscard]] base::result<void> mark(std::span<const std::uint64_t> objects, const type_registry& types);
     void count_reached(std::uint64_t count, std::uint64_t bytes) noexcept {
         report.blocks_reached += count;

@@ -1,4 +1,4 @@
-// Tracing after a crash against a marker of sets and divisions; what a crash in the middle leaves; how it refuses.
+// Tracing after a crash against a simple reference marker; crashes in the middle of a trace; hostile media.
 #include "heap/trace.hpp"
 
 #include <cstring>
@@ -52,7 +52,7 @@ TEST_P(trace_of_random_graphs, reaches_what_the_reference_marker_reaches) {
         EXPECT_THAT(heap.problems(), IsEmpty());
         found_in_all += expected.size();
         for (int i = 0; i < 100; ++i) {
-            EXPECT_FALSE(expected.contains(heap.allocate(100)));  // what was not reached is used again, nothing else
+            EXPECT_FALSE(expected.contains(heap.allocate(100)));  // only unreached blocks are reused
         }
     }
     EXPECT_GT(found_in_all, 1000U) << "the graphs are no graphs";
@@ -152,9 +152,9 @@ protected:
         expected_ = heap_.live();
     }
     base::result<trace_report> trace() { return heap_.trace(types_, options_); }
-    /// The media as a crash left it, traced again.
+    /// Traces the media that a crash left.
     void expect_same(const std::set<std::size_t>& written) {
-        heap_.crash(1);  // new allocators
+        heap_.crash(1);  // makes new allocators
         const auto all = heap_.metadata();
         std::copy(before_.begin(), before_.end(), all.begin());
         for (const std::size_t at : written) {
@@ -193,7 +193,7 @@ TEST_F(cut_trace, is_finished_by_the_next_in_whatever_order_words_reached_the_me
     std::mt19937_64 random(3);
     for (int times = 0; times < 200; ++times) {
         std::set<std::size_t> written;
-        const bool all_bitmaps = times % 2 == 0;  // they are durable before the first page entry changes (TRACE-4)
+        const bool all_bitmaps = times % 2 == 0;  // bitmaps are durable before the first page entry changes (TRACE-4)
         for (const std::size_t at : bitmaps_) {
             if (all_bitmaps || random() % 2 == 0) {
                 written.insert(at);
@@ -243,11 +243,11 @@ TEST(trace_of_hostile_media, names_pointers_that_lead_to_no_block) {
     const std::uint64_t block = heap.allocate(64, 1);
     const std::uint64_t gone = heap.allocate(100'000);
     heap.root(0, block);
-    heap.root(1, 8);                                                  // the roots themselves
-    heap.point(block, base::to_bytes(heap.frontier()) + 64, 0xabcd);  // past the end
+    heap.root(1, 8);                                                  // the root words themselves
+    heap.point(block, base::to_bytes(heap.frontier()) + 64, 0xabcd);  // behind the heap
     heap.point(block + 24, gone);
     heap.free(gone);
-    heap.root(2, block + 63);  // the last byte of it
+    heap.root(2, block + 63);  // its last byte
     heap.crash(1);
     trace_options options = with(trace_mode::precise, 1);
     const trace_report report = must(heap.trace(example_types(), options));
@@ -266,7 +266,7 @@ TEST(trace_of_hostile_media, nulls_pointers_out_of_the_heap_where_asked_and_keep
     heap.root(0, block);
     heap.point(block, base::to_bytes(heap.frontier()) + (1U << 20U), 0xabcd);
     heap.point(block + 24, other, 7);
-    heap.word(block + 8) = 0x123456789;  // no pointer, says the type
+    heap.word(block + 8) = 0x123456789;  // by its type not a pointer
     heap.word(other + 8) = 0x7fff12345678;
     const std::uint64_t inside = heap.word(block + 24);
     heap.crash(1);
@@ -386,8 +386,8 @@ TEST(trace_with_visitors, follows_what_the_visitor_says_and_nothing_else) {
     type_registry types;
     must(types.add_visitor(5, [](void* block, std::uint64_t bytes, pointer_sink& sink) {
         auto* const words = static_cast<std::uint64_t*>(block);
-        sink.pointer(&words[words[0] % (bytes / 8)]);  // the first word says which counts
-        sink.pointer(words - 1);                       // none of its own
+        sink.pointer(&words[words[0] % (bytes / 8)]);  // the first word selects the pointer
+        sink.pointer(words - 1);                       // outside its block
     }));
     const std::uint64_t block = heap.allocate(64, 5);
     const std::uint64_t kept = heap.allocate(32);

@@ -1,5 +1,5 @@
-// For tests of tracing: a heap on anonymous memory that crashes, random graphs upon it, and a reference marker that
-// shares no code with the real one: sets, a queue, divisions.
+// For tests of tracing: a heap on anonymous memory that can crash, random graphs in it, and a simple reference marker
+// that shares no code with the real one.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,6 @@ public:
     [[nodiscard]] base::pages frontier() const noexcept { return space_.frontier(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return *blocks_; }
 
-    /// Offset of a new block, all zeros.
     std::uint64_t allocate(std::uint64_t bytes, std::uint32_t type = 0) {
         void* const block = type == 0 ? blocks_->allocate(bytes, 8) : blocks_->allocate_typed(bytes, 8, type);
         if (block == nullptr) {
@@ -54,7 +53,7 @@ public:
         return reinterpret_cast<std::uintptr_t>(view().address({offset}));
     }
 
-    /// What lies in DRAM is gone, and the bitmaps of slabs are as if they had not been written for long.
+    /// DRAM is lost, and the bitmaps of slabs are random subsets, as if unwritten for long.
     void crash(std::uint64_t seed) {
         std::mt19937_64 random(seed);
         blocks_->close();
@@ -76,7 +75,6 @@ public:
         return recover_by_tracing(view(), *extents_, frontier(), objects, types, options, flush);
     }
     void open() { segment::must(blocks_->open(frontier(), true)); }
-    /// Offsets of all allocated blocks of the open heap.
     [[nodiscard]] std::set<std::uint64_t> live() const {
         std::set<std::uint64_t> found;
         blocks_->for_each_block(
@@ -88,7 +86,7 @@ public:
         blocks_->check(found);
         return found;
     }
-    /// All metadata: page entries, headers, bitmaps.
+    /// Page entries, headers and bitmaps.
     [[nodiscard]] std::span<std::uint64_t> metadata() const {
         const std::uint64_t segments = (base::to_bytes(frontier()) + 4 * base::mebibyte - 1) / (4 * base::mebibyte);
         auto* const first = reinterpret_cast<std::uint64_t*>(view().metadata_of(0));
@@ -113,7 +111,7 @@ private:
     std::unique_ptr<slab::block_allocator> blocks_;
 };
 
-/// Marks with a queue and sets. Blocks are where the page entries and slab headers say, allocated or not.
+/// Marks with a queue and sets. Page entries and slab headers define the blocks, allocated or not.
 class reference_marker {
 public:
     struct block {
@@ -216,7 +214,7 @@ private:
     std::uint64_t bytes_ = 0;
 };
 
-/// Types 1 to 4: two pointers an element; one address; none; an array of elements of three words with one pointer.
+/// Type 1: two pointers an element; 2: an address and a pointer; 3: none; 4: arrays of three words with one pointer.
 inline type_registry example_types() {
     type_registry types;
     segment::must(types.add_volatile({1, 48, 48, {0, 24}, "pair"}));
@@ -226,8 +224,8 @@ inline type_registry example_types() {
     return types;
 }
 
-/// Blocks of all sizes and types with everything in their words: pointers to starts and insides of blocks, to
-/// themselves, to free blocks, addresses, small numbers, noise. Returns the offsets that stayed allocated.
+/// Blocks of all sizes and types, with random words: pointers to starts and insides of blocks, to themselves, to free
+/// blocks and out of the heap; addresses; small numbers; noise. Returns the blocks that stay allocated.
 inline std::vector<std::uint64_t> random_graph(traced_heap& heap, std::mt19937_64& random, std::size_t count) {
     std::vector<std::uint64_t> blocks;
     const auto below = [&random](std::uint64_t limit) { return random() % limit; };

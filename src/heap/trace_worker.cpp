@@ -97,7 +97,7 @@ void trace_worker::work() {
     }
 }
 
-/// Asks for the lines that process() will read, as far as one block has them.
+/// Fetches the lines that process() reads first.
 void trace_worker::prefetch(const trace_work& item) const noexcept {
     constexpr std::uint64_t most = 2048;
     const std::byte* const begin = base_ + item.offset;
@@ -108,7 +108,6 @@ void trace_worker::prefetch(const trace_work& item) const noexcept {
     }
 }
 
-/// Reads a chunk of the item; the rest of it goes back first.
 void trace_worker::process(const trace_work& item) {
     if (!item.conservative) {
         read_precisely(item, *all_.types_[item.type]);
@@ -138,7 +137,7 @@ void trace_worker::read_words(const trace_work& item) {
     scan(item.offset, words);
 }
 
-/// Groups of eight words that may hold a pointer, then the words of these.
+/// Finds groups of eight words that may hold a pointer, then examines their words.
 void trace_worker::scan(std::uint64_t offset, std::uint64_t words) {
     const std::uint64_t* const at = &word_at(offset);
     const auto examine = [&](std::uint64_t i) {
@@ -176,7 +175,7 @@ void trace_worker::read_precisely(const trace_work& item, const type_registry::e
 void trace_worker::visit_elements(const trace_work& item, const type_description& type) {
     const std::uint64_t bytes = item.words * sizeof(std::uint64_t);
     if (bytes < type.size) {
-        return;  // the end of a block, that holds no element
+        return;  // the end of a block, too short for an element
     }
     std::uint64_t elements = 1;
     if (type.stride != 0) {
@@ -215,7 +214,6 @@ void trace_worker::visit_block(const trace_work& item, const pointer_visitor& vi
     }
 }
 
-/// A visitor speaks of words of its block alone.
 bool trace_worker::is_own_word(const void* word) noexcept {
     const std::uint64_t within =
         reinterpret_cast<std::uintptr_t>(word) - reinterpret_cast<std::uintptr_t>(base_ + block_.offset);
@@ -262,7 +260,7 @@ void trace_worker::follow_address(std::uint64_t at) {
     }
 }
 
-/// A pointer, and no word that may be one: it leads to nothing of this heap.
+/// For words known to be pointers, not for words that may be one.
 void trace_worker::lead_out(std::uint64_t at, std::uint64_t word, std::uint64_t null) {
     ++counters_.wild;
     all_.lines_.add([&] { return fmt::format("offset {:#x}: word {:#x} leads out of the heap", at, word); });
@@ -320,7 +318,7 @@ void trace_worker::put(const trace_work& item) {
     stack_[count_++] = item;
 }
 
-/// The older half: what is deepest leads to most.
+/// The oldest entries: they lead to the most work.
 void trace_worker::give_half() {
     const std::size_t half = count_ / 2;
     all_.share(stack_.get(), half);

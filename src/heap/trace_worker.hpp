@@ -1,4 +1,4 @@
-// One marking thread: included by trace_marker.cpp alone, and by its own source.
+// One marking thread. Included by trace_marker.cpp and its own source alone.
 #pragma once
 
 #include "heap/trace_marker.hpp"
@@ -15,11 +15,10 @@ public:
     trace_worker& operator=(const trace_worker&) = delete;
     ~trace_worker() override = default;
 
-    /// Marks the blocks of the roots, and leaves them to be shared.
+    /// Leaves the blocks of the roots on the stack.
     void add_roots(std::span<const std::uint64_t> objects);
-    /// Until there is no work anywhere. Failures are left with the marker.
+    /// Works until no thread has work. Failures go to the marker.
     void run() noexcept;
-    /// Gives all of the stack to the common list.
     void share_all();
     [[nodiscard]] const trace_counters& counters() const noexcept { return counters_; }
 
@@ -56,12 +55,12 @@ private:
     std::byte* base_;
     std::uint64_t end_;
     bool alone_;
-    bool reports_;  ///< the calling thread's
+    bool reports_;  ///< only the calling thread reports progress
     bool raw_;
     scan_limits limits_;
     scan_function scan_groups_;
     std::uint64_t reported_ = 0;
-    trace_work block_;  ///< that a visitor reads
+    trace_work block_;  ///< the block that a visitor reads
     trace_counters counters_;
     std::unique_ptr<trace_work[]> stack_;
     std::size_t count_ = 0;

@@ -1,6 +1,5 @@
-// What a trace after a crash takes, by phases: a heap of resur (Makalu, thesis 5.13.2) of `mib` MiB of blocks that
-// stay, in 512 lists, on anonymous memory. The sweep is all that an open has to wait for: slabs are loaded when they
-// are used.
+// The phases of a trace after a crash. The heap is that of resur (Makalu, thesis 5.13.2): `mib` MiB of reachable blocks
+// in 512 lists, on anonymous memory. An open waits for the sweep alone; slabs are loaded when they are used.
 #include <cstdint>
 #include <random>
 

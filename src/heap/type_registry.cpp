@@ -27,17 +27,17 @@ failure fault(std::uint32_t type, std::string_view field, std::string found, std
     return what;
 }
 
-// TYPE-1: the number of a type is from 1 to segment::type_limit - 1 (and no other record has it: OBJ-5).
+// TYPE-1: a type's number is from 1 to segment::type_limit - 1. (OBJ-5: it is unique.)
 bool has_number(std::uint32_t type) noexcept { return type != 0 && type < segment::type_limit; }
 
-// TYPE-2: its size is from 8 bytes to 1 GiB, its stride 0 or a multiple of 8 that is not less, up to 1 GiB.
+// TYPE-2: the size is 8 bytes to 1 GiB; the stride is 0, or a multiple of 8 from the size to 1 GiB.
 bool has_extent(const type_description& type) noexcept {
     return type.size >= word_size && type.size <= maximum_type_size && type.stride % word_size == 0 &&
            (type.stride == 0 || (type.stride >= type.size && type.stride <= maximum_type_size));
 }
 
-// TYPE-3: its pointers are at most maximum_pointers, ascending, each a word within the size, at a multiple of 8; of
-// their low bits none but raw_pointer_bit is set.
+// TYPE-3: at most maximum_pointers pointers, ascending; each is a word within the size at a multiple of 8; no low bit
+// but raw_pointer_bit is set.
 bool has_sound_pointers(const type_description& type) noexcept {
     std::uint64_t next = 0;
     for (const std::uint32_t pointer : type.pointers) {
@@ -101,14 +101,14 @@ base::result<void> type_registry::add(object_directory& objects, const type_desc
     if (auto wrong = type_fault(added)) {
         return std::move(*wrong);
     }
-    std::map<std::uint32_t, entry> fresh;  // all memory before the directory changes
+    std::map<std::uint32_t, entry> fresh;  // needs memory: before the directory changes
     fresh[added.type].description = added;
     HF_TRY(objects.describe_type({added.type, added.size, added.stride, added.pointers, added.name}));
     put(fresh);
     return {};
 }
 
-/// One entry, with a description; a visitor that is known stays. Needs no memory.
+/// Moves in one description; keeps a visitor. Needs no memory.
 void type_registry::put(std::map<std::uint32_t, entry>& added) noexcept {
     auto node = added.extract(added.begin());
     node.mapped().described = true;

@@ -1,4 +1,4 @@
-// The registry of types: what it accepts, that it is there again, and how it lies on media (golden).
+// The registry of types: what it accepts, what it keeps, and its layout on media (golden).
 #include "heap/type_registry.hpp"
 
 #include <cstring>
@@ -43,7 +43,6 @@ protected:
         must(types.load(heap_->objects()));
         return types;
     }
-    /// The first cells of the first record.
     [[nodiscard]] std::byte* record() const { return heap_->files().objects() + base::page_size; }
 
     segment::test_directory directory_;
@@ -76,7 +75,7 @@ TEST_F(type_registry_test, lies_on_media_as_the_format_says) {
     must(heap_->types().add(heap_->objects(), pair_type));
     std::string dump;
     for (int i = 0; i < 76; ++i) {
-        if (i < 8 || i >= 16) {  // but for the checksum
+        if (i < 8 || i >= 16) {  // without the checksum
             dump += fmt::format("{:02x}{}", static_cast<unsigned>(record()[i]), i % 8 == 7 ? "\n" : " ");
         }
     }
@@ -89,7 +88,7 @@ TEST_F(type_registry_test, lies_on_media_as_the_format_says) {
               "30 00 00 00 00 00 00 00\n"  // size
               "00 00 00 00 00 00 00 00\n"  // reserved
               "70 61 69 72 00 00 00 00\n"  // "pair", offset 0
-              "19 00 00 00 ");             // offset 24, an address
+              "19 00 00 00 ");             // offset 24 | raw_pointer_bit
 }
 
 TEST_F(type_registry_test, refuses_descriptions_that_make_no_sense) {
@@ -115,7 +114,7 @@ TEST_F(type_registry_test, refuses_descriptions_that_make_no_sense) {
 }
 
 TEST_F(type_registry_test, names_a_description_on_media_that_makes_no_sense) {
-    must(heap_->objects().describe_type({3, 16, 16, {12}, "odd"}));  // past the registry
+    must(heap_->objects().describe_type({3, 16, 16, {12}, "odd"}));  // the registry would refuse it
     type_registry types;
     const auto loaded = types.load(heap_->objects());
     ASSERT_FALSE(loaded.ok());
@@ -150,7 +149,7 @@ TEST_F(type_registry_test, a_visitor_outlives_a_load_and_is_not_on_media) {
 TEST_F(type_registry_test, repair_keeps_types_and_one_record_of_a_number) {
     reopen(durability_kind::atomic);
     must(heap_->types().add(heap_->objects(), pair_type));
-    // A replacement that a crash cut off: the same record again, in free cells.
+    // A replacement cut off by a crash: a copy of the record in free cells.
     std::memcpy(record() + 4 * cell_size, record(), 2 * cell_size);
     must(heap_->objects().repair([](std::uint64_t) { return std::uint64_t{0}; }));
     EXPECT_EQ(loaded().find(7)->description, pair_type);

@@ -23,7 +23,7 @@ bool has_invariant_counter() noexcept {
         __get_cpuid(power_leaf, &a, &b, &c, &d) == 0 || (d & invariant_bit) == 0) {
         return false;
     }
-    // A kernel that has seen the counters of two cores disagree, or cannot know, uses another clock and says so here.
+    // A kernel that has seen the counters of two cores differ, or cannot tell, uses another clock source.
     try {
         std::string used;
         std::ifstream("/sys/devices/system/clocksource/clocksource0/current_clocksource") >> used;
@@ -32,7 +32,7 @@ bool has_invariant_counter() noexcept {
         return false;
     }
 #else
-    // The generic timer of arm64 ticks slower than two threads can hand over a pointer.
+    // Two threads of arm64 can pass on a pointer within one tick of its generic timer.
     return false;
 #endif
 }

@@ -1,10 +1,10 @@
-// The heap's clock: orders the records of all lanes.
+// The heap's clock, which orders the records of all lanes.
 //
-// If one reading happens before another (LANE-1: by program order, or through memory that two threads
-// share), it is the smaller one. The counter of the processor, read by an instruction that waits for all loads before
-// it, gives that where the processor and the kernel vouch for it; elsewhere a counter in memory does.
+// A reading that happens after another one, by program order or through memory that two threads share, is larger
+// (LANE-1). The processor's time stamp counter gives this, read by an instruction that waits for all earlier loads,
+// where the processor and the kernel report it as invariant. Elsewhere a counter in memory gives it.
 //
-// The clock is virtual: it goes on above the largest time that a heap has ever recorded, so a reboot needs no reset.
+// The clock continues above the largest time that the heap has recorded, so a reboot needs no reset.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@
 
 namespace holdfast::lane {
 
-/// Whether the processor's time stamp counter runs at one rate, always, in step on all cores.
+/// Whether the processor's time stamp counter always runs at one rate and in step on all cores.
 [[nodiscard]] bool has_invariant_counter() noexcept;
 
-/// Thread-safe, but for start().
+/// Thread-safe, except start().
 class record_clock {
 public:
     enum class source : std::uint8_t { processor, memory };
@@ -47,7 +47,7 @@ public:
     [[nodiscard]] source used() const noexcept { return source_; }
 
 private:
-    /// Not before all earlier loads of this thread have their values.
+    /// Reads the counter after all earlier loads of this thread have their values.
     [[nodiscard]] static std::uint64_t processor_count() noexcept {
 #if defined(__x86_64__)
         unsigned processor = 0;

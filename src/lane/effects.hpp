@@ -1,7 +1,5 @@
-// What a record does to the heap's metadata: the one place that knows where the truth about a block stands.
-//
-// A small block: one bit of its slab's live bitmap. A block of whole pages, and a slab: the page entry of its first
-// page.
+// What a record changes in the heap's metadata. Media say in one place whether a block is allocated: for a small block
+// in a bit of its slab's live bitmap, for a block of whole pages and for a slab in the page entry of its first page.
 #pragma once
 
 #include <array>
@@ -16,11 +14,11 @@ namespace holdfast::lane {
 /// The bits of one word on media that say whether a block is allocated.
 struct block_place {
     std::uint64_t* word = nullptr;
-    std::uint64_t mask = 0;  ///< of the bits in question
+    std::uint64_t mask = 0;  ///< these bits
     std::uint64_t set = 0;   ///< their value where the block is allocated; 0 where it is free
 };
 
-/// Of a block that is known to lie in the heap.
+/// The place of a block that lies in the heap.
 [[nodiscard]] inline block_place place_of(const segment::space_view& space, std::uint64_t offset,
                                           block_word block) noexcept {
     if (block.kind == block_kind::small) {
@@ -47,7 +45,7 @@ struct block_place {
     }
 }
 
-/// The header that a slab of such blocks bears, which was one of `old` blocks before, if that is a slab.
+/// The header of a slab of such blocks; `old`: the slab that was morphed into it, if it is a slab.
 [[nodiscard]] constexpr segment::slab_header_on_media slab_header_for(block_word slab, block_word old = {}) noexcept {
     const auto block_size = static_cast<std::uint32_t>(slab.length);
     const bool morphed = old.kind == block_kind::slab;
@@ -58,13 +56,13 @@ struct block_place {
             {}};
 }
 
-/// What a record that allocates a slab says was there before: the slab that it frees at the same place, or nothing.
+/// The slab that the record frees at the place of the slab that it allocates (a morph), or nothing.
 [[nodiscard]] constexpr block_word morphed_from(const record_on_media& record) noexcept {
     const block_word old = decode_block(record.freed_block);
     return record.freed == record.allocated && old.kind == block_kind::slab ? old : block_word{};
 }
 
-/// Gives the slab at that offset its header: calls `store` with each word of it and what it is to hold.
+/// Stores the header of the slab at that offset: calls `store` with each word and its new value.
 template <class Store>
 void store_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
                        Store&& store) {
@@ -77,8 +75,8 @@ void store_slab_header(const segment::space_view& space, std::uint64_t offset, b
     }
 }
 
-/// Makes the slab at that offset one of other blocks. The flags come first: with these alone the header says what it
-/// did before (SLAB-3), and what says the rest is one word of the same line.
+/// Changes the header of the slab at that offset from `old` to `slab`. The flags come first: with them alone the header
+/// still means what it did before (SLAB-3). One store of another word in the same line changes the rest.
 template <class Store>
 void switch_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
                         Store&& store) {
@@ -89,9 +87,9 @@ void switch_slab_header(const segment::space_view& space, std::uint64_t offset, 
     store(header[0], std::bit_cast<std::array<std::uint64_t, sizeof wanted / 8>>(wanted)[0]);
 }
 
-// LANE-22: what a record allocates or frees is a block that can exist: below the frontier, of a known kind, at a
-// multiple of its size within its granule, or at a page; half a bitmap holds all blocks of a slab that uses the upper
-// one.
+// LANE-22: a record allocates and frees only blocks that can exist: below the frontier, of a known kind, at a multiple
+// of their size within their granule or, for whole pages, at a page. If a slab uses the upper half of its bitmap, that
+// half has a bit for each of its blocks.
 [[nodiscard]] constexpr bool is_possible_block(std::uint64_t offset, block_word block,
                                                std::uint64_t frontier) noexcept {
     const std::uint64_t bytes = bytes_of(block);

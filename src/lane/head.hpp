@@ -1,8 +1,9 @@
-// The head of the file `lanes`: two numbers that only grow, each in two sealed copies.
+// The head of the file `lanes`: the time of the last checkpoint and the number of lanes. Both only grow, and each has
+// two sealed copies.
 //
-//   LANE-19: a copy counts only if its seal fits; of two, the larger number is in force.
-// A crashed heap has both (LANE-26 in docs/atomic-protocol.md), and its file is long enough (LANE-25), or it has lost
-// records.
+//   LANE-19: a copy counts only if its seal fits; of two that count, the larger number is in force.
+// A crashed heap without both numbers in force (LANE-26), or whose file is too short (LANE-25), has lost records and is
+// refused. Both invariants: docs/atomic-protocol.md.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace holdfast::lane {
 
-/// A failure of the lanes that are read: which field, what it holds, what it may hold.
+/// A failure `corrupt` of the file `lanes`: the field, what it holds, what it may hold.
 [[nodiscard]] base::failure corrupt(std::string field, std::string found, std::string expected);
 
 enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
@@ -25,7 +26,7 @@ enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
 [[nodiscard]] sealed_number_on_media sealed(std::uint64_t number, sealed_kind kind, std::uint64_t heap_key) noexcept;
 [[nodiscard]] bool is_sealed(const sealed_number_on_media& copy, sealed_kind kind, std::uint64_t heap_key) noexcept;
 
-/// A head that has nothing but these.
+/// A head with one sealed copy of each number.
 [[nodiscard]] lanes_head_on_media new_head(std::uint64_t checkpoint_time, std::uint64_t lane_count,
                                            std::uint64_t heap_key) noexcept;
 
@@ -33,16 +34,17 @@ enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
 [[nodiscard]] std::size_t copy_in_force(std::span<const sealed_number_on_media, sealed_copies> copies, sealed_kind kind,
                                         std::uint64_t heap_key) noexcept;
 
-/// Of the first bytes of the file. Fails with corrupt where neither copy's seal fits.
+/// `lanes`: the file, or its first page. Fails with corrupt where no copy counts, or the time breaks LANE-27.
 [[nodiscard]] base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes,
                                                                std::uint64_t heap_key);
 
-/// Of the whole file, or its first page and `file_size`. Fails with corrupt where neither copy's seal fits, or where
-/// the file is too short for so many lanes.
+/// `lanes`: the file, or its first page. Fails with corrupt where no copy counts, or `file_size` is too small for so
+/// many lanes (LANE-25).
 [[nodiscard]] base::result<std::uint64_t> read_lane_count(std::span<const std::byte> lanes, std::uint64_t file_size,
                                                           std::uint64_t slots, std::uint64_t heap_key);
 
-/// Puts a larger number in force, durably: in the copy that is not, so that a crash leaves one of both.
+/// Puts a larger number in force, durably. Writes the copy that is not in force, so that a crash leaves the old or the
+/// new number.
 template <persist::persistence_domain Domain>
 void write_in_turn(std::span<sealed_number_on_media, sealed_copies> copies, sealed_kind kind, std::uint64_t number,
                    std::uint64_t heap_key, Domain& domain, persist::site write_site,

@@ -1,9 +1,8 @@
-// The file `lanes` on media (docs/format.md, section "lanes"). Little endian.
+// The file `lanes` on media (docs/format.md, "Lanes"). Little endian.
 //
 //     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
 //
-// How many slots a lane has, in which order its records count and which incarnation wrote them stands in the
-// superblock.
+// The superblock holds the number of slots of a lane, the record_order, and the incarnation.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +15,9 @@ namespace holdfast::lane {
 /// "No destination", "no block".
 inline constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
-/// What a block word says that a record allocates or frees: bits 0..39 length, bits 40..43 kind, bits 44..63 the type
-/// number. Of small blocks and slabs bit 39 is no part of the length: it says that their bits lie in the upper half of
-/// the slab's live bitmap. A record that frees a slab and allocates another one at its place morphs it.
+/// The kind of a block in a block word: bits 0..39 length, bits 40..43 kind, bits 44..63 type number. For small blocks
+/// and slabs bit 39 is not part of the length: if it is set, their bits lie in the upper half of the slab's live
+/// bitmap. A record that frees a slab and allocates another one in its place morphs the slab.
 enum class block_kind : std::uint8_t {
     none = 0,
     small = 1,  ///< a block of a slab; length: its bytes
@@ -50,16 +49,16 @@ struct block_word {
             static_cast<std::uint32_t>(word >> block_type_shift), upper};
 }
 
-/// One durable operation. Offsets are bytes from the heap's base.
+/// One durable operation. Offsets are bytes from the heap's base. The functions below pack `destination`.
 struct record_on_media {
     std::uint64_t checksum;         ///< XXH3-64 of the bytes behind it, seeded by heap, incarnation and lane; never 0
     std::uint64_t sequence;         ///< number of the record in its lane, from 1 on; it lies in slot sequence % slots
-    std::uint64_t time;             ///< of the heap's clock; grows within a lane
-    std::uint64_t destination;      ///< offset (48 bits) | stamp that the word will bear (16 bits) << 48; or nowhere
+    std::uint64_t time;             ///< by the heap's clock; never decreases within a lane
+    std::uint64_t destination;      ///< offset (48 bits) | new stamp of the word (16 bits) << 48; or nowhere
     std::uint64_t allocated;        ///< offset of the block that this operation allocates, or nowhere
-    std::uint64_t allocated_block;  ///< block_word of it
+    std::uint64_t allocated_block;  ///< its block_word
     std::uint64_t freed;            ///< offset of the block that this operation frees, or nowhere
-    std::uint64_t freed_block;      ///< block_word of it
+    std::uint64_t freed_block;      ///< its block_word
 };
 static_assert(sizeof(record_on_media) == 64);
 static_assert(offsetof(record_on_media, sequence) == 8);
@@ -78,15 +77,15 @@ static_assert(offsetof(record_on_media, freed) == 48);
     return static_cast<std::uint16_t>(destination >> 48U);
 }
 
-/// One of two copies of a number that only grows. They are written in turn; the larger one whose seal fits is in force.
+/// One of two copies of a number that only grows, which are written in turn. LANE-19 (head.hpp) says which is in force.
 struct sealed_number_on_media {
     std::uint64_t number;
-    std::uint64_t seal;  ///< XXH3-64 of the number, seeded by what it is and the heap's key (head.hpp)
+    std::uint64_t seal;  ///< XXH3-64 of the number, seeded by its kind and the heap's key (head.hpp)
 };
 static_assert(sizeof(sealed_number_on_media) == 16);
 inline constexpr std::size_t sealed_copies = 2;
 
-/// What page 0 begins with.
+/// The begin of page 0.
 struct lanes_head_on_media {
     sealed_number_on_media checkpoint_times[sealed_copies];  ///< of the last checkpoint
     sealed_number_on_media lane_counts[sealed_copies];       ///< lanes that may have been used
@@ -94,8 +93,8 @@ struct lanes_head_on_media {
 static_assert(sizeof(lanes_head_on_media) == 64);
 static_assert(offsetof(lanes_head_on_media, lane_counts) == 32);
 
-/// In page 0: what the protocol has cost the writer that has the heap open. It informs, and nothing depends on it:
-/// plain stores, never flushed.
+/// In page 0: what the protocol has cost the writer that has the heap open. Nothing depends on it, so it is written by
+/// plain stores and never flushed.
 struct writer_counters_on_media {
     std::uint64_t generation;  ///< grows by 2; odd while the rest is written
     std::uint64_t incarnation;
@@ -115,14 +114,14 @@ struct lane_header_on_media {
 static_assert(sizeof(lane_header_on_media) == 64);
 
 inline constexpr std::uint64_t lane_header_size = base::page_size;
-inline constexpr std::uint64_t lanes_at = base::page_size;  ///< of lane 0 in the file
+inline constexpr std::uint64_t lanes_at = base::page_size;  ///< offset of lane 0 in the file
 inline constexpr std::uint64_t minimum_slots = 64;
 inline constexpr std::uint64_t maximum_slots = 65536;
 inline constexpr std::uint64_t default_slots = 8192;
 inline constexpr std::uint64_t maximum_lanes = 1024;
-/// Of times and sequences: both go on above what media say, and must not come round.
+/// The largest time and sequence on media (LANE-27): both continue above what media hold and must not wrap around.
 inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
-/// Slots that are used where only the call in flight counts: few, so that they stay in the cache.
+/// The slots that record_order::in_flight uses: few, so that they stay in the processor's cache.
 inline constexpr std::uint64_t in_flight_slots = 64;
 
 [[nodiscard]] constexpr std::uint64_t lane_size(std::uint64_t slots) noexcept {
@@ -134,8 +133,8 @@ inline constexpr std::uint64_t in_flight_slots = 64;
 
 /// Which records count after a crash.
 enum class record_order : std::uint32_t {
-    clock = 1,      ///< those newer than the last checkpoint, in the order of their times
-    in_flight = 2,  ///< those beyond their lane's `completed`: stores of the others are not lost (page cache)
+    clock = 1,      ///< records newer than the last checkpoint, in the order of their times
+    in_flight = 2,  ///< records beyond their lane's `completed`; no store of the others is lost (page cache)
 };
 
 }  // namespace holdfast::lane

@@ -32,7 +32,7 @@ base::result<void> lane_pool::open() {
     return {};
 }
 
-/// The next lane; its place on media exists.
+/// Makes the next lane, whose place on media exists. Null where there is no lane or no memory left.
 lane* lane_pool::make_lane() noexcept {
     const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
     if (index == maximum_lanes) {
@@ -52,11 +52,11 @@ lane* lane_pool::make_lane() noexcept {
     made->twins = made->owned_twins.get();
     made->slot_mask = ring_slots_ - 1;
     made->seed = seed_of(options_.heap_key, options_.incarnation, index);
-    // Times of this opening are above all that were recorded. Where only the call in flight counts, sequences go on
-    // where the lane's last user stopped, so that `completed` is never ahead of them.
+    // Times of this opening are above all recorded ones. In order `in_flight`, sequences continue where the lane's last
+    // user stopped, so that `completed` on media is never ahead of them.
     made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
     if (options_.order == record_order::in_flight && made->header->completed > largest_number) {
-        // Of a file that meant nothing when the heap was opened, or replay would have refused it (LANE-27).
+        // The file meant nothing when the heap was opened: otherwise replay would have refused the number (LANE-27).
         std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
     }
     made->first_sequence =
@@ -79,7 +79,8 @@ lane* lane_pool::acquire() noexcept {
     return extend() ? make_lane() : nullptr;
 }
 
-/// A place on media for one lane more, and that there is one. LANE-25: first the file, then the number, then records.
+/// Makes a place on media for one more lane. LANE-25: first the file grows, then the number is in force, then records
+/// come.
 bool lane_pool::extend() noexcept {
     const std::uint64_t wanted = lane_count_.load(std::memory_order_relaxed) + 1;
     const auto seal = [this, wanted]() HF_REQUIRES(lanes_mutex_) {

@@ -1,19 +1,19 @@
-// The face of the layer lane: durable records, one fence each, and the checkpoints that make them void.
+// The interface of the layer lane: durable records, with one fence for a call, and the checkpoints that make them void.
 //
-//     prepare(lane, n)                room for n records; a checkpoint where the ring is half full
-//     announce(lane)                  a call is in flight; it gets its time: all that it depends on was read before
-//     append(lane, record, lines)     n times: the record, around the cache
+//     prepare(lane, n)                room for n records; takes a checkpoint where the ring is half full
+//     announce(lane)                  the call is in flight and has its time: all that it depends on was read before
+//     append(lane, record, lines)     n times: writes a record by non-temporal stores
 //     fence(lane)                     the operations are durable
-//     ... plain stores ...
+//     ... plain stores to destinations and bits ...
 //     complete(lane)
 //
-// The blocks are chosen before announce(); no lock is taken between announce() and complete(). The protocol, its
-// invariants and the argument for each: docs/atomic-protocol.md.
+// The blocks are chosen before announce(), and no lock is taken between announce() and complete().
+// docs/atomic-protocol.md has the protocol, its invariants and the argument for each.
 //
-// Where only a process can crash (record_order::in_flight) the same steps run without flush and fence; what counts are
-// the records beyond `completed` in the lane's header, so there are no checkpoints and a few slots suffice.
+// In record_order::in_flight only a process can crash. The same steps run without flush and fence. Only records beyond
+// `completed` in the lane's header count, so there are no checkpoints, and a few slots suffice.
 //
-// Thread safety: a lane is its owner's; everything else may be called by all threads.
+// Thread safety: only its owner uses a lane; all threads may call everything else.
 #pragma once
 
 #include <algorithm>
@@ -49,13 +49,13 @@ struct lane_options {
     std::uint64_t slots = default_slots;
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
-    std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes the head anew
-    block_marks* marks = nullptr;       ///< null: there are none; by the clock, bitmaps follow them
+    std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes a new head
+    block_marks* marks = nullptr;       ///< null: none; in order `clock`, checkpoints store the bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
 };
 
-/// The lanes of one open heap, without what depends on the domain.
+/// The lanes of one open heap: the part that does not depend on the domain.
 class lane_pool {
 public:
     lane_pool(segment::space_view space, segment::lane_area& area, const lane_options& options);
@@ -63,44 +63,42 @@ public:
     lane_pool& operator=(const lane_pool&) = delete;
     virtual ~lane_pool() = default;
 
-    /// Lane 0 exists from here on, and the head of the file is sealed, durably (LANE-26): comes before anything says
-    /// that records may count. Fails as lane_area::grow_lanes() does.
+    /// Makes lane 0 and seals the head of the file, durably (LANE-26). Must come before the superblock says that
+    /// records may count. Fails as lane_area::grow_lanes() does.
     base::result<void> open();
 
-    /// A lane for this thread alone; null where there are no more, or no memory: then shared() serves.
+    /// A lane for this thread alone; null where none is left or memory is short: use shared() then.
     [[nodiscard]] lane* acquire() noexcept;
-    /// Gives a lane back. Where its thread ended within a call, the call is finished first (if its record was
+    /// Gives a lane back. If its thread ended within a call, that call is first finished (where its record was
     /// appended) or undone.
     virtual void release(lane& given) noexcept = 0;
 
-    /// The lane of all who have none, and its lock.
+    /// The lane of threads that have no lane of their own, and its lock.
     [[nodiscard]] lane& shared() noexcept { return *lanes_[0]; }
     [[nodiscard]] base::mutex& shared_mutex() noexcept { return shared_mutex_; }
 
-    /// Makes void whatever is complete. False where a call in flight, or nothing to do, kept it from getting on.
+    /// Makes completed records void. False where it made none void: there was none, or a call in flight held it up.
     virtual bool checkpoint() noexcept = 0;
 
-    /// Whether nothing that was recorded up to now counts after a crash any more: it takes checkpoints until this is
-    /// so, and gives up where a call is in flight for long. No call of this thread is in flight. It may hold locks that
-    /// calls in flight do not need.
+    /// Takes checkpoints until every record appended before this call is void. False where a call stayed in flight for
+    /// too long. This thread has no call in flight, and holds no lock that calls in flight need.
     [[nodiscard]] bool settle() noexcept;
 
     [[nodiscard]] lane_statistics statistics() const noexcept;
     [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
     [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }
-    /// Records that one prepare() may ask for.
+    /// The most records that one prepare() may ask for.
     [[nodiscard]] std::uint64_t largest_batch() const noexcept { return ring_slots_ / 2; }
 
 protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
-    /// `fences`: that it has executed.
     void note_checkpoint(std::uint64_t elapsed_ns, unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
     bool extend() noexcept HF_REQUIRES(lanes_mutex_);
-    /// For other processes to see.
+    /// Writes the counters to page 0, for other processes.
     void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
         auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
         store_writer_counters(to, options_.heap_key, options_.incarnation, statistics());
@@ -147,7 +145,7 @@ public:
         }
     }
 
-    // LANE-5. The last time is a lower bound of the next one, at no price.
+    // LANE-5. Announces the last time of the lane: a lower bound of the next one that costs nothing.
     HF_HOT void announce(lane& own) noexcept {
         if constexpr (!process_crashes_only) {
             const std::uint64_t before = own.last_time;
@@ -163,8 +161,8 @@ public:
         }
     }
 
-    /// The checksum, the sequence and the time of `record` are filled in here. All records of a call have one time: a
-    /// batch may free a block and, through a destination in it, another one, and no order between these would do.
+    /// Fills in the checksum, the sequence and the time of `record`. All records of a call have one time (LANE-15): a
+    /// batch may free a block and, by a destination in it, another block, and neither order of the two would be right.
     HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
         if (by_clock()) {
@@ -187,7 +185,7 @@ public:
         if (HF_MUTANT("lane.complete.early")) {
             complete(own);
         }
-        if constexpr (!process_crashes_only) {  // there it is an order for the compiler alone
+        if constexpr (!process_crashes_only) {  // there the fence orders the compiler alone
             count(own.fences);
         }
     }
@@ -202,7 +200,7 @@ public:
         own.announced.store(0, std::memory_order_release);
     }
 
-    /// Starts to write back a line outside of any checkpoint; the fence of this call's record waits for it.
+    /// Starts to write back a line without a checkpoint; the fence of this call's record waits for it.
     void start_write_back(lane& own, const void* address, persist::site where) noexcept {
         domain_.flush(address, sizeof(std::uint64_t), where);
         count(own.flushed_lines);
@@ -225,7 +223,7 @@ public:
         put_back(given);
     }
 
-    /// Carries out what a record says, for a thread that cannot. The stamp tells whether it had been there.
+    /// Makes the changes of a record for a thread that has ended. The stamp tells whether the destination was written.
     void carry_out(const record_on_media& record) noexcept {
         if (record.destination != nowhere) {
             const std::uint64_t offset = destination_offset(record.destination);
@@ -247,7 +245,7 @@ public:
     }
 
 private:
-    /// The domain alone says that no store can be lost, so nothing is announced, timed or noted.
+    /// The domain excludes that a store is lost: calls are not announced and have no time, and twins are not written.
     static constexpr bool process_crashes_only = Domain::kind == persist::domain_kind::page_cache;
 
     [[nodiscard]] bool by_clock() const noexcept {
@@ -265,7 +263,7 @@ private:
         const bool marked = options_.marks != nullptr && block.kind == block_kind::small &&
                             options_.marks->mark(offset, block, allocate);
         if (marked && options_.order == record_order::clock) {
-            return;  // the bitmap follows at a checkpoint
+            return;  // a checkpoint stores the bitmap
         }
         const block_place place = place_of(space_, offset, block);
         if (allocate && block.kind == block_kind::slab) {
@@ -279,10 +277,10 @@ private:
         }
     }
 
-    /// The thread of this lane ended within a call.
+    /// Finishes the call in which the thread of this lane ended.
     void finish_for(lane& given) noexcept {
         const std::uint64_t sequence = given.sequence.load(std::memory_order_relaxed);
-        // A record that was begun and not appended must not become whole on media by chance.
+        // A record that was written in part, or written and not counted, must not count after a crash.
         const persist::line_words nothing{};
         domain_.copy_line(&given.slots[(sequence + 1) & given.slot_mask], nothing, "lane.finish.wipe");
         fence(given);
@@ -295,7 +293,7 @@ private:
     void make_room(lane& own, std::uint64_t wanted) noexcept {
         const std::uint64_t end = own.sequence.load(std::memory_order_relaxed) + wanted;
         if (!by_clock()) {
-            own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // what is before is complete
+            own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // earlier calls are complete
             publish_now_and_then(own);
             return;
         }
@@ -314,13 +312,14 @@ private:
                 try_checkpoint(end > voided + ring_slots_ - 1);
                 voided = own.voided.load(std::memory_order_acquire);
             }
-            // One slot is always left, so that release() can wipe the one behind the last record.
+            // One slot always stays free, so that finish_for() can wipe the slot behind the last record.
             if (end <= voided + half) {
                 own.free_until = voided + half;
                 return;
             }
             if (end <= voided + ring_slots_ - 1) {
-                // A call in flight, or another checkpoint, is in the way: go on in the other half, and try again soon.
+                // A call in flight or another checkpoint held it up: use the other half of the ring, and try again
+                // soon.
                 own.free_until = std::min(voided + ring_slots_ - 1, end + ring_slots_ / 64);
                 return;
             }
@@ -339,7 +338,7 @@ private:
             checkpoint_mutex_.unlock();
         }
     }
-    /// Where there are no checkpoints: with every turn of the ring at first, then with one of many.
+    /// Publishes the counters where there are no checkpoints: at every turn of the ring at first, then at one of 1,024.
     void publish_now_and_then(const lane& own) noexcept {
         constexpr std::uint64_t first_turns = 64;
         constexpr std::uint64_t turns = 1024;

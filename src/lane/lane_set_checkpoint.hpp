@@ -1,4 +1,4 @@
-// The checkpoint of lane_set: included by lane_set.hpp alone.
+// The checkpoint of lane_set. Included by lane_set.hpp alone.
 #pragma once
 
 #include <thread>
@@ -15,20 +15,20 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     } else if (tries < patience) {
         std::this_thread::yield();
     } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));  // its thread sleeps, or died with the call
+        std::this_thread::sleep_for(std::chrono::microseconds(20));  // the other thread sleeps, or ended in its call
     }
     auto& waits = checkpointed_.waits;
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
-/// T', and how far each lane has come: `reached_` is what all its calls up to then have completed.
+/// Returns T' of docs/atomic-protocol.md, and sets `reached_` to the number of completed records of each lane.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept {
-    // Every call whose record has a time up to this one announced itself before it took that time.
+    // A call whose record has a time up to this one has announced itself before it took that time.
     std::uint64_t time = clock_.now();
     barrier_.see_announcements();
-    // Announcements before completions: what completes in between is then either completed or announced. And all of
-    // both before the first line is written back: a line that several lanes touched is written back once.
+    // Announcements are read before completions, so that a call that completes in between is seen as one of both. Both
+    // are read before the first line is written back, because a line that several lanes touched is written back once.
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const std::uint64_t announced = lanes_[i]->announced.load(std::memory_order_acquire);
         if (announced != 0 && !HF_MUTANT("lane.checkpoint.in_flight")) {
@@ -43,7 +43,7 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept
     return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
-/// Writes back the lines of all records of a lane up to `time`; `reached_` is the last of these then.
+/// Writes back the lines of the lane's records up to `time`, and sets its `reached_` to the last of these records.
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::write_back(const lane& of, std::uint64_t time) noexcept {
     touched_lines before{};  // neighbouring records often touch the same lines
@@ -83,7 +83,7 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
         completed += reached_[i];
     }
     if (completed >= completed_before_ + last_lines_.size()) {
-        last_lines_ = {};  // so many lines of records were written since the last checkpoint
+        last_lines_ = {};  // at least so many lines of records were written since
     }
     completed_before_ = completed;
     lines_.clear();
@@ -114,7 +114,7 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
     return true;
 }
 
-/// Only checkpoints write these words, one at a time.
+/// Stores the words of a bitmap line from the marks. Only checkpoints write these words, one checkpoint at a time.
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::follow_marks(const void* address) noexcept {
     auto* const line = reinterpret_cast<std::uint64_t*>(
@@ -142,7 +142,7 @@ void lane_set<Domain>::flush_line(const void* address) noexcept {
     flushed.store(before + 1, std::memory_order_relaxed);
 }
 
-/// Comes after all lines that records up to this time touched are durable (LANE-6).
+/// All lines that records up to this time touched must be durable (LANE-6).
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
     write_in_turn(head().checkpoint_times, sealed_kind::checkpoint_time, time, options_.heap_key, domain_,

@@ -1,5 +1,5 @@
-// Lanes by themselves: rings, checkpoints, threads that end within a call, and replay of whatever lies on media. What a
-// crash leaves is the business of the simulator (tests/simulator/atomic_*).
+// Lanes without a heap: rings, checkpoints, threads that end within a call, and replay of arbitrary media. Crashes are
+// tested by the simulator (tests/simulator).
 #include <unistd.h>
 
 #include <array>
@@ -80,7 +80,7 @@ protected:
         const std::uint64_t index = block % base::granule_size / 64;
         return (space_.live_bitmap(base::granule_of(base::heap_offset{block}))[index / 64] >> (index % 64) & 1) != 0;
     }
-    /// A call that was cut off after its fence.
+    /// A call that is cut off after its fence.
     void append_only(lane_set<domain>& set, lane& own, record_on_media record) {
         set.prepare(own, 1);
         set.announce(own);
@@ -345,7 +345,7 @@ TEST_F(lane_test, the_next_opening_keeps_what_is_sealed_and_one_of_a_clean_heap_
         ASSERT_NE(set.acquire(), nullptr);
     }
     EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 3U);
-    std::memset(lanes(), 0xa5, lanes_at);  // of a clean heap it means nothing
+    std::memset(lanes(), 0xa5, lanes_at);  // means nothing in a clean heap
     again.lane_count = 0;
     lane_set<domain> set({}, space_, *this, again);
     ASSERT_TRUE(set.open().ok());
@@ -410,7 +410,7 @@ TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_
     const auto plan = make_replay(in_flight);
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.error().field, "lane 0, completed records");
-    // A clean heap's file means nothing: it is no error, and no number of it is gone on from.
+    // The file of a clean heap means nothing: its content is no error, and no number continues from it.
     lane_options fresh = options();
     fresh.order = record_order::in_flight;
     lane_set<persist::page_cache_domain> set({}, space_, *this, fresh);
@@ -444,7 +444,7 @@ TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
                         some_offset(),
                         some_block()};
                 made.checksum = random() % 8 == 0 ? random() : checksum_of(made, seed_of(key, 1, lane));
-                // Most rounds have records that can be, so that replay gets past the first.
+                // Half of the rounds have possible records, so that replay gets past the first one.
                 if (round % 2 == 0) {
                     const std::uint64_t block = base::granule_size + random() % 1024 * 64;
                     made = allocation(random() % 64 * 8, static_cast<std::uint16_t>(random()), block);
@@ -473,7 +473,7 @@ TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
     EXPECT_GE(replayed, 1000);
 }
 
-// Golden: what docs/format.md, section "Lanes", says, byte by byte. A change that fails here changes the format.
+// The layout of docs/format.md, "Lanes", byte by byte. A change that fails here changes the format.
 TEST(lane_layout, is_what_the_format_says) {
     record_on_media record{0,
                            0x0102030405060708,
@@ -492,12 +492,12 @@ TEST(lane_layout, is_what_the_format_says) {
     EXPECT_EQ(lanes_at, 4096U);
     EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
     EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));
-    // XXH3-64 by the one-shot interface, of what the format names.
+    // The seed and the checksum, computed by XXH3-64 as the format defines them.
     const std::array<std::uint64_t, 3> seed_parts{1, 2, 3};
     const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
     EXPECT_EQ(seed_of(1, 2, 3), seed);
     EXPECT_EQ(checksum_of(record, seed), XXH3_64bits_withSeed(words.data() + 1, 56, seed));
-    // The head: T twice, then the number of lanes twice, each with its seal.
+    // The head: two copies of the checkpoint time, then two of the number of lanes, each with its seal.
     const std::uint64_t time = 77;
     const std::uint64_t count = 3;
     const lanes_head_on_media head = new_head(time, count, 9);
@@ -512,7 +512,7 @@ TEST(lane_layout, has_the_counters_of_the_writer_where_the_format_says) {
     std::array<std::byte, lanes_at> page{};
     auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
     EXPECT_FALSE(read_writer_counters(page, 5, 0)) << "never written";
-    block.generation = 7;  // by a writer that was killed within
+    block.generation = 7;  // the writer was killed while it wrote
     store_writer_counters(block, 5, 6, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
     std::array<std::uint64_t, 14> words{
         8, 6, static_cast<std::uint64_t>(::getpid()), 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 0};

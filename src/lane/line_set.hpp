@@ -1,4 +1,4 @@
-// The lines of one checkpoint, each once: a hash set of fixed size that forgets everything in no time.
+// The set of lines that a checkpoint has written back: a hash set of fixed size that is cleared in constant time.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,12 @@ public:
 
     line_set() : entries_(std::make_unique<entry[]>(std::size_t{1} << index_bits)) {}
 
-    /// Forgets all lines.
     void clear() noexcept {
         ++round_;
         count_ = 0;
     }
-    /// Whether the line that holds the address was not in the set; it is now. False positives: where the set is
-    /// full, it begins anew, and a line may be new twice.
+    /// Adds the line that holds the address; returns whether it was new. A full set (three quarters) is cleared first,
+    /// so a line may be reported as new twice.
     [[nodiscard]] bool insert(const void* address) noexcept {
         if (count_ >= (std::size_t{1} << index_bits) / 4 * 3) {
             clear();

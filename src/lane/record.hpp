@@ -1,4 +1,4 @@
-// Sealing and judging records.
+// The checksum of a record, and the test whether a record counts.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace holdfast::lane {
 
-/// What makes a checksum fit one heap, one incarnation (opening for writing) and one lane: what is left of others, in a
-/// slot or in a copy of the file, is void by itself.
+/// The seed of the checksums of one heap, one incarnation (opening for writing) and one lane. So records that are left
+/// from others, in a slot or in a copy of the file, do not count.
 [[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
 
-/// The checksum that the other fields ask for. In the path of every durable call.
+/// The checksum of the other fields. On the path of every durable call.
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
     const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
     return sum == 0 ? 1 : sum;
 }
 
-// LANE-18: a record counts only if its checksum fits and it lies in the slot of its sequence.
+// LANE-18: a record counts only if its checksum fits and it lies in the slot of its sequence number.
 [[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed, std::uint64_t slot,
                                    std::uint64_t slots) noexcept {
     return record.checksum != 0 && record.sequence != 0 && (record.sequence & (slots - 1)) == slot &&

@@ -19,11 +19,11 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-/// A set of numbers that are not 0, made for so many at once.
+/// A set of at most `most` numbers that are not 0.
 class number_set {
 public:
     explicit number_set(std::size_t most) : places_(std::bit_ceil(2 * most + 2)) {}
-    /// Whether it was not there.
+    /// Adds a number; returns whether it was new.
     [[nodiscard]] bool insert(std::uint64_t number) noexcept {
         constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
         const std::size_t mask = places_.size() - 1;
@@ -42,7 +42,7 @@ private:
     std::vector<std::uint64_t> places_;
 };
 
-/// The union of ranges of offsets.
+/// A union of ranges of offsets.
 class range_union {
 public:
     void add(std::uint64_t begin, std::uint64_t end) {
@@ -108,7 +108,7 @@ struct pending_record {
     const record_on_media* record;
 };
 
-/// All records that count, of all lanes.
+/// The pending records of all lanes.
 base::result<std::vector<pending_record>> gather(const replay_source& source, std::uint64_t checkpoint_time,
                                                  replay_report& report) {
     std::vector<pending_record> pending;
@@ -140,7 +140,8 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
             newest = std::max(newest, record.sequence);
             pending.push_back({record.time, &record});
         }
-        // The slot behind the newest record holds an older one, nothing, or what a crash left of the next.
+        // The slot behind the newest record holds an older record, nothing, or a part of the next one that a crash cut
+        // off.
         const std::uint64_t behind = (newest + 1) & (used - 1);
         const record_on_media& next = slots[behind];
         if (newest != 0 && next.sequence == newest + 1 && !is_whole(next, seed, behind, used)) {
@@ -150,13 +151,13 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
     return pending;
 }
 
-/// Decides, from the newest record to the oldest.
+/// Decides what each word must hold. Sees the records from the newest to the oldest.
 class decider {
 public:
     decider(const replay_source& source, std::size_t records)
         : source_(source), blocks_(4 * records), destinations_(records) {}
 
-    /// Records of one time: those of one call, which count as one.
+    /// Takes the records of one call, which have one time, as one operation.
     void consider(std::span<const pending_record> call) {
         target_freed_later_.clear();
         for (const pending_record& each : call) {
@@ -169,7 +170,7 @@ public:
         }
         for (const pending_record& each : call) {
             const block_word freed = decode_block(each.record->freed_block);
-            // Of a slab that was released all blocks were freed before.
+            // A released slab adds nothing: its blocks were freed before, by records of their own.
             if (each.record->freed != nowhere && freed.kind != block_kind::slab) {
                 freed_.add(each.record->freed, each.record->freed + bytes_of(freed));
             }
@@ -196,7 +197,7 @@ private:
         const block_place place = place_of(source_.space, offset, block);
         const std::uint64_t bit =
             place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
-        // Words lie at multiples of 8 and keys of bits between them: (address of the word) * 8 + bit.
+        // The key of a bit is (address of its word) * 8 + bit: words lie at multiples of 8, so keys are unique.
         if (!HF_MUTANT("replay.last_of_block") &&
             !blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
             return;
@@ -228,7 +229,7 @@ private:
               null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp));
     }
 
-    /// Several bits of one word may be decided one after the other.
+    /// Plans to write a word. Several bits of one word, decided one after the other, become one write.
     void write(std::uint64_t* word, std::uint64_t mask, std::uint64_t bits) {
         if (mask != ~std::uint64_t{0}) {
             const auto [place, added] = bit_words_.try_emplace(word, writes_.size());
@@ -246,7 +247,7 @@ private:
     number_set blocks_;
     number_set destinations_;
     range_union freed_;
-    std::vector<bool> target_freed_later_;             ///< of each record of the call that is considered
+    std::vector<bool> target_freed_later_;             ///< for each record of the call in consider()
     std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the write of a bitmap word
     std::vector<word_write> writes_;
 };
@@ -258,8 +259,8 @@ base::result<replay_plan> make_replay(const replay_source& source) {
     HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key));
     HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.heap_key));
     plan.newest_time = plan.checkpoint_time;
-    // All that there are, not only those that must be: were the copy of the count in force damaged, the other one would
-    // leave out the newest lane.
+    // All lanes of the file, not only those that the number in force asks for: if its copy is damaged, the other copy
+    // does not count the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
     HF_TRY_ASSIGN(std::vector<pending_record> pending, gather(source, plan.checkpoint_time, plan.report));
     plan.report.pending = pending.size();

@@ -1,14 +1,14 @@
-// From the lanes of a crashed heap to metadata and destinations that say what the completed calls did.
+// Replay: makes the metadata and the destinations of a crashed heap agree with the records of its lanes.
 //
-// Two steps, so that the first knows no domain and the second no protocol: make_replay() reads the lanes and decides,
-// for every word of the heap that a pending record speaks of, what it must hold; apply() stores that, flushes, and
-// makes the time of the newest record the time of the last checkpoint. Both may be cut off anywhere and run again.
+// make_replay() reads the lanes and decides what every word that a pending record changes must hold; it knows no
+// domain. apply() stores and flushes these words, then makes the time of the newest record the time of the last
+// checkpoint; it knows no protocol. A crash may cut off both anywhere; they are then run again.
 //
-// The rules (docs/atomic-protocol.md, section "Replay"), records from the newest to the oldest:
+// The rules (docs/atomic-protocol.md, "Replay"), for records from the newest to the oldest:
 //   the last record of a block decides whether it is allocated (LANE-11);
-//   LANE-24: only the last record of a destination may rewrite it, and only where its stamp is not there yet;
 //   a destination in memory that its own call or a later one frees is left alone (LANE-12);
-//   a destination whose block was freed later becomes null (LANE-13).
+//   a destination whose block was freed later becomes null (LANE-13);
+//   LANE-24: only the last record of a destination may rewrite it, and only where the word does not have its stamp yet.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace holdfast::lane {
 
-/// Where the lanes are and what they mean.
+/// The lanes, and the numbers of the superblock that say how to read them.
 struct replay_source {
     segment::space_view space;
     std::span<std::byte> lanes;  ///< the file as mapped
@@ -39,9 +39,9 @@ struct replay_source {
 /// What a recovery found and did.
 struct replay_report {
     std::uint64_t lanes = 0;
-    std::uint64_t pending = 0;      ///< whole records newer than the last checkpoint
-    std::uint64_t replayed = 0;     ///< words of media that had to be rewritten
-    std::uint64_t rolled_back = 0;  ///< records that a crash cut off: their calls had not returned
+    std::uint64_t pending = 0;      ///< whole records that are not void
+    std::uint64_t replayed = 0;     ///< words on media that were rewritten
+    std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
     std::uint64_t time_ns = 0;
 };
 
@@ -51,17 +51,17 @@ struct word_write {
 };
 
 struct replay_plan {
-    std::vector<word_write> writes;     ///< that differ from what is there
+    std::vector<word_write> writes;     ///< words whose new value differs from the old one
     std::uint64_t checkpoint_time = 0;  ///< in force now
-    std::uint64_t newest_time = 0;      ///< of all pending records; the time of the checkpoint that ends the recovery
+    std::uint64_t newest_time = 0;      ///< of all pending records: apply() puts it in force
     replay_report report;
 };
 
-/// Writes nothing. Fails with corrupt where lanes are missing, where the head of the file says nothing that counts, or
-/// where a whole record says what cannot be. May throw std::bad_alloc.
+/// Writes nothing. Fails with corrupt where lanes are missing, where no copy of a number in the head counts, or where a
+/// whole record is impossible (LANE-22, LANE-23, LANE-27). May throw std::bad_alloc.
 [[nodiscard]] base::result<replay_plan> make_replay(const replay_source& source);
 
-/// Durable when it returns. Nobody else uses the heap.
+/// Carries out the plan, durably. No other thread uses the heap.
 template <persist::persistence_domain Domain>
 void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept;
 

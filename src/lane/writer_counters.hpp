@@ -1,4 +1,4 @@
-// The counters of a running writer, in page 0 of `lanes`, for other processes to read.
+// The counters of a running writer in page 0 of `lanes`, which other processes read.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace holdfast::lane {
 
-/// Calls that write to one place exclude each other; whoever reads meanwhile finds a seal that does not fit.
+/// Calls for one file must exclude each other. A process that reads meanwhile finds an odd generation or a seal that
+/// does not fit.
 void store_writer_counters(writer_counters_on_media& to, std::uint64_t heap_key, std::uint64_t incarnation,
                            const lane_statistics& counters) noexcept;
 
@@ -20,7 +21,8 @@ struct writer_counters {
     lane_statistics counters;
 };
 
-/// Of a copy of page 0. Nothing where they are torn, or of another heap or incarnation, or were never written.
+/// Reads the counters from a copy of page 0. Nothing where they are torn, of another heap or incarnation, or were never
+/// written.
 [[nodiscard]] std::optional<writer_counters> read_writer_counters(std::span<const std::byte> page,
                                                                   std::uint64_t heap_key, std::uint64_t incarnation);
 

@@ -21,7 +21,7 @@ namespace {
 using base::os_failure;
 using base::result;
 
-/// Adds a range behind those that are there, cut off at the end of the file.
+/// Appends a range, cut off at the end of the file, and joins it to the last one where they touch.
 void append(std::vector<file_range>& ranges, file_range added, std::uint64_t size) {
     added.end = std::min(added.end, size);
     if (added.begin >= added.end) {
@@ -34,7 +34,7 @@ void append(std::vector<file_range>& ranges, file_range added, std::uint64_t siz
     }
 }
 
-/// The extents of a file as its file system keeps them, reserved ones too. Nothing where it does not tell.
+/// The extents of a file, also reserved ones, by FIEMAP. Nothing where the file system does not support it.
 result<std::optional<std::vector<file_range>>> mapped_extents(int fd, std::uint64_t size, const std::string& path) {
     constexpr std::size_t most = 512;
     std::vector<std::uint64_t> buffer((sizeof(fiemap) + most * sizeof(fiemap_extent)) / sizeof(std::uint64_t));
@@ -71,7 +71,7 @@ result<std::optional<std::vector<file_range>>> mapped_extents(int fd, std::uint6
     return std::optional(std::move(ranges));
 }
 
-/// The ranges with content. A file system that knows no holes answers that all is content.
+/// The ranges with content, by SEEK_DATA. On a file system without holes that is the whole file.
 result<std::vector<file_range>> content_ranges(int fd, std::uint64_t size, const std::string& path) {
     std::vector<file_range> ranges;
     for (std::uint64_t from = 0; from < size;) {

@@ -9,7 +9,7 @@
 
 namespace holdfast::persist {
 
-/// Bytes [begin, end) of a file.
+/// The bytes [begin, end) of a file.
 struct file_range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -17,21 +17,21 @@ struct file_range {
 };
 
 struct file_backing {
-    std::vector<file_range> ranges;  ///< sorted, neither empty nor touching, up to the end of the file
-    /// Off: at least these are backed. The file system has reserved more than it has content for, and does not tell
-    /// where (tmpfs).
+    std::vector<file_range> ranges;  ///< sorted, neither empty nor adjacent, up to the end of the file
+    /// Off: `ranges` is a lower bound. The file system has reserved more space than it has content for, and does not
+    /// tell where (tmpfs).
     bool exact = true;
 };
 
-/// Reserved space counts, whether it was ever written or not. A file without descriptor (a model of one) is all backed,
-/// and so is one on a file system that knows no holes.
+/// The ranges that have space, written or only reserved. A file without a descriptor (a model) has space everywhere; so
+/// has one on a file system without holes.
 [[nodiscard]] base::result<file_backing> backing_of(file& of);
 
-/// Whether to load from a hole through a mapping may take space from the file system, and be a SIGBUS where there is
-/// none: tmpfs, and overlayfs, which may stand on one.
+/// Whether a load from a hole through a mapping takes space from the file system, and is a SIGBUS where there is none:
+/// on tmpfs, and on overlayfs, which may lie on a tmpfs.
 [[nodiscard]] base::result<bool> reading_takes_space(file& of);
-/// Whether a store through a shared mapping may take space for more than its page, for all of a folio of the page
-/// cache, and the file system tells all its holes: ext4 and XFS. (Not through DAX, which has no page cache.)
+/// Whether a store through a shared mapping may take space for a whole folio of the page cache instead of one page, on
+/// a file system that tells all its holes: ext4 and XFS. DAX mappings have no page cache and do not.
 [[nodiscard]] base::result<bool> stores_fill_folios(file& of);
 
 }  // namespace holdfast::persist

@@ -1,4 +1,4 @@
-// Where files have space: what is written and what is reserved counts, holes do not.
+// Where files have space: written and reserved ranges count, holes do not.
 #include "persist/backing.hpp"
 
 #include <sys/mman.h>
@@ -20,10 +20,10 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Larger than the pages of any page cache, so that a write fills no more than its part.
+/// Larger than any folio of the page cache, so that a write fills no more than its part.
 constexpr std::uint64_t part = std::uint64_t{256} << 10U;
 
-/// In a directory on disk, and in one in memory, where there is one.
+/// Runs in a directory on disk and, where the machine has one, in a directory in memory.
 class backing_test : public testing::TestWithParam<const char*> {
 protected:
     void SetUp() override {

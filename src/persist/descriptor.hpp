@@ -1,4 +1,4 @@
-// A file descriptor that is closed when its owner goes.
+// descriptor: owns a file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 namespace holdfast::persist {
 
-/// Owns a file descriptor, or none (-1). Close errors are not reported: what must be durable has been synced before.
+/// Owns a file descriptor, or none (-1). Errors of close() are not reported: what must be durable was synced before.
 class descriptor {
 public:
     descriptor() = default;
@@ -26,7 +26,7 @@ public:
 
     [[nodiscard]] int get() const noexcept { return number_; }
     [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
-    /// Who asks for it closes it from now on.
+    /// The caller closes the descriptor from now on.
     [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
     void reset() noexcept {
         if (number_ >= 0) {

@@ -1,16 +1,16 @@
-// Persistence domains: how far a store to mapped memory must travel before a crash can no longer take it back.
+// Persistence domains: how far a store to mapped memory must travel to survive a crash.
 //
 // Code that persists by stores (records, bitmaps, destinations) is written against the concept `persistence_domain`, so
-// that the crash simulator stands in for the hardware without a virtual call. Files are another matter: storage.hpp.
+// that the crash simulator can replace the hardware without virtual calls. For files there is storage.hpp.
 //
 // What every domain promises:
-//   - store(): the 8 bytes reach media whole or not at all, at any time from now on. fetch_or(), fetch_and() and
-//     replace_if() are stores that read first, atomic among threads.
-//   - copy(), fill_zero(), copy_nontemporal(), copy_line() (64 aligned bytes): any subset of the 8-byte words may be on
-//   media, until a fence.
-//   - after flush() and then fence() **in the same thread**, the range and every completed copy_nontemporal() are
-//     durable. A fence in one thread says nothing about the flushes of another.
-// Thread safety: all members may be called from all threads.
+//   - store(): the 8 bytes reach the media as a whole, at any time from now on.
+//   - fetch_or(), fetch_and(), replace_if(): atomic stores that read first.
+//   - copy(), fill_zero(), copy_nontemporal(), copy_line() (64 aligned bytes): before a fence, any subset of the 8-byte
+//     words may be on the media.
+//   - flush() and then fence() in the same thread: the range and every completed copy_nontemporal() and copy_line() are
+//     as durable as the domain can make them. A fence says nothing about the flushes of other threads.
+// Thread safety: all members may be called by all threads.
 #pragma once
 
 #include <atomic>
@@ -31,18 +31,17 @@ namespace holdfast::persist {
 
 /// The kinds of persistence domain, as `holdfast info` prints them.
 enum class domain_kind : std::uint8_t {
-    dax,         ///< byte-addressable media: durable after flush and fence
-    eadr,        ///< the same, and the processor's caches survive a power loss: durable after a fence
-    page_cache,  ///< every other file: survives a process crash at once, a power loss only by commit()
-    emulated,    ///< as dax in every instruction, without the media: for tests and benchmarks
+    dax,         ///< byte-addressable media: a store is durable after flush and fence
+    eadr,        ///< dax whose processor caches survive a power loss: a store is durable after a fence
+    page_cache,  ///< every other file: a store survives a process crash at once, a power loss only by commit()
+    emulated,    ///< the instructions of dax without its media: for tests and benchmarks
 };
 
 [[nodiscard]] std::string_view to_string(domain_kind kind) noexcept;
 
-/// A line, as words.
 using line_words = std::uint64_t[8];
 
-/// What code that persists by stores may ask of a domain. `site` names the place in our code (see storage.hpp).
+/// The operations of a domain. `site` names the place in the code (storage.hpp).
 template <class Domain>
 concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::uint64_t value, void* target,
                                       const void* source, std::size_t bytes, const line_words& line, site where) {
@@ -59,7 +58,7 @@ concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::
     { domain.fence(where) } noexcept;
 };
 
-/// The 8-byte store of all real domains: a release store, so that other threads see what was written before it.
+/// The 8-byte store of all real domains. A release store: threads that see it also see what was written before.
 inline void store_word(std::uint64_t& word, std::uint64_t value) noexcept {
     std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
 }
@@ -68,32 +67,30 @@ inline void store_word(std::uint64_t& word, std::uint64_t value) noexcept {
 class storing_domain {
 public:
     static void store(std::uint64_t& word, std::uint64_t value, site /*where*/) noexcept { store_word(word, value); }
-    /// Ordinary stores: memcpy, memset.
+    /// Ordinary stores.
     static void copy(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         std::memcpy(target, source, bytes);
     }
     static void fill_zero(void* target, std::size_t bytes, site /*where*/) noexcept { std::memset(target, 0, bytes); }
     static void copy_words(void* target, const line_words& line, site /*where*/) noexcept {
-        auto* const to = static_cast<volatile std::uint64_t*>(target);  // in this order, and no wider
+        auto* const to = static_cast<volatile std::uint64_t*>(target);  // stores each word, in this order
         for (std::size_t i = 0; i < std::size(line); ++i) {
             to[i] = line[i];
         }
     }
-    /// Sets bits; returns the word as it was.
+    /// fetch_or() and fetch_and() return the old word; replace_if() returns whether the word was `expected`.
     static std::uint64_t fetch_or(std::uint64_t& word, std::uint64_t bits, site /*where*/) noexcept {
         return std::atomic_ref<std::uint64_t>(word).fetch_or(bits, std::memory_order_acq_rel);
     }
-    /// Keeps only these bits; returns the word as it was.
     static std::uint64_t fetch_and(std::uint64_t& word, std::uint64_t bits, site /*where*/) noexcept {
         return std::atomic_ref<std::uint64_t>(word).fetch_and(bits, std::memory_order_acq_rel);
     }
-    /// Stores `value` where the word is `expected`; whether it was.
     static bool replace_if(std::uint64_t& word, std::uint64_t expected, std::uint64_t value, site /*where*/) noexcept {
         return std::atomic_ref<std::uint64_t>(word).compare_exchange_strong(expected, value, std::memory_order_acq_rel);
     }
 };
 
-/// Media behind the memory bus: every flush and fence is executed. `emulated` does the same on any memory.
+/// Executes every flush and fence: `dax` on media behind the memory bus, `emulated` on any memory.
 template <domain_kind Kind>
     requires(Kind == domain_kind::dax || Kind == domain_kind::emulated)
 class flushing_domain : public storing_domain {
@@ -118,7 +115,7 @@ private:
 using dax_domain = flushing_domain<domain_kind::dax>;
 using emulated_domain = flushing_domain<domain_kind::emulated>;
 
-/// Media whose caches are in the domain: a store is durable once it has left the store buffer.
+/// The processor's caches belong to the domain: a store is durable when it has left the store buffer.
 class eadr_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::eadr;
@@ -133,7 +130,7 @@ public:
     static void fence(site /*where*/) noexcept { drain(); }
 };
 
-/// Ordinary files: what a process has stored survives the process, and nothing here makes it survive more.
+/// Ordinary files: stores survive the process, and nothing here makes them survive a power loss.
 class page_cache_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::page_cache;
@@ -145,7 +142,7 @@ public:
         copy_words(target, line, where);
     }
     static void flush(const void* /*begin*/, std::size_t /*bytes*/, site /*where*/) noexcept {}
-    /// A killed thread has executed a prefix of its instructions: only the compiler must keep the order.
+    /// A killed thread has executed a prefix of its instructions, so only the compiler must keep the order of stores.
     static void fence(site /*where*/) noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
@@ -154,15 +151,15 @@ static_assert(persistence_domain<emulated_domain>);
 static_assert(persistence_domain<eadr_domain>);
 static_assert(persistence_domain<page_cache_domain>);
 
-/// The domain of an open file: `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`.
-/// `path` is for messages.
+/// The domain of an open file: `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`. `path` is for
+/// messages.
 [[nodiscard]] base::result<domain_kind> detect_domain(int fd, const std::string& path);
 
-/// The flags of mmap for which a store, flushed and fenced, is durable without a further system call.
+/// The flags of mmap() with which a flushed and fenced store is durable without a system call.
 [[nodiscard]] int synchronous_mapping_flags() noexcept;
 
-/// Whether the platform says, of every region of persistent memory it has, that the caches of the processor belong to
-/// the domain. `nd_devices` is the directory in which the kernel tells so.
+/// Whether the kernel reports for every region of persistent memory that the processor's caches belong to the domain
+/// (`persistence_domain` is "cpu_cache"). False where there is no region.
 [[nodiscard]] bool caches_are_persistent(const std::string& nd_devices = "/sys/bus/nd/devices");
 
 }  // namespace holdfast::persist

@@ -1,4 +1,4 @@
-// The real domains: what they execute is legal on this processor, and moves the bytes it says it moves.
+// The real domains: their instructions are legal on this processor, and move the bytes that they promise to move.
 #include "persist/domain.hpp"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ std::vector<executed_instruction> lines_of(cache_instruction what, const unsigne
     return all;
 }
 
-/// Was: a flush that does nothing passed all tests of it.
+// The content of memory does not show whether a line was written back, so this test looks at the instructions.
 TEST(flush, WritesBackEachLineOfTheRangeOnceAndNoOther) {
     alignas(64) static std::array<unsigned char, 1024> memory{};
     const std::array<std::pair<flush_method, cache_instruction>, 3> methods{
@@ -170,7 +170,7 @@ TEST(domain, NamesAreThoseOfTheDesign) {
 }
 
 TEST(domain, AnEmptyFileOnAnOrdinaryFileSystemIsPageCache) {
-    // tmpfs has no MAP_SYNC anywhere; TMPDIR may well be on DAX.
+    // A memfd lies on tmpfs, which has no MAP_SYNC on any machine; TMPDIR may be on DAX.
     const descriptor fd{::memfd_create("holdfast", MFD_CLOEXEC)};
     ASSERT_TRUE(fd.valid());
     const auto kind = detect_domain(fd.get(), "memfd");

@@ -1,9 +1,8 @@
-// Writing cache lines back to media: the instructions of this processor, chosen when the program runs.
+// Writing cache lines back to media, by the instructions that the processor has when the program runs.
 //
-// Nothing here depends on what the compiler was told about the processor: the instructions are emitted by hand and
-// executed only where the processor says that it has them. (Valgrind of Debian 12 reports neither clwb nor clflushopt,
-// and dies on both; it is then given clflush.)
-// Thread safety: all functions may be called from all threads.
+// The instructions are emitted by hand, whatever processor the compiler targets, and executed only where the processor
+// reports them. (Valgrind 3.19 reports neither clwb nor clflushopt and fails on both; clflush is used then.)
+// Thread safety: all functions may be called by all threads.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +15,25 @@
 
 namespace holdfast::persist {
 
-/// The ways to write a line back. The first that the processor has is the one to use.
+/// The ways to write a line back, the best of each architecture first.
 enum class flush_method : std::uint8_t {
     clwb,        ///< x86-64: writes back, may keep the line cached; complete after sfence
     clflushopt,  ///< x86-64: writes back and evicts; complete after sfence
-    clflush,     ///< x86-64: as clflushopt, one line after the other
+    clflush,     ///< x86-64: writes back and evicts, one line after the other
     dc_cvap,     ///< arm64: cleans to the point of persistence; complete after dsb
     dc_civac,    ///< arm64: cleans and invalidates to the point of coherency; complete after dsb
 };
 
 [[nodiscard]] std::string_view to_string(flush_method method) noexcept;
 
-/// Whether this processor has the instruction.
 [[nodiscard]] bool is_available(flush_method method) noexcept;
 
-/// The best that this processor has.
 [[nodiscard]] flush_method best_flush_method() noexcept;
 
-/// Starts the write-back of all lines that hold a byte of the range. Not complete before drain() in the same thread.
+/// Starts to write back all lines that hold a byte of the range. Complete after drain() in the same thread.
 using flush_function = void (*)(const void* begin, std::size_t bytes) noexcept;
 
-/// The function that uses the given method, which is_available().
+/// The function for a method that is_available().
 [[nodiscard]] flush_function flush_with(flush_method method) noexcept;
 
 /// Waits until all write-backs and non-temporal stores of this thread have reached the persistence domain.
@@ -49,13 +46,13 @@ inline void drain() noexcept {
 void drain() noexcept;
 #endif
 
-/// Copies `bytes` (a multiple of 8) between ranges that are aligned to 8 and do not overlap, around the cache where the
-/// processor can, else through it with a write-back. Complete after drain() in the same thread. Any subset of the
-/// 8-byte words may be on media before.
+/// Copies `bytes` (a multiple of 8) between ranges that are aligned to 8 and do not overlap: by non-temporal stores
+/// where the processor has them, else by ordinary stores and a write-back. Complete after drain() in the same thread;
+/// before that, any subset of the 8-byte words may be on the media.
 void copy_around_cache(void* target, const void* source, std::size_t bytes) noexcept;
 
-/// The same for one whole line at a multiple of 64: what a durable record costs. Word by word, for a wider load could
-/// not be served from the stores that made the words, and would wait for these, and so for the fence before them.
+/// As copy_around_cache(), for one line at a multiple of 64: a durable record. It loads word by word: a wider load
+/// could not be forwarded from the stores of the single words, so it would wait for them and for the fence before them.
 inline void copy_line_around_cache(void* target, const std::uint64_t (&words)[8]) noexcept {
 #if defined(__x86_64__)
     auto* const to = static_cast<long long*>(target);

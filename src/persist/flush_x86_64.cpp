@@ -39,7 +39,7 @@ const features& processor() noexcept {
     return found;
 }
 
-// Encoded as older instructions with a prefix, so that no assembler needs to know the new names.
+// Encoded as older instructions with a prefix, so that older assemblers accept them.
 void clwb_line(char* line) noexcept { asm volatile(".byte 0x66; xsaveopt %0" : "+m"(*line)); }
 void clflushopt_line(char* line) noexcept { asm volatile(".byte 0x66; clflush %0" : "+m"(*line)); }
 void clflush_line(char* line) noexcept { asm volatile("clflush %0" : "+m"(*line)); }
@@ -48,7 +48,7 @@ template <void (*Line)(char*) noexcept>
 void flush_range(const void* begin, std::size_t bytes) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(begin);
     const auto end = address + bytes;
-    // The compiler must not move earlier stores to other lines of the range behind their write-back.
+    // The compiler must not move an earlier store to the range behind the write-back of its line.
     asm volatile("" ::: "memory");
     for (auto line = base::align_down(address, base::cache_line_size); line < end; line += base::cache_line_size) {
         Line(reinterpret_cast<char*>(line));

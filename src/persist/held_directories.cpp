@@ -17,7 +17,7 @@ using base::failure_code;
 using base::os_failure;
 using base::result;
 
-/// The part of a path behind the directory that it begins with; null where it does not lead below that.
+/// The part of a path below the directory that it begins with; null where it does not lead below that directory.
 const char* name_below(const std::string& path, const std::string& directory) noexcept {
     if (path.size() <= directory.size() || path[directory.size()] != '/' || !path.starts_with(directory)) {
         return nullptr;
@@ -39,7 +39,7 @@ place held_directories::find(const std::string& path) const noexcept {
 }
 
 place held_directories::find_name(const std::string& path) const noexcept {
-    // A directory of a node is held after that of the heap, and its path begins with the heap's.
+    // The last match counts: directories of nodes are held after that of the heap, and their paths begin with its path.
     for (auto held = held_.rbegin(); held != held_.rend(); ++held) {
         if (const char* const name = name_below(path, (*held)->path); name != nullptr) {
             return {(*held)->fd.get(), name, held->get()};

@@ -1,4 +1,4 @@
-// Directories that a storage keeps open, by the paths that they had, and where a path leads among them.
+// The directories that a storage holds open, by the paths that they had, and the resolution of paths against them.
 #pragma once
 
 #include <sys/stat.h>
@@ -21,37 +21,37 @@ struct held_directory {
     mode_t mode = 0;
 };
 
-/// What openat() and its family take.
+/// The arguments of openat() and its family.
 struct place {
-    int directory;                ///< a descriptor; AT_FDCWD: `name` is a path as any other
+    int directory;                ///< a descriptor; AT_FDCWD: `name` is an ordinary path
     const char* name;             ///< lives as long as the path
-    const held_directory* holds;  ///< null: none does
+    const held_directory* holds;  ///< the held directory of `directory`; null for AT_FDCWD
 };
 
 class held_directories {
 public:
-    /// Where the path leads; that of a held directory to this directory.
+    /// Where the path leads. The path of a held directory leads to that directory itself.
     [[nodiscard]] place find(const std::string& path) const noexcept;
-    /// The name at the end of the path; the directory that is held for it is not meant.
+    /// As find(), but for the name at the end of the path, even where a directory is held for the whole path.
     [[nodiscard]] place find_name(const std::string& path) const noexcept;
     /// The descriptor of the directory with this path; -1 where it is not held.
     [[nodiscard]] int find_held(const std::string& path) const noexcept;
     [[nodiscard]] const held_directory* first() const noexcept { return held_.empty() ? nullptr : held_.front().get(); }
 
-    /// Opens one more. Fails where its owner may not have a part of the first.
+    /// Opens a directory and holds it. Fails with `permission` where check_owner() refuses it for the first one.
     [[nodiscard]] base::result<void> add(const std::string& path);
 
 private:
     std::vector<std::shared_ptr<const held_directory>> held_;
 };
 
-/// Whether what has this status may be a part of the directory, or was put there by somebody who has no business in it:
-/// it is of the directory's owner, or of this process, or, where the group may write the directory, of the group. Root
-/// takes all.
+/// Fails with `permission` where a file with this status is not a part of the directory, because another user may have
+/// put it there. It is a part where it belongs to the directory's owner, to the user of this process or, if the group
+/// may write the directory, to that group. Root accepts every file.
 [[nodiscard]] base::result<void> check_owner(const struct stat& status, const held_directory& in,
                                              const std::string& path);
 
-/// Root gives what it made in somebody's directory to its owner.
+/// Where root has created a file in the directory of another user, gives it to that user; else does nothing.
 [[nodiscard]] base::result<void> give_to_owner(int fd, const held_directory& in, const std::string& path);
 
 }  // namespace holdfast::persist

@@ -29,7 +29,6 @@ std::string_view to_string(site_kind kind) noexcept {
 
 namespace {
 
-/// The value of a variable of the environment, empty where it is not set.
 std::string from_environment(const char* name) {
     const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
     return value == nullptr ? std::string() : value;
@@ -51,7 +50,7 @@ struct registry {
     std::mutex mutex;
     std::set<seen_site> seen;
     std::string selected = from_environment("HOLDFAST_MUTANT");
-    // The two below spare the lock on the way of every call: millions of images ask.
+    // These two save the lock in most calls, of which the tests make many millions.
     std::atomic<bool> any_selected{!selected.empty()};
     std::atomic<unsigned> generation{1};
 };
@@ -63,7 +62,7 @@ registry& sites() {
 
 thread_local step_function this_thread_step = nullptr;
 
-/// The names, by address, that this thread has noted already.
+/// The site names that this thread has recorded already, by address.
 struct noted_sites {
     unsigned generation = 0;
     std::unordered_set<const void*> addresses;

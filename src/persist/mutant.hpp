@@ -1,16 +1,15 @@
-// Mutants: our own code with one step left out, to prove that the crash suite would notice.
+// Mutants: the code with one step left out, to prove that the crash tests notice it.
 //
-// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A *site* is the name that code gives to a place where it
-// persists something, or checks something that it read (`site` in storage.hpp). The suite lists all sites that a
-// scenario ran through, selects one after the other, runs the scenario again with that step dropped, and expects a
-// violation.
-//   - Steps of files and of domains (sync, write, flush, fence ...) are dropped by the simulator; nothing to do in our
-//   code.
-//   - Everything else asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`. The macro is the
-//   constant false in all other presets.
-// Any program of the preset runs with a mutant of the second kind where HOLDFAST_MUTANT names its site, and appends the
-// sites that it ran through to the file that HOLDFAST_SEEN_SITES names: tools/test_worth.py asks so which tests notice.
-// Thread safety: all functions may be called from all threads.
+// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A site is the name of a place in the code that persists
+// something or checks something that it has read (`site` in storage.hpp). The tests list the sites that a scenario runs
+// through, then repeat the scenario with one of these steps dropped at a time, and expect a violation.
+//   - The simulator drops steps of files and domains (sync, write, flush, fence ...).
+//   - Other code asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`. In all other presets the
+//     macro is the constant false.
+// In the preset, a program runs with the mutant of the second kind that the environment variable HOLDFAST_MUTANT names,
+// and appends the sites that it ran through to the file that HOLDFAST_SEEN_SITES names. tools/test_worth.py uses this
+// to find the tests that notice a mutant.
+// Thread safety: all functions may be called by all threads.
 #pragma once
 
 #include <string>
@@ -25,16 +24,16 @@
 
 namespace holdfast::persist {
 
-/// What happens at a site, and so what its mutant leaves out.
+/// What a site does, and what its mutant leaves out.
 enum class site_kind {
-    write,           ///< write_at, write_gather: content does not reach the file
-    sync,            ///< sync: answers success and makes nothing durable
+    write,           ///< write_at, write_gather: the content does not reach the file
+    sync,            ///< sync: returns success and makes nothing durable
     size,            ///< resize, allocate, punch_hole: size and content stay
     name,            ///< create, make_directory, rename, remove: never dropped, listed for completeness
-    sync_directory,  ///< sync_directory: answers success and makes nothing durable
+    sync_directory,  ///< sync_directory: returns success and makes nothing durable
     flush,           ///< flush of a range of memory
     fence,           ///< fence: flushes stay incomplete
-    code,            ///< HF_MUTANT in our code: a test left out, or two steps in the other order
+    code,            ///< HF_MUTANT: a check left out, or two steps in the other order
 };
 
 [[nodiscard]] std::string_view to_string(site_kind kind) noexcept;
@@ -48,18 +47,18 @@ struct seen_site {
 
 #if HOLDFAST_MUTANTS
 
-/// Whether the mutant of this site is selected. Notes that the site was seen.
+/// Whether the mutant of this site is selected. Records that the site was seen.
 [[nodiscard]] bool mutant_active(site where, site_kind kind = site_kind::code);
 
-/// Called at every HF_MUTANT of this thread: with it, they are places where the tests may let another thread run.
+/// Sets a function that is called at every HF_MUTANT of this thread, so that tests can run another thread there.
 using step_function = void (*)(site);
 void set_step_function(step_function call) noexcept;
 
-/// All sites seen since the start of the program or the last forget_sites(), sorted, each once.
+/// The sites seen since the start of the program or the last forget_sites(), sorted, each once.
 [[nodiscard]] std::vector<seen_site> seen_sites();
 void forget_sites();
 
-/// Selects the mutant of one site for as long as it lives. One at a time.
+/// Selects the mutant of one site for its lifetime. At most one selection exists at a time.
 class mutant_selection {
 public:
     explicit mutant_selection(const std::string& name);

@@ -41,8 +41,8 @@ public:
                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     }
     base::result<void> sync(site /*where*/) override {
-        // The kernel reports a lost write once; the next fdatasync answers 0 although the data is gone. So the first
-        // failure stands for as long as this file is open.
+        // The kernel reports a lost write once; the next fdatasync returns 0 although the data is lost. So the first
+        // failure is returned from now on, until this file is closed.
         if (sync_failure_) {
             return *sync_failure_;
         }

@@ -24,7 +24,7 @@ using base::result;
 
 constexpr std::uint64_t copy_buffer_size = 1024 * 1024;
 
-/// A range of bytes, end exclusive.
+/// The bytes [begin, end) of a file.
 struct byte_range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -58,7 +58,7 @@ base::failure too_short(std::uint64_t found, std::uint64_t expected, const std::
     return what;
 }
 
-/// The end of a range, or a failure where no file can reach so far.
+/// The end of a range, or a failure where it exceeds the largest file offset.
 result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const char* operation,
                              const std::string& path) {
     const auto end = base::checked_add(offset, length);
@@ -68,8 +68,8 @@ result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const c
     return *end;
 }
 
-/// The first data extent at or behind `from`, or an empty range at `limit` where there is none before it. A file system
-/// that knows no holes answers that all is data.
+/// The first data extent in [from, limit), or an empty range at `limit` where there is none. On a file system without
+/// holes everything is data.
 result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
     const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
     if (begin < 0) {
@@ -111,7 +111,7 @@ result<void> copy_by_reading(int source, const std::string& source_path, int tar
     return {};
 }
 
-/// Copies with copy_file_range as far as that gets; answers where it stopped because the kernel cannot.
+/// Copies with copy_file_range(); returns the offset up to which the kernel could copy.
 result<std::uint64_t> copy_in_kernel(int source, int target, const std::string& target_path, byte_range range) {
     while (range.begin < range.end) {
         off_t from = to_off(range.begin);
@@ -275,8 +275,8 @@ result<void> copy_sparse(int source, const std::string& source_path, int target,
                          copy_method method) {
     HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, source_path));
     HF_TRY(set_size(target, size, target_path));
-    // The source may be mapped shared, and have holes: what is read goes to the page cache as it is asked for, and not
-    // in folios that reach into them (segment/heap_files_folios.cpp).
+    // No read-ahead: the source may have holes and be mapped shared, and the page cache must not get folios that reach
+    // into holes (segment/heap_files_folios.cpp).
     static_cast<void>(::posix_fadvise(source, 0, 0, POSIX_FADV_RANDOM));
     for (std::uint64_t at = 0; at < size;) {
         HF_TRY_ASSIGN(byte_range data, next_data(source, at, size, source_path));

@@ -55,7 +55,7 @@ std::string_view kind_of(mode_t mode) noexcept {
     }
 }
 
-/// `missing` where the error says that there is nothing.
+/// The failure of a system call, with `missing` for ENOENT and ENOTDIR.
 failure missing_or(int os_error, std::string_view operation, const std::string& path) {
     failure what = os_failure(os_error, operation, path);
     if (os_error == ENOENT || os_error == ENOTDIR) {
@@ -74,7 +74,7 @@ failure no_regular_file(mode_t mode, const std::string& path) {
     return what;
 }
 
-/// Why a file could not be opened: what is in its place is no file, or the system says no.
+/// Why a file could not be opened: `corrupt` where something else than a file is in its place, else the system's error.
 failure not_opened(const place& where, int os_error, const std::string& path) {
     const bool may_be_other = os_error == ELOOP || os_error == EISDIR || os_error == ENXIO || os_error == ENODEV;
     struct stat status {};
@@ -85,8 +85,8 @@ failure not_opened(const place& where, int os_error, const std::string& path) {
     return missing_or(os_error, "open", path);
 }
 
-/// Whoever put something else in the place of a file must get a message: not a read that blocks, and no write to what
-/// is not ours.
+/// Fails where the descriptor is no regular file, on which a read could block, or, in a held directory, a file that
+/// another user may have put there: a write could change a file that is not the heap's.
 result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
@@ -117,7 +117,7 @@ public:
     posix_storage_type(const held_directories& held, const permissions& of_new) : held_(held), of_new_(of_new) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
-        // O_NONBLOCK: opening a pipe must not wait for its other end. It means nothing for regular files.
+        // O_NONBLOCK: opening a pipe must not wait for its other end. It has no effect on regular files.
         const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
         const place where = held_.find_name(path);
         descriptor fd = open_uninterrupted(where, flags);
@@ -196,8 +196,9 @@ public:
         if (::statx(where.directory, where.name, 0, STATX_INO | STATX_BTIME, &status) != 0) {
             return missing_or(errno, "statx", path);
         }
-        // Inode numbers come again, and small file systems have the same ones: the time to the nanosecond tells. Where
-        // none is kept the device has to, whose number may change from boot to boot: then a file is taken for a copy.
+        // Inode numbers are reused, and small file systems use the same ones, so the time of creation distinguishes
+        // files. Where the file system keeps none, the device number stands in. It may change from boot to boot; the
+        // file is then taken for a copy.
         const bool has_time = (status.stx_mask & STATX_BTIME) != 0;
         const std::array<std::uint64_t, 3> what{status.stx_ino,
                                                 has_time
@@ -213,7 +214,7 @@ public:
         if (stream == nullptr) {
             return os_failure(errno, "opendir", directory);
         }
-        static_cast<void>(fd.release());  // the stream's
+        static_cast<void>(fd.release());  // the stream owns it now
         std::vector<std::string> names;
         for (;;) {
             errno = 0;
@@ -267,8 +268,8 @@ public:
         if (answer != 0) {
             return os_failure(errno, "fsync", path);
         }
-        // XFS answers 0 for a directory whose changes were lost because the file system was shut down meanwhile (by an
-        // error of its own, say). Reading it tells.
+        // XFS returns 0 from fsync although the changes of the directory were lost, where the file system was shut down
+        // meanwhile (by an error of its own). Reading the directory then fails.
         alignas(dirent64) std::array<std::byte, 1024> entries;
         if (::syscall(SYS_getdents64, fd.get(), entries.data(), entries.size()) < 0) {
             return os_failure(errno, "getdents64", path);

@@ -1,4 +1,4 @@
-// The kernel's file systems behind persist::storage: every call does what storage.hpp says, and says what went wrong.
+// The kernel's file systems behind persist::storage: every call does what storage.hpp says and reports its failures.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,7 +68,8 @@ TEST_F(posix_storage_test, ABirthIsOfOneFileWhateverItsName) {
     EXPECT_EQ(birth_of("b").value(), birth);
     std::filesystem::copy(path("b"), path("a"));
     EXPECT_NE(birth_of("a").value(), birth);
-    // The next file of that name may well get the inode number of the last. The kernel's clock for files ticks.
+    // A new file of that name may get the same inode number, so its time of creation must differ: wait for a tick of
+    // the kernel's clock for files.
     const auto tick = [] {
         timespec now{};
         ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -105,7 +106,7 @@ TEST_F(posix_storage_test, GatherWritesMorePartsThanTheKernelTakesAtOnce) {
     for (std::size_t at = 0; at < data.size(); ++at) {
         parts.push_back(std::span{data}.subspan(at, 1));
         if (at % 7 == 0) {
-            parts.emplace_back();  // empty parts are legal
+            parts.emplace_back();  // empty parts are allowed
         }
     }
     const auto made = create("gather");
@@ -303,7 +304,7 @@ TEST_F(posix_storage_test, NoDescriptorIsInherited) {
 
 TEST_F(posix_storage_test, AFailedSyncStaysFailed) {
     const auto made = create("latched");
-    // A descriptor that cannot be synced stands in for the lost write: /dev/full and pipes answer EINVAL to fdatasync.
+    // A pipe stands in for a lost write: fdatasync fails on it with EINVAL.
     std::array<int, 2> ends{};
     ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     const descriptor reader{ends[0]};
@@ -314,7 +315,7 @@ TEST_F(posix_storage_test, AFailedSyncStaysFailed) {
     const auto first = made->sync("test.sync");
     ASSERT_FALSE(first.ok());
     EXPECT_EQ(first.error().field, "fdatasync");
-    // The descriptor is healthy again, as it is in the kernel after one report. The file object must not believe it.
+    // The descriptor works again, as after one report of the kernel. The file object must still return the failure.
     ASSERT_GE(::dup3(good.get(), made->native_handle(), O_CLOEXEC), 0);
     ASSERT_EQ(::fdatasync(made->native_handle()), 0);
     const auto second = made->sync("test.sync");

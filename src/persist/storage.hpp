@@ -1,15 +1,14 @@
-// Files as the heap sees them: every byte that reaches media by a system call goes through this interface.
+// The interface to files: every byte that reaches media by a system call goes through it.
 //
-// Why an interface and not the system calls themselves: the crash simulator (tests/simulator), the fault injector and
-// the recorder of the full-stack crash tests implement it too. A call costs microseconds anyway; a virtual dispatch is
-// noise.
+// It is an interface because the crash simulator (tests/simulator), the fault injector and the recorder of the
+// full-stack crash tests implement it, too. A system call takes microseconds, so a virtual call does not matter.
 //
-// Durability, the contract that the simulator models:
-//   - write_at, resize, allocate and punch_hole are durable when a later sync() of the same file returned success.
-//     Until then any subset of the written sectors may be on media.
-//   - creation, rename and removal of names are durable when a later sync_directory() of the directory succeeded.
+// Durability, as the simulator models it:
+//   - writes, resize, allocate and punch_hole are durable when a later sync() of the file has succeeded. Before that,
+//     any subset of the written sectors may be on the media.
+//   - creation, renaming and removal of names are durable when a later sync_directory() of the directory has succeeded.
 //   - a process crash loses nothing that a call has completed.
-//   - a failed sync() says nothing about the data; the caller must not call it again and believe the second answer.
+//   - after a failed sync() the data may be lost; a later success of sync() does not prove otherwise.
 #pragma once
 
 #include <cerrno>
@@ -24,16 +23,15 @@
 
 namespace holdfast::persist {
 
-/// Names a place in our code that persists something, so that the simulator and the mutants can single it out.
-/// It must be a string literal, unique in the source: "commit.journal.sync".
+/// Names a place in the code that persists something, for the simulator and the mutants. It must be a string literal
+/// that is unique in the source: "commit.journal.sync".
 using site = const char*;
 
 enum class access_mode { read_only, read_write };
 
-/// Whether a copy of a file may share blocks with it.
 enum class shared_blocks { allowed, none };
 
-/// Who may do what with files and directories: bits as chmod has them, of which a process's umask takes some away.
+/// The permissions of files and directories, as bits of chmod, before the umask.
 struct permissions {
     std::uint32_t files = 0644;
     std::uint32_t directories = 0755;
@@ -50,30 +48,30 @@ public:
     [[nodiscard]] virtual const std::string& path() const noexcept = 0;
     /// Size in bytes.
     virtual base::result<std::uint64_t> size() = 0;
-    /// Reads exactly buffer.size() bytes; a shorter file is a failure `corrupt` that says so.
+    /// Reads exactly buffer.size() bytes. Fails with `corrupt` where the file is shorter.
     virtual base::result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) = 0;
     /// Writes exactly data.size() bytes, extending the file where needed.
     virtual base::result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site where) = 0;
-    /// Writes the parts one after the other from offset on (pwritev); as write_at in all else.
+    /// As write_at() of the parts one after the other (pwritev).
     virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
                                             site where) = 0;
-    /// Lets the device begin with what was written; promises nothing. Safe beside all other calls.
+    /// Starts to write back what was written; promises nothing. Safe beside all other calls.
     virtual void start_writeback() noexcept {}
-    /// Waits until the device has what of the range is in the page cache alone; promises nothing. Safe beside all other
+    /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
     /// calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
-    /// Waits until all earlier writes of this file are durable (fdatasync: with the metadata needed to read them).
+    /// Waits until all earlier writes of this file are durable, with the metadata needed to read them (fdatasync).
     virtual base::result<void> sync(site where) = 0;
     /// Sets the size; new bytes are a hole that reads as zero.
     virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
-    /// Reserves space, so that later writes there cannot fail for lack of it. Extends the file where needed; existing
-    /// content stays.
+    /// Reserves space, so that later writes there cannot fail with no_space. Extends the file where needed; content
+    /// stays.
     virtual base::result<void> allocate(std::uint64_t offset, std::uint64_t length, site where) = 0;
-    /// Gives the space back; the range reads as zero.
+    /// Gives the space of the range back; it reads as zero. The size of the file stays.
     virtual base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site where) = 0;
     /// Bytes charged by the file system.
     virtual base::result<std::uint64_t> charged() = 0;
-    /// The descriptor for mmap and flock; -1 where there is none (simulator).
+    /// The descriptor for mmap() and flock(); -1 where there is none (simulator).
     [[nodiscard]] virtual int native_handle() const noexcept = 0;
 };
 
@@ -85,55 +83,57 @@ public:
     storage& operator=(const storage&) = delete;
     virtual ~storage() = default;
 
-    /// Opens an existing file, never waits. `missing` where it is not there, `corrupt` where it is no regular file: a
-    /// link at the end of the path is not followed, for somebody else may have put it there. In a directory that is
-    /// held: `permission` where the file is another owner's, and `corrupt` where it has a second name and is to be
-    /// written.
+    /// Opens an existing file without waiting. Fails with `missing` where it does not exist, with `corrupt` where it is
+    /// no regular file. A link at the end of the path is not followed, because another user may have made it. In a held
+    /// directory: `permission` where the file belongs to another user, `corrupt` where it has a second name and is to
+    /// be written.
     virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
-    /// Creates a file that must not exist (`already_exists` otherwise).
+    /// Creates a file; `already_exists` where the path exists.
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;
     virtual base::result<void> make_directory(const std::string& path, site where) = 0;
-    /// Makes a name that leads to `target`, which need not be there (a symbolic link); as durable as a creation. Calls
-    /// follow the links on the way, and those for directories one at the end, too; remove(), rename(), link_target()
-    /// and exists() mean the name itself.
+    /// Makes a symbolic link to `target`, which need not exist; as durable as a creation. All calls follow links on the
+    /// way. Calls for directories also follow one at the end of the path; remove(), rename(), link_target() and
+    /// exists() act on the link itself.
     virtual base::result<void> make_link(const std::string& path, const std::string& target, site where) = 0;
-    /// Where the link leads; empty where the path is none. `missing` where nothing is there.
+    /// The target of a link; empty where the path is no link. `missing` where nothing is there.
     virtual base::result<std::string> link_target(const std::string& path) = 0;
-    /// What two paths share iff they lead to the same file or directory. `missing` where nothing is there.
+    /// A text that is the same for two paths iff they lead to the same file or directory. `missing` where nothing is
+    /// there.
     virtual base::result<std::string> identity(const std::string& path) = 0;
-    /// A number of the file, from when and where it was made: renaming and writing keep it, a copy that is a new file
-    /// has another one, and so has a file that is made some milliseconds after this one is gone. (A snapshot of a whole
-    /// subvolume or device has the same.) 0 where nobody knows one. `missing` where nothing is there.
+    /// A number that identifies the file, from the time and place of its creation. Renaming and writing keep it. A
+    /// copy, and a new file of the same name, have another one; a snapshot of a whole subvolume or device has the same.
+    /// 0 where it is unknown. `missing` where nothing is there.
     virtual base::result<std::uint64_t> birth(const std::string& /*path*/) { return std::uint64_t{0}; }
     /// Names in a directory, sorted, without "." and "..".
     virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
     /// Replaces `to` atomically.
     virtual base::result<void> rename(const std::string& from, const std::string& to, site where) = 0;
-    /// Removes a file or an empty directory; no failure where it is not there.
+    /// Removes a file or an empty directory; succeeds where nothing is there.
     virtual base::result<void> remove(const std::string& path, site where) = 0;
     /// Waits until the names in the directory are durable.
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
-    /// Bytes that the file system has left for files in this directory; without end where nobody knows.
+    /// Bytes that the file system has left for files in this directory; 2^64 - 1 where it is unknown.
     virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
-    /// Fails with `unsupported` where files in this directory cannot do what this interface asks of them (hugetlbfs,
-    /// where nothing can be written by a system call).
+    /// Fails with `unsupported` where files in this directory lack an operation of this interface (hugetlbfs: system
+    /// calls cannot write them).
     virtual base::result<void> check_place(const std::string& /*directory*/) { return {}; }
-    /// Copies content from `source` into the new or empty `target`, which stays sparse; shares blocks where it may and
-    /// the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in either file.
+    /// Copies the content of `source` to the new or empty `target`; holes stay holes. Shares blocks where `blocks`
+    /// allows it and the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in
+    /// either file.
     virtual base::result<void> copy_content(file& source, file& target, shared_blocks blocks, site where) = 0;
 
-    // Directories that stay what they are, whatever happens to their names. Where these are not overridden, names never
-    // lead elsewhere, and files belong to nobody.
+    // Held directories: they stay the same whatever happens to their names. The defaults are for a storage in which
+    // names never change their meaning and files have no owners.
 
-    /// This storage, in which `directory`, and each path that begins with it, leads to the directory that is there now,
-    /// for as long as the answer lives: wherever it is moved, and whatever the working directory is. What was held
-    /// before stays held. One descriptor. `not_found` where nothing is there; `permission` where it is of another owner
-    /// than the one held first.
+    /// This storage, in which `directory` and all paths below it lead to the directory that is there now, as long as
+    /// the result lives: wherever it is moved, and whatever the working directory is. Directories that were held before
+    /// stay held. Uses one descriptor. `not_found` where nothing is there; `permission` where it belongs to another
+    /// user than the directory held first.
     virtual base::result<std::shared_ptr<storage>> hold(const std::string& /*directory*/) { return unowned(); }
-    /// This storage, with other permissions for what create() and make_directory() make.
+    /// This storage, with other permissions for new files and directories.
     virtual std::shared_ptr<storage> with(const permissions& /*of_new*/) { return unowned(); }
-    /// The permissions of a file and of a directory that are there.
+    /// The permissions of an existing directory and file.
     virtual base::result<permissions> permissions_of(const std::string& /*directory*/, const std::string& /*path*/) {
         return permissions{};
     }
@@ -141,11 +141,11 @@ public:
     virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
         return base::os_failure(ENOSYS, "open", directory);
     }
-    /// Where the directory is now: a path in full, for people.
+    /// The absolute path of the directory as it is now, for people.
     virtual base::result<std::string> location(const std::string& directory) { return directory; }
 
 protected:
-    /// This storage, whose owner lives long enough.
+    /// This storage; its owner must outlive the result.
     [[nodiscard]] std::shared_ptr<storage> unowned() noexcept { return {std::shared_ptr<storage>(), this}; }
 };
 

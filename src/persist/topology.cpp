@@ -18,7 +18,7 @@ namespace holdfast::persist {
 
 namespace {
 
-constexpr unsigned largest_number = 65'535;  ///< of processors and nodes; what a directory says beyond it is nonsense
+constexpr unsigned largest_number = 65'535;  ///< of processors and nodes; larger numbers are not believed
 constexpr std::size_t bits_a_word = 8 * sizeof(unsigned long);
 using node_mask = std::array<unsigned long, 1024 / bits_a_word>;
 
@@ -28,7 +28,7 @@ std::optional<unsigned> read_number(std::string_view text) {
     return error == std::errc{} && end == text.end() && number <= largest_number ? std::optional(number) : std::nullopt;
 }
 
-/// "0-3,8" and the like; what is not of this form says nothing.
+/// Parses a list such as "0-3,8". Text of another form gives no numbers.
 std::vector<unsigned> read_list(std::string_view text) {
     std::vector<unsigned> numbers;
     while (!text.empty()) {
@@ -44,7 +44,7 @@ std::vector<unsigned> read_list(std::string_view text) {
     return numbers;
 }
 
-/// By the kernel's number of the node.
+/// The processors of each node, by the kernel's number of the node.
 std::map<unsigned, std::vector<unsigned>> read_nodes(const std::string& directory) {
     constexpr std::string_view prefix = "node";
     std::map<unsigned, std::vector<unsigned>> nodes;
@@ -63,7 +63,7 @@ std::map<unsigned, std::vector<unsigned>> read_nodes(const std::string& director
     return nodes;
 }
 
-/// The mask of a kernel's node; empty where that has no room.
+/// The mask of one node, by the kernel's number; nothing where the number does not fit the mask.
 std::optional<node_mask> mask_of(unsigned kernel_number) {
     node_mask mask{};
     if (kernel_number >= mask.size() * bits_a_word) {
@@ -73,7 +73,7 @@ std::optional<node_mask> mask_of(unsigned kernel_number) {
     return mask;
 }
 
-thread_local unsigned node_of_this_thread = 0;  ///< of machines that are made up
+thread_local unsigned node_of_this_thread = 0;  ///< on made-up machines
 
 }  // namespace
 
@@ -97,7 +97,7 @@ machine_topology::machine_topology(const std::string& nodes_directory) {
         kernel_numbers_.push_back(kernel_number);
         cpus_.push_back(std::move(cpus));
     }
-    if (cpus_.empty()) {  // nobody tells: one node, with all processors
+    if (cpus_.empty()) {  // the kernel tells nothing: one node with all processors
         kernel_numbers_.push_back(0);
         auto& all = cpus_.emplace_back();
         const long configured = ::sysconf(_SC_NPROCESSORS_CONF);
@@ -140,7 +140,7 @@ void machine_topology::prefer_nothing_for_this_thread() const noexcept {
     ::syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
 }
 
-// --- one that is made up --------------------------------------------------------------------------------------------
+// --- the made-up machine --------------------------------------------------------------------------------------------
 
 made_up_topology::made_up_topology(unsigned nodes, unsigned cpus_a_node) {
     unsigned next = 0;

@@ -1,8 +1,8 @@
-// The nodes of the machine: groups of processors, each with memory that is nearer to them than to others (NUMA).
+// The NUMA nodes of the machine: groups of processors with memory that is nearer to them than to others.
 //
-// Nodes are counted from 0 without gaps, in the order of the kernel's numbers; a node without processors (memory alone)
-// is none. A topology never changes: processors that come later, and machines that do not tell, belong to node 0. That
-// it is an interface lets tests have any number of nodes on any machine.
+// Nodes are numbered from 0 without gaps, in the order of the kernel's numbers; nodes without processors do not count.
+// A topology never changes: processors that come online later belong to node 0, and so do all where the machine does
+// not tell. It is an interface so that tests have any number of nodes on any machine.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +26,15 @@ public:
     [[nodiscard]] virtual unsigned node_of_cpu(unsigned cpu) const noexcept = 0;
     /// The processors of a node, ascending.
     [[nodiscard]] virtual std::span<const unsigned> cpus_of(unsigned node) const noexcept = 0;
-    /// Where the calling thread runs at this moment: a few loads. It may be elsewhere the next.
+    /// The node on which the calling thread runs now: costs a few loads, and may be out of date at once.
     [[nodiscard]] virtual unsigned current_node() const noexcept = 0;
 
-    /// What the kernel allocates for these addresses from now on comes from the node's memory where there is some. An
-    /// advice: false where it was not taken. Whole pages.
+    /// Advises the kernel to take memory for these addresses, whole pages, from the node. False where it refused.
     virtual bool prefer_memory(unsigned node, std::byte* address, std::uint64_t bytes) const noexcept = 0;
-    /// The same for what the kernel allocates on behalf of this thread, until the object goes: for fallocate() of files
-    /// in memory.
+    /// Advises the kernel to take memory that it allocates for this thread from the node, for the lifetime of the
+    /// object: for fallocate() of files in memory.
     class preference {
     public:
-        /// Nowhere in particular.
         preference() noexcept = default;
         preference(const topology& of, unsigned node) noexcept;
         preference(const preference&) = delete;
@@ -48,17 +46,16 @@ public:
     };
 
 protected:
-    /// Of the calling thread: prefers the node, or goes back to the system's own policy. False where it could not, or
-    /// where the thread has a policy of its own, which stays.
+    /// Sets the memory policy of the calling thread to the node; the second function resets it to the system's default.
+    /// False where the kernel refuses, or where the thread has a policy of its own, which stays.
     virtual bool prefer_for_this_thread(unsigned node) const noexcept = 0;
     virtual void prefer_nothing_for_this_thread() const noexcept = 0;
 };
 
-/// As the kernel describes a machine in a directory of the form of /sys/devices/system/node.
+/// The machine that the kernel describes in a directory such as /sys/devices/system/node.
 class machine_topology final : public topology {
 public:
     explicit machine_topology(const std::string& nodes_directory);
-    /// This machine.
     [[nodiscard]] static const machine_topology& here() noexcept;
 
     [[nodiscard]] unsigned nodes() const noexcept override { return static_cast<unsigned>(cpus_.size()); }
@@ -79,13 +76,13 @@ private:
     std::vector<unsigned> kernel_numbers_;  ///< by node
 };
 
-/// A machine that is not there: every node has as many processors as asked for, numbered from node 0 on, and a thread
-/// runs where it says. Memory is where it is.
+/// A made-up machine for tests: every node has `cpus_a_node` processors, numbered from node 0 on, and a thread says on
+/// which node it runs. Preferences for memory have no effect.
 class made_up_topology final : public topology {
 public:
     explicit made_up_topology(unsigned nodes, unsigned cpus_a_node = 1);
 
-    /// From now on the calling thread is on this node, of all machines that are made up; before, on node 0.
+    /// Puts the calling thread on this node of all made-up machines. It begins on node 0.
     static void move_this_thread_to(unsigned node) noexcept;
 
     [[nodiscard]] unsigned nodes() const noexcept override { return static_cast<unsigned>(cpus_.size()); }

@@ -24,7 +24,8 @@ struct refusal {
 std::optional<error> expect_refusal(const std::string& directory, const refusal& wanted,
                                     const std::function<void()>& action);
 
-/// The same of an open for writing and of one for reading.
+/// An open for writing and an open for reading each fail with the error `wanted` and change no file; consistent() says
+/// that the heap is not.
 void expect_no_open(const std::string& heap, const refusal& wanted);
 
 /// The step that the heap holds when it is opened for reading; shows that check() finds nothing.

@@ -1,10 +1,9 @@
-// Durability `atomic` on real DAX: a guest with an NVDIMM, ext4 mounted with dax=always, killed in the middle of the
-// work of two threads, and started again.
+// Durability `atomic` on real DAX: a guest with an NVDIMM and ext4 mounted with dax=always is killed while two threads
+// work, and started again.
 //
-// Fault model: the whole machine stops between any two instructions, kernel and file system included. Every store that
-// was executed is on media, but what the kernel had not written is lost: without MAP_SYNC, the file system forgets
-// which blocks the heap had touched, and this test finds a heap full of holes. So it proves detection, mapping, growth
-// and recovery, and never that a flush is there: that is the simulator's business.
+// Fault model: the whole machine stops between any two instructions. Executed stores are on media; what the kernel had
+// not written is lost. Without MAP_SYNC the file system forgets blocks that the heap used, and this test finds holes.
+// So the test proves detection, mapping, growth and recovery, but not that flushes happen: the simulator does.
 #include <sys/wait.h>
 
 #include <chrono>
@@ -37,14 +36,13 @@ using testing::StartsWith;
 
 using lines = std::vector<std::string>;
 
-/// The directory of the kernel to boot: the package HOLDFAST_DAX_KERNEL, by default what scripts/fetch-kernel.sh
-/// fetches.
+/// The kernel's directory: the package HOLDFAST_DAX_KERNEL, or what scripts/fetch-kernel.sh fetches by default.
 std::string kernel_directory() {
     const char* const package = std::getenv("HOLDFAST_DAX_KERNEL");
     return std::string(HOLDFAST_KERNELS "/") + (package == nullptr ? "linux-image-cloud-amd64" : package);
 }
 
-/// What the guest needs. Why it is not to be had; an empty string where it is.
+/// Makes the guest's initial file system. Returns what is missing, or nothing.
 std::string make_initramfs(const std::string& output) {
     const std::string why = output + ".missing";
     const std::string command = "'" HOLDFAST_MAKE_INITRAMFS "' '" + kernel_directory() + "' '" + output +
@@ -58,7 +56,7 @@ std::string make_initramfs(const std::string& output) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 77 ? text.str() : "make_initramfs.sh failed";
 }
 
-/// The numbers that the guest has printed last for each thread: {0: n, 1: m} for "hf call 0 n", "hf call 1 m".
+/// The last number of each thread: {0: n, 1: m} from "hf call 0 n" and "hf call 1 m".
 std::map<std::uint64_t, std::uint64_t> last_numbers(const lines& said, const std::string& word) {
     std::map<std::uint64_t, std::uint64_t> found;
     for (const std::string& line : said) {
@@ -74,7 +72,6 @@ std::map<std::uint64_t, std::uint64_t> last_numbers(const lines& said, const std
     return found;
 }
 
-/// The number behind a word of a line, of all lines that begin so.
 std::vector<std::uint64_t> numbers_after(const lines& said, const std::string& begin, const std::string& word) {
     std::vector<std::uint64_t> found;
     for (const std::string& line : said) {
@@ -114,12 +111,12 @@ protected:
         }
     }
 
-    /// New media; a machine that works and dies; a machine that examines.
+    /// New media; a machine that works and is killed; a machine that examines.
     void run_cycle(std::uint64_t seed) {
         seed_ = seed;
         std::ofstream(options_.nvdimm).close();
         std::filesystem::resize_file(options_.nvdimm, options_.nvdimm_size);
-        // Enough that the rings of records were full and a checkpoint was made.
+        // Enough calls to fill the record rings and force a checkpoint.
         const std::uint64_t calls_of_one = 10'000 + seed % 5000;
         const lines worked = boot("work", [calls_of_one](const std::string& line) {
             const auto done = last_numbers({line}, "call");
@@ -131,7 +128,7 @@ protected:
         expect_sound(examined);
     }
 
-    /// Boots and reads the console until the guest powers off, or until a line is `enough`: then it is killed.
+    /// Reads the console until the guest powers off or a line is `enough`, then kills the machine.
     template <class Enough>
     lines boot(const std::string& step, Enough enough) {
         options_.kernel_command_line = "dax_step=" + step + " dax_seed=" + std::to_string(seed_);
@@ -156,8 +153,8 @@ protected:
         return said;
     }
 
-    /// The domain is found, by the heap and by the program `holdfast`, and each mapping of the heap's files is
-    /// synchronous: when it was made, when it had grown, and when it was recovered.
+    /// The heap and the program `holdfast` find the domain. All mappings of the heap's files are synchronous: at
+    /// creation, after growth, and after recovery.
     static void expect_dax(const lines& worked, const lines& examined) {
         const std::string domain = GetParam() ? "eadr" : "dax";
         EXPECT_THAT(worked, Contains(HasSubstr("dax=always")));

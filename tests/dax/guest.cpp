@@ -1,5 +1,5 @@
-// The program that runs in the guest: `dax_guest work HEAP SEED` until the machine dies, then `dax_guest examine HEAP
-// SEED`. What it has to say goes to the console as lines "hf WORD ...", which dax_test.cpp reads.
+// The program in the guest: `dax_guest work HEAP SEED` until the machine dies, then `dax_guest examine HEAP SEED`. It
+// prints lines "hf WORD ..." for dax_test.cpp on the console.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct node {
     explicit node(std::uint64_t number) : value(number) {}
 };
 
-/// One write for a line, so that those of two threads do not mix.
+/// One write for each line, so that lines of two threads do not mix.
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     const std::string line = "hf " + fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
@@ -46,7 +46,7 @@ open_options options() {
     return wanted;
 }
 
-/// How many mappings the process has of files under the path, and how many of them are synchronous (MAP_SYNC).
+/// Counts the process's mappings of files under the path, and the synchronous ones (MAP_SYNC).
 void report_mappings(const std::string& path) {
     std::ifstream maps("/proc/self/smaps");
     std::size_t all = 0;
@@ -83,14 +83,14 @@ void carry_out(manager& heap, std::size_t thread, const call& wanted) {
         case call::action::free: heap.free_from(root); return;
         case call::action::reallocate: heap.realloc_to(root, wanted.bytes); return;
         case call::action::allocate:
-            // Filled behind its first word, so that the next owner of the memory has something to clear.
+            // Filled behind the first word, so that the next allocation must clear it.
             auto* const block = static_cast<char*>(heap.allocate_to(root, wanted.bytes, {.zeroed = true}));
             std::memset(block + 8, 0xA5, std::min<std::size_t>(wanted.bytes, 4096) - 8);
             return;
     }
 }
 
-/// Never returns: the machine dies.
+/// Does not return: the machine dies.
 int work(const std::string& path, std::uint64_t seed) {
     constexpr std::uint64_t calls_a_report = 32;
     manager heap(create_only, path, options());
@@ -110,7 +110,7 @@ int work(const std::string& path, std::uint64_t seed) {
             }
         });
     }
-    // And once more when the heap has grown.
+    // Again after the heap has grown.
     for (std::uint64_t seen = 0; seen < 100; seen = reports.load()) {
         reports.wait(seen);
     }
@@ -131,14 +131,14 @@ slot_state read_slot(const manager& heap, std::size_t index, const slot_state& p
         const bool has_child = as_node->child != nullptr;
         return {slot_state::content::node, 0, as_node->value, has_child ? as_node->child->value : 0};
     }
-    // What was asked for is not kept; what there is fits it, or it is reported as it is.
+    // The requested size is not stored. A usable size that fits it counts as it; another is reported.
     const std::size_t usable = heap.usable_size(block);
     const bool fits =
         planned.holds == slot_state::content::raw && usable >= planned.bytes && usable <= 2 * planned.bytes + 64;
     return {slot_state::content::raw, fits ? planned.bytes : usable, 0, 0};
 }
 
-/// After which call of its plan a thread stands: the last that leaves the slots as they are. 0 where there is none.
+/// The last call of the thread's plan after which the slots are as they are; 0 if there is none.
 std::uint64_t find_last_call(const manager& heap, std::uint64_t seed, std::size_t thread) {
     constexpr std::uint64_t enough = 2'000'000;
     constexpr std::uint64_t further = 10'000;
@@ -163,7 +163,7 @@ std::uint64_t find_last_call(const manager& heap, std::uint64_t seed, std::size_
     return found;
 }
 
-/// Allocated blocks and reachable ones are the same, and no block has two owners.
+/// The allocated blocks are exactly the reachable ones, and no block has two owners.
 void report_blocks(const manager& heap) {
     std::set<const void*> allocated;
     heap.for_each_block([&allocated](const block_info& block) { allocated.insert(block.address); });
@@ -191,7 +191,7 @@ void report_problems(const manager& heap) {
     say("problems {}", problems.size());
 }
 
-/// The heap works: everything can be freed.
+/// Everything can be freed.
 void free_all(const std::string& path) {
     manager heap(open_only, path, options());
     for (std::size_t i = 0; i < threads * slots_a_thread; ++i) {
@@ -204,8 +204,8 @@ void free_all(const std::string& path) {
     report_problems(heap);
 }
 
-/// The same heap in durability `commit`, whose pages are private: a commit finds those that were written, also where
-/// they were read before, and so perhaps mapped as one huge page.
+/// In durability `commit` pages are private. A commit must find the pages that were written, even if they were read
+/// before and may be mapped as one huge page.
 void commit_pages(const std::string& path) {
     constexpr std::size_t page = 4096;
     constexpr std::size_t pages = 2048;

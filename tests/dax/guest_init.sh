@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of the guest. The kernel passes on `dax_step` (work, examine) and `dax_seed` from its command line.
-# Makes the NVDIMM an fsdax namespace with ext4 on it, where it is none yet, mounts it with DAX, and runs the step.
+# The first process of the guest. The kernel's command line sets `dax_step` (work, examine) and `dax_seed`. The process
+# mounts ext4 on the NVDIMM with DAX and runs the step; in step `work` it first makes the fsdax namespace and ext4.
 export PATH=/bin:/sbin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -27,13 +27,13 @@ done
 nd=/sys/bus/nd
 wait_for /dev/pmem0
 
-# A namespace without labels comes up raw, and as fsdax from the next boot on, by what it has at its own begin. Not
-# with ndctl: these are its steps.
+# A namespace without labels comes up raw. These are the steps by which ndctl makes it fsdax; they leave a block at its
+# start by which it comes up as fsdax from the next boot on.
 if [ "$dax_step" = work ]; then
     pfn=$(cat $nd/devices/region0/pfn_seed)
     echo namespace0.0 >$nd/drivers/nd_pmem/unbind
     cat /proc/sys/kernel/random/uuid >$nd/devices/$pfn/uuid
-    echo pmem >$nd/devices/$pfn/mode # the page structures lie on the NVDIMM, too
+    echo pmem >$nd/devices/$pfn/mode # page structures on the NVDIMM, too
     echo namespace0.0 >$nd/devices/$pfn/namespace
     echo $pfn >$nd/drivers/nd_pmem/bind || fail "no fsdax namespace"
     wait_for /dev/pmem0

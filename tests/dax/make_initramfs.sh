@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make_initramfs.sh KERNEL-DIRECTORY OUTPUT PROGRAM...: the initial file system of the guest, with the programs and the
-# libraries that they need. What is not there is said, with exit status 77. KERNEL-DIRECTORY: scripts/fetch-kernel.sh.
+# make_initramfs.sh KERNEL-DIRECTORY OUTPUT PROGRAM...: makes the initial file system of the guest, with the programs
+# and their libraries. KERNEL-DIRECTORY: from scripts/fetch-kernel.sh. Prints what is missing, with exit status 77.
 set -euo pipefail
 kernel=$1 output=$2
 shift 2

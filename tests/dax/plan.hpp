@@ -1,5 +1,5 @@
-// What each thread of the guest's worker does, call by call, from a seed: the worker carries it out, and the examiner
-// after the crash asks after which call the heap stands.
+// The calls of each thread of the guest, determined by a seed. The worker carries them out; after the crash the
+// examiner finds the call after which the heap stands.
 #pragma once
 
 #include <array>
@@ -10,14 +10,15 @@
 namespace holdfast::dax {
 
 inline constexpr std::size_t threads = 2;
-inline constexpr std::size_t slots_a_thread = 200;  // roots: thread t has those from t * slots_a_thread on
+inline constexpr std::size_t slots_a_thread = 200;  // roots: thread t has those from t * slots_a_thread
 
-/// What a slot's root points to. A node has a value, never 0, and perhaps a child; a raw block begins with 8 bytes 0.
+/// What a slot's root points to: a node, with a value that is not 0 and perhaps a child; or a raw block, which begins
+/// with a zero word.
 struct slot_state {
     enum class content : std::uint8_t { nothing, raw, node } holds = content::nothing;
-    std::uint64_t bytes = 0;  ///< asked for; raw
-    std::uint64_t value = 0;  ///< node
-    std::uint64_t child = 0;  ///< its value; 0: none
+    std::uint64_t bytes = 0;  ///< raw: as requested
+    std::uint64_t value = 0;  ///< of a node
+    std::uint64_t child = 0;  ///< value of a node's child; 0: none
     [[nodiscard]] bool operator==(const slot_state&) const = default;
 };
 
@@ -25,17 +26,17 @@ struct call {
     enum class action : std::uint8_t { make_node, make_child, allocate, reallocate, free_child, free } what;
     std::size_t slot;      ///< of the thread
     std::uint64_t bytes;   ///< allocate, reallocate
-    std::uint64_t number;  ///< from 1 on; the value of what is made
+    std::uint64_t number;  ///< from 1; the value of what is made
 };
 
-/// Every call changes exactly one destination.
+/// Each call changes exactly one destination.
 class plan {
 public:
     plan(std::uint64_t seed, std::size_t thread) : random_(seed * threads + thread) {}
 
     [[nodiscard]] const slot_state& at(std::size_t slot) const { return slots_.at(slot); }
 
-    /// The next call; at() says what is there when it has returned.
+    /// The next call; at() tells the slot's state after it.
     call next() {
         call made{call::action::free, random_() % slots_a_thread, 0, ++number_};
         slot_state& slot = slots_.at(made.slot);

@@ -66,7 +66,7 @@ virtual_machine::virtual_machine(const machine_options& options) {
     }
     process_ = ::fork();
     if (process_ == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive the test
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // must not outlive the test
         ::dup2(::open("/dev/null", O_RDWR | O_CLOEXEC), STDIN_FILENO);
         ::dup2(ends[1], STDOUT_FILENO);
         ::dup2(ends[1], STDERR_FILENO);

@@ -12,13 +12,13 @@ namespace holdfast::dax {
 struct machine_options {
     std::string kernel;
     std::string initramfs;
-    std::string nvdimm;               ///< file; what the guest stores is there however the machine ends
+    std::string nvdimm;               ///< a file; it keeps the guest's stores however the machine ends
     std::uint64_t nvdimm_size = 0;    ///< bytes
-    bool persistent_caches = false;   ///< the platform says that the processor's caches survive a power loss
-    std::string kernel_command_line;  ///< words of the form name=value reach the guest's first process
+    bool persistent_caches = false;   ///< caches survive a power loss, as the platform reports
+    std::string kernel_command_line;  ///< words name=value reach the guest's first process
 };
 
-/// Runs as long as the object lives, at most. Not thread-safe.
+/// Runs at most as long as the object lives. Not thread-safe.
 class virtual_machine {
 public:
     explicit virtual_machine(const machine_options& options);
@@ -26,9 +26,9 @@ public:
     virtual_machine& operator=(const virtual_machine&) = delete;
     ~virtual_machine();
 
-    /// The next line of the console; nothing where the machine has ended, or is silent for a minute.
+    /// The next line of the console; nothing if the machine ended or was silent for a minute.
     [[nodiscard]] std::optional<std::string> next_line();
-    /// SIGKILL; returns when the machine is no more.
+    /// SIGKILL; returns when the machine has ended.
     void kill();
 
 private:

@@ -11,35 +11,34 @@
 
 namespace holdfast::test {
 
-/// A child of this process. It dies with it, and with this object.
+/// Dies with this process and with this object.
 class child_process {
 public:
-    /// The child runs `work`, and ends with the status that it returns. Throws std::system_error where there is none.
+    /// The child runs `work` and exits with its result. Throws std::system_error if it cannot be started.
     explicit child_process(const std::function<int()>& work);
     child_process(const child_process&) = delete;
     child_process& operator=(const child_process&) = delete;
     ~child_process();
 
-    /// Waits for its end, or so long. Whether it has ended.
+    /// Waits at most this long. True if the child has ended.
     [[nodiscard]] bool ends_within(std::uint64_t nanoseconds) const;
-    /// Ends it, if it has not ended. It may be told while another call waits for its end.
+    /// May be called while another thread waits.
     void send_kill() const noexcept;
-    /// Waits for its end. The status, as of waitpid().
+    /// Returns the status as waitpid() does.
     int wait() noexcept;
-    /// send_kill(), wait().
     int kill() noexcept;
 
 private:
     int id_;
-    int end_;  ///< a descriptor that tells of its end
+    int end_;  ///< a descriptor that becomes readable at the end
     bool ended_ = false;
     int status_ = 0;
 };
 
-/// "" for a process that was killed; else how it ended.
+/// "" for a killed process; otherwise how it ended.
 [[nodiscard]] std::string describe_end(int status);
 
-/// A T in memory that is shared with children: all bytes of it are zero, which must be a value of T.
+/// A T in memory shared with children. It starts as zero bytes, which must be a valid T.
 template <class T>
 class shared_memory {
 public:

@@ -1,4 +1,4 @@
-// What the heap must hold after a kill: the parent's own model, brought up to date from the journals of the dead.
+// What the heap must hold after a kill: the parent's model, updated from the journals of dead victims.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,10 @@
 
 namespace holdfast::test::structures {
 
-/// The structures of one thread.
 struct thread_model {
     std::vector<std::uint64_t> list;  ///< the first node last
     std::set<std::uint64_t> keys;
-    std::vector<std::uint64_t> ring;  ///< in the order in which they follow the first one
+    std::vector<std::uint64_t> ring;  ///< in their order behind the first node
 
     void apply(const entry& done);
     bool operator==(const thread_model&) const = default;
@@ -22,10 +21,10 @@ struct thread_model {
 
 class model {
 public:
-    /// Compares the heap with what the journals say; the model is the heap's state from then on. "" or what differs.
-    /// An operation that was not completed may be there or not.
+    /// Compares the heap with the journals. Returns "" or what differs; the model is then the heap's state. An
+    /// operation that was not completed may be there or not.
     [[nodiscard]] std::string examine(manager& heap, const journals& shared);
-    /// Nodes that the heap must hold, after examine().
+    /// Nodes that the heap must hold after examine().
     [[nodiscard]] std::uint64_t nodes() const noexcept { return nodes_; }
 
 private:

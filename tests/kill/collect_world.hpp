@@ -1,8 +1,8 @@
-// What the victims of the kill test of durability `collect` do to a heap, and the journal of it that outlives them:
-// memory shared with the parent, outside of the heap.
+// What the victims of the kill test of durability `collect` do, and their journals, which outlive them in memory shared
+// with the parent.
 //
-// Each thread has a list, a tree and a ring (a cycle with edges across it); all share a stack without locks. An
-// operation is written to the journal, done, and then counted as completed. Each becomes visible by one store.
+// Each thread has a list, a tree and a ring (a cycle with edges across it); all threads share a lock-free stack. An
+// operation is written to the journal, carried out, and then counted as completed. One store makes it visible.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@ inline constexpr std::uint64_t key_limit = 64;
 
 enum class operation : std::uint32_t {
     push,        ///< a node in front of the list
-    pop,         ///< the first node of the list goes, and is freed
-    drop,        ///< the list goes, and is not freed
+    pop,         ///< frees the first node of the list
+    drop,        ///< drops the list without freeing it
     insert,      ///< a key into the tree
-    clear,       ///< the tree goes, and is freed
-    lose,        ///< the tree goes, and is not freed
+    clear,       ///< frees the tree
+    lose,        ///< drops the tree without freeing it
     link,        ///< a node into the ring
-    forget,      ///< the ring goes, and is not freed
-    stack_push,  ///< a node onto the stack of all
-    stack_take,  ///< all of that stack goes; `taken` says, one by one, what it was
+    forget,      ///< drops the ring without freeing it
+    stack_push,  ///< a node onto the common stack
+    stack_take,  ///< takes all of the stack; `taken` entries list it
     taken,
 };
 
@@ -37,7 +37,7 @@ struct entry {
     std::uint64_t value = 0;
 };
 
-/// Of one thread, in shared memory.
+/// Of one thread.
 struct journal {
     std::atomic<std::uint64_t> started{0};
     std::atomic<std::uint64_t> completed{0};
@@ -45,11 +45,11 @@ struct journal {
 };
 
 struct journals {
-    std::atomic<bool> open{false};  ///< the victim has the heap
+    std::atomic<bool> open{false};  ///< the victim has opened the heap
     std::array<journal, thread_count> of{};
-    char problem[1024] = {};  ///< what went wrong in the victim; empty where nothing did
+    char problem[1024] = {};  ///< what went wrong in the victim, or empty
 
-    /// For another victim.
+    /// For the next victim.
     void clear() noexcept {
         open = false;
         for (journal& one : of) {
@@ -73,20 +73,19 @@ struct node {
     std::uint64_t value = 0;
 };
 
-// Roots of the heap.
 inline std::size_t list_root(unsigned thread) { return thread; }
 inline std::size_t tree_root(unsigned thread) { return 100 + thread; }
 inline std::size_t ring_root(unsigned thread) { return 200 + thread; }
 inline constexpr std::size_t stack_root = 300;
 
-/// Opens the heap, recovers it, and works with all threads (`idle`: with none) until the process is killed. Its values
-/// are new ones in each cycle of less than 2^24.
+/// Opens and recovers the heap and works with all threads (`idle`: with none) until it is killed. Its values are unique
+/// for cycles below 2^24.
 struct victim {
     std::uint64_t seed = 0;
     std::uint64_t cycle = 0;
     bool idle = false;
 };
-/// Returns an exit status where it is not killed.
+/// Returns an exit status if it is not killed.
 int run_victim(const std::string& path, const open_options& options, journals& shared, const victim& how);
 
 }  // namespace holdfast::test::structures

@@ -1,4 +1,4 @@
-// Random calls on a heap of the kill tests with destinations, each reported before it begins and after it returned.
+// Random calls on a heap of the kill tests with destinations; each is reported before it begins and after it returned.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,18 @@
 
 namespace holdfast::test::destinations {
 
-/// The sets as the threads of one process share them.
 struct shared_sets {
     std::vector<holdings>& sets;
     std::array<std::mutex, set_count> locks;
 };
 
-/// One thread.
 class actor {
 public:
-    /// `shrinks`: now and then it calls shrink(), which commits where durability is `commit`.
+    /// `shrinks`: sometimes calls shrink(), which commits in durability `commit`.
     actor(manager& heap, shared_sets& world, shared_region& region, std::uint64_t seed, bool shrinks = true);
 
-    /// False where all logs are full. Throws where a call fails, or did something else than it should.
+    /// False if all logs are full. Throws if a call fails or has the wrong effect.
     bool step();
-    /// Gives back what it reserved and did not publish.
     void cancel_all();
 
 private:
@@ -68,7 +65,7 @@ private:
     shared_region& region_;
     std::mt19937_64 source_;
     bool shrinks_;
-    holdings* set_ = nullptr;  ///< the one whose lock is held
+    holdings* set_ = nullptr;  ///< its lock is held
     set_log* log_ = nullptr;
     struct reserved_block {
         void* memory;
@@ -81,11 +78,11 @@ struct worker_plan {
     std::string heap;
     std::uint64_t seed = 0;
     open_options options;
-    std::uint64_t calls = 0;      ///< of each thread, then a clean close; 0: for ever
-    bool open_and_close = false;  ///< nothing else, again and again
+    std::uint64_t calls = 0;      ///< of each thread, before a clean close; 0: endless
+    bool open_and_close = false;  ///< only opens and closes, endlessly
 };
 
-/// The process that is killed. Returns an exit status where it is not.
+/// The process that is killed. Returns an exit status if it is not.
 int run_worker(const worker_plan& plan, std::vector<holdings>& sets, shared_region& region);
 
 }  // namespace holdfast::test::destinations

@@ -1,9 +1,9 @@
-// What the kill tests with destinations know of a heap: which destinations there are, what each points to, and what the
-// block holds. The process that is killed reports every call before it begins and after it returned; its
-// observer applies the same calls to the same model.
+// What the kill tests with destinations know of a heap: its destinations, their targets, and the content of the blocks.
+// The victim reports every call before it begins and after it returned; its observer applies the calls to the same
+// model.
 //
-// The destinations are divided into sets. A set is changed by one thread at a time, so of each one call at most is in
-// flight; which thread it is changes all the time, so that blocks are freed by others than allocated them.
+// Destinations are divided into sets, which one thread at a time changes, so each set has at most one call in flight.
+// Threads change sets all the time, so blocks are freed by other threads than those that allocated them.
 #pragma once
 
 #include <array>
@@ -17,58 +17,58 @@ namespace holdfast::test::destinations {
 
 inline constexpr std::size_t set_count = 8;
 inline constexpr std::size_t roots_of_set = 16;
-/// A node begins with so many destinations.
+/// Destinations at the start of a node.
 inline constexpr std::size_t words_of_node = 6;
 inline constexpr std::uint64_t node_header = words_of_node * sizeof(std::uint64_t);
 inline constexpr std::size_t largest_batch = 8;
-/// Named objects are destinations too: the directory points to them. Their numbers begin here, far beyond any offset.
+/// Named objects count as destinations, to which the directory points. Their numbers begin here, beyond any offset.
 inline constexpr std::uint64_t objects_at = std::uint64_t{1} << 63U;
 inline constexpr std::size_t objects_of_set = 4;
 [[nodiscard]] constexpr bool is_object(std::uint64_t word) noexcept { return word >= objects_at; }
-/// Some are long, so that records of the directory have several sizes.
+/// Some are long, so that directory records vary in size.
 [[nodiscard]] std::string object_name(std::uint64_t word);
 
 /// An allocated block. Offsets are from the heap's base; 0: none.
 struct block {
     std::uint64_t at = 0;
-    std::uint64_t size = 0;   ///< asked for
-    std::uint64_t seed = 0;   ///< of its content; 0: zeros
-    std::uint64_t valid = 0;  ///< bytes from the start whose content is known
+    std::uint64_t size = 0;   ///< as requested
+    std::uint64_t seed = 0;   ///< 0: zeros
+    std::uint64_t valid = 0;  ///< leading bytes with known content
     bool node = false;        ///< the content begins behind the destinations
     std::uint32_t type = 0;
     bool operator==(const block&) const = default;
 };
 
-/// What a named object is.
+/// The value of a named object.
 struct object_content {
     std::uint64_t words[12];
     explicit object_content(std::uint64_t seed);
 };
 
-/// Writes the content that the block should have; the words of large ones lie far apart.
+/// Writes the block's content; in large blocks only words far apart.
 void fill(std::byte* memory, const block& of) noexcept;
 [[nodiscard]] bool has_content(const std::byte* memory, const block& of) noexcept;
 
 enum class call : std::uint32_t {
-    allocate,    ///< allocate_to, allocate_batch: the content is zeros or unknown
-    publish,     ///< publish, make_persistent, construct: with its content
+    allocate,    ///< allocate_to, allocate_batch: zeros or unknown content
+    publish,     ///< publish, make_persistent, construct: with content
     free,        ///< free_from, free_batch, destroy_persistent, destroy
     reallocate,  ///< realloc_to
     write,       ///< no call of the heap: new content
-    move,        ///< no call of the heap: two words are stored, words[0] to words[1]
+    move,        ///< no call of the heap: two stores, words[0] to words[1]
 };
 
-/// One call, as it is reported. What happens to words[i] is atomic, each alone.
+/// A reported call. What happens to each of `words` is atomic by itself.
 struct call_record {
     call what = call::allocate;
-    std::uint32_t count = 0;  ///< words
+    std::uint32_t count = 0;  ///< of `words`
     std::uint64_t size = 0;
-    std::uint64_t seed = 0;  ///< of the first block; the next has one more. 0: zeros
+    std::uint64_t seed = 0;  ///< of the first block, one more for each next; 0: zeros
     bool zeroed = false;
     bool node = false;
-    std::uint32_t type = 0;                              ///< reallocate: 0: that of the old block
+    std::uint32_t type = 0;                              ///< reallocate: 0 keeps the type
     std::array<std::uint64_t, largest_batch> words{};    ///< offsets of the destinations
-    std::array<std::uint64_t, largest_batch> targets{};  ///< of the blocks; known when the call has returned
+    std::array<std::uint64_t, largest_batch> targets{};  ///< of the blocks, known after the call
 };
 
 struct destination {
@@ -76,27 +76,26 @@ struct destination {
     block target;
 };
 
-/// What a set holds.
 class holdings {
 public:
     explicit holdings(std::size_t set);
 
     [[nodiscard]] std::vector<destination>& all() noexcept { return destinations_; }
     [[nodiscard]] const std::vector<destination>& all() const noexcept { return destinations_; }
-    /// Must exist.
+    /// It must exist.
     [[nodiscard]] block& target_of(std::uint64_t word);
     [[nodiscard]] bool is_empty_node(const block& candidate) const noexcept;
-    /// One whose block may be freed: no node, or an empty one. Null where there is none.
+    /// A destination whose block may be freed: no node, or an empty node. Null if there is none.
     [[nodiscard]] const destination* find_free_to_go() const noexcept;
     [[nodiscard]] std::uint64_t bytes() const noexcept;
 
-    /// The i-th word of the call has changed.
+    /// The call has changed its i-th word.
     void apply(const call_record& made, std::size_t i);
     void apply(const call_record& made);
-    /// The call has begun: content that is being written is unknown.
+    /// The call has begun: content in writing is unknown.
     void begin(const call_record& made);
 
-    /// A move that was cut off between its two stores; words[0] is still to be emptied.
+    /// A move cut between its two stores: `from` must still be emptied.
     struct half_move {
         std::uint64_t from = 0;
         std::uint64_t to = 0;
@@ -109,11 +108,11 @@ private:
     std::vector<destination> destinations_;
 };
 
-/// What the process that is killed reports of a set: survives it, in memory that both share.
+/// The victim's report about a set, in memory that outlives the victim.
 struct set_log {
     static constexpr std::size_t capacity = 32768;
     std::atomic<std::uint64_t> begun;  ///< records written
-    std::atomic<std::uint64_t> done;   ///< of these, calls that returned
+    std::atomic<std::uint64_t> done;   ///< calls that returned
     call_record records[capacity];
 };
 
@@ -121,7 +120,7 @@ enum class phase : std::uint32_t { starting, running, closing, closed };
 
 struct shared_region {
     std::atomic<phase> now;
-    char problem[1024];  ///< what went wrong in the process; empty where nothing did
+    char problem[1024];  ///< what went wrong in the process, or empty
     set_log logs[set_count];
 
     void reset() noexcept;

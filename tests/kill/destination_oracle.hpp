@@ -1,10 +1,9 @@
-// The observer of the kill tests with destinations: starts workers on one heap, one after the other, kills each at a
-// random moment, and compares what is left with what they reported.
+// The observer of the kill tests with destinations: starts workers on a heap, kills each at a random moment, and
+// compares what is left with their reports.
 //
-// Durabilities `atomic` and `collect` promise the same here: a call in flight is there as a whole or not at all, and no
-// destination leads to memory that is free or another's. They differ in what else is allocated. In `atomic` it is
-// nothing; in `collect` tracing is conservative, and may keep a block that a word of some content resembles a pointer
-// to. What only resemblance kept must go with what resembles it: a heap that was emptied has nothing left.
+// Durability `atomic` and `collect` promise the same here: a call in flight is there as a whole or not at all, and no
+// destination points to memory that is free or another allocation's. In `atomic` nothing else is allocated. In
+// `collect` conservative tracing may keep blocks that some content seems to point to; an emptied heap has none.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +25,18 @@ struct oracle_tally {
     std::uint64_t cycles = 0;
     std::uint64_t heaps = 0;
     std::uint64_t calls = 0;              ///< that returned
-    std::uint64_t in_flight_before = 0;   ///< calls in flight that had no effect
-    std::uint64_t in_flight_after = 0;    ///< that had all of it
-    std::uint64_t in_flight_between = 0;  ///< batches done in part, moves between their stores
-    std::uint64_t in_open = 0;            ///< kills before the heap was open: of those in recovery
+    std::uint64_t in_flight_before = 0;   ///< without effect
+    std::uint64_t in_flight_after = 0;    ///< with full effect
+    std::uint64_t in_flight_between = 0;  ///< partial batches, and moves between their stores
+    std::uint64_t in_open = 0;            ///< kills before the heap was open, some of them in recovery
     std::uint64_t in_close = 0;
-    std::uint64_t closed = 0;    ///< the worker was faster than the signal
+    std::uint64_t closed = 0;    ///< the worker closed before the signal
     std::uint64_t examined = 0;  ///< opens that compared everything
     std::uint64_t blocks = 0;    ///< compared
     std::uint64_t pending = 0;   ///< records
     std::uint64_t replayed = 0;  ///< words
     std::uint64_t rolled_back = 0;
-    std::uint64_t unreached = 0;  ///< blocks that nothing leads to, in durability `collect`
+    std::uint64_t unreached = 0;  ///< durability `collect`: allocated blocks that no destination points to
 
     void print(std::ostream& out, const std::string& title) const;
 };
@@ -49,9 +48,9 @@ public:
     oracle(const oracle&) = delete;
     oracle& operator=(const oracle&) = delete;
 
-    /// A worker, its death, and what is left. An empty string, or what is wrong.
+    /// A worker, its death, and an examination: what is wrong, or nothing.
     [[nodiscard]] std::string cycle();
-    /// Empties the heap, block by block, shows that nothing is left, and begins another.
+    /// Frees all blocks, shows that nothing is left, and begins another heap.
     [[nodiscard]] std::string next_heap();
     [[nodiscard]] const oracle_tally& numbers() const noexcept { return tally_; }
 
@@ -65,7 +64,7 @@ private:
     std::string examine_writable();
     std::string examine_copy();
     std::string empty_heap();
-    /// Decides what became of the calls in flight (once), then compares everything.
+    /// Decides the calls in flight (once), then compares everything.
     std::string examine(const manager& heap);
     void resolve(const manager& heap, holdings& set, const call_record& cut_off);
     std::string compare(const manager& heap);
@@ -76,7 +75,7 @@ private:
     durability tested_;
     shared_memory<shared_region> region_;
     std::vector<holdings> sets_;
-    bool resolved_ = true;  ///< the calls in flight of the last worker
+    bool resolved_ = true;  ///< the last worker's calls in flight are decided
     oracle_tally tally_;
 };
 

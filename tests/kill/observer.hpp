@@ -1,4 +1,4 @@
-// Starts victims on one heap, one after the other, follows what they say, and checks what their deaths leave behind.
+// Starts one victim after the other on a heap, follows their reports, and checks what their deaths leave.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 
 namespace holdfast::test {
 
-/// What happened in a run, by what the victim was doing when it ended.
+/// By what victims did when they ended.
 struct tally {
     std::uint64_t cycles = 0;
     std::uint64_t heaps = 0;
     std::uint64_t commits = 0;          ///< acknowledged
-    std::uint64_t inside_commit = 0;    ///< of commit, close and snapshot
-    std::uint64_t inside_open = 0;      ///< create, open, recovery, and the check of what was found
-    std::uint64_t inside_making = 0;    ///< of snapshot, copy and create of the second heap
+    std::uint64_t inside_commit = 0;    ///< in commit, close or snapshot
+    std::uint64_t inside_open = 0;      ///< in create, open, recovery, or the check of what was found
+    std::uint64_t inside_making = 0;    ///< in snapshot, copy or create of the second heap
     std::uint64_t inside_removing = 0;  ///< of the second heap
     std::uint64_t between = 0;
-    std::uint64_t states_found = 0;  ///< by open, read-only open and copies of what was left
+    std::uint64_t states_found = 0;  ///< by open, read-only open, and copies of what was left
     std::uint64_t wrong = 0;
 
     void print(std::ostream& out, const std::string& title) const;
@@ -32,19 +32,17 @@ struct tally {
 
 class observer {
 public:
-    /// Heaps are made in `directory`.
     observer(std::string directory, std::uint64_t seed);
     observer(const observer&) = delete;
     observer& operator=(const observer&) = delete;
     ~observer();
 
-    /// Where the file system is shut down instead of the process being killed.
+    /// Shuts the file system down instead of killing the process.
     void use_power_loss(bool on) noexcept { power_loss_ = on; }
-    /// Victim, end, and nothing else. An empty string, or what went wrong.
+    /// A victim and its end: what went wrong, or nothing.
     [[nodiscard]] std::string cycle();
-    /// Checks of what is left, by this process: read-only, by copies, the second heap. May be left out.
+    /// Further checks by this process: read-only, by copies, the second heap. Optional.
     [[nodiscard]] std::string examine_remains();
-    /// Another heap, after the one before was removed.
     [[nodiscard]] std::string next_heap();
 
     [[nodiscard]] const tally& numbers() const noexcept { return tally_; }
@@ -71,11 +69,11 @@ private:
     std::uint64_t segment_size_ = 0;
     std::uint64_t shard_bytes_ = 0;
     bool huge_blocks_ = false;
-    std::array<double, act_count> duration_ns_{};  ///< of acts that were completed, smoothed
+    std::array<double, act_count> duration_ns_{};  ///< of completed acts, smoothed
     tally tally_;
 };
 
-/// A new directory in `parent`, removed with all that is in it; kept where `keep` was called.
+/// A new directory in `parent`, removed with its content unless keep() was called.
 class scratch_directory {
 public:
     explicit scratch_directory(const std::string& parent);

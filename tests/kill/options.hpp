@@ -1,4 +1,4 @@
-// The command line that crash tests share: of the observer, and of the victims that it starts.
+// The command line of crash tests, for the observer and the victims that it starts.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,9 @@ struct run_options {
     std::string disk_directory = ".";
 };
 
-/// Of this run.
 [[nodiscard]] const run_options& options() noexcept;
 
-/// main(): a victim where the command line says so, else GoogleTest.
+/// main(): runs as a victim if the command line says so, else runs GoogleTest.
 int crash_test_main(int count, char** arguments, std::uint64_t default_cycles);
 
 }  // namespace holdfast::test

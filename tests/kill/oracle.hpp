@@ -1,4 +1,4 @@
-// What the observer outside knows of a heap: which states it may be in. A state is a digest of all contents.
+// What the observer knows of a heap: the states in which it may be. A state is a digest of all contents.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@ namespace holdfast::test {
 
 class oracle {
 public:
-    /// Follows a report; what contradicts what was known is a problem.
+    /// Follows a report. Returns how it contradicts what was known, or nothing.
     [[nodiscard]] std::optional<std::string> hear(const report& said);
-    /// A state that somebody found: it must be the last acknowledged commit, or the one in flight, and then it is the
-    /// state. `sequence`: of the commit.
+    /// An examination found this state: it must be the last acknowledged commit or the one in flight, and becomes the
+    /// known state. `sequence`: of the commit.
     [[nodiscard]] std::optional<std::string> found(std::uint64_t digest, std::uint64_t sequence);
 
-    /// The second heap: may be absent (or no heap), or must be; if it is a heap, its digest.
+    /// Whether the second heap may or must be there; its digest if it is a heap.
     struct second_heap {
         enum class presence : std::uint8_t { absent, any, present } is = presence::absent;
         std::uint64_t digest = 0;
     };
     [[nodiscard]] const second_heap& second() const noexcept { return second_; }
-    /// The observer took it away.
+    /// The observer removed it.
     void second_is_gone() noexcept { second_ = {}; }
 
-    /// An open, or a create, has told of success: the heap must be there from now on.
+    /// A create or an open was acknowledged: from then on the heap must exist.
     [[nodiscard]] bool must_exist() const noexcept { return acknowledged_.has_value(); }
-    /// What the victim was doing when it last spoke.
+    /// What the victim did at its last report.
     [[nodiscard]] event last() const noexcept { return last_; }
 
 private:

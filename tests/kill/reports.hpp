@@ -1,5 +1,5 @@
-// What a victim tells before it dies: records of one size, each written to a pipe by one call, so that what was said
-// stays said however the speaker ends.
+// What a victim reports before it dies: records of one size, each written to a pipe by one call, so that a record is
+// complete or absent however the victim ends.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@ namespace holdfast::test {
 
 enum class event : std::uint32_t {
     opening,
-    opened,           ///< the digest of what was found
-    about_to_commit,  ///< the digest of what is about to be committed
+    opened,           ///< the digest found
+    about_to_commit,  ///< the digest to be committed
     committed,
     closing,  ///< as about_to_commit
     closed,
-    making,  ///< a second heap, by snapshot, copy or create: the digest that it will have
+    making,  ///< a second heap, by snapshot, copy or create: its digest
     made,
     removing,  ///< the second heap
     removed,
-    lights_out,  ///< the file system is being shut down
-    failed,      ///< an exception; the text says which
-    problem,     ///< something is wrong that never may be
+    lights_out,  ///< shutting the file system down
+    failed,      ///< by the exception in the text
+    problem,     ///< an error of the library
 };
 
 struct report {
     event what = event::failed;
     std::uint32_t text_length = 0;
     std::uint64_t digest = 0;
-    std::uint64_t sequence = 0;     ///< of the last commit of the heap
-    std::uint64_t duration_ns = 0;  ///< of what is reported to be done
+    std::uint64_t sequence = 0;     ///< of the heap's last commit
+    std::uint64_t duration_ns = 0;  ///< of the completed act
     char text[480] = {};
 
     [[nodiscard]] std::string_view message() const noexcept { return {&text[0], text_length}; }
@@ -47,7 +47,7 @@ private:
     int fd_;
 };
 
-/// The observer's end of a new pipe; closes both.
+/// The observer's end of a new pipe; closes both ends.
 class report_pipe {
 public:
     report_pipe();
@@ -58,7 +58,7 @@ public:
     [[nodiscard]] int write_end() const noexcept { return ends_[1]; }
     void close_write_end() noexcept;
     enum class outcome { record, silence, end };
-    /// Waits for the next record, until the deadline (milliseconds from now, negative: for ever) or the writers' end.
+    /// Waits for a record, the end of all writers, or the timeout (milliseconds; negative: none).
     outcome read(report& record, int timeout_ms) const;
 
 private:

@@ -1,5 +1,5 @@
-// The process that is killed: opens a heap, reports what it finds, changes it and commits, for ever. A timer of the
-// kernel ends it (or the file system under it) in the midst of the act that its plan names.
+// The process that is killed: opens a heap, reports what it finds, changes and commits it, endlessly. A kernel timer
+// kills it, or shuts its file system down, during the act that its plan names.
 #pragma once
 
 #include <cstdint>
@@ -8,36 +8,35 @@
 
 namespace holdfast::test {
 
-/// Acts that can be cut off.
+/// Acts that can be interrupted.
 enum class act : std::uint8_t { open, commit, close, snapshot, copy, create, remove, change };
 inline constexpr std::uint8_t act_count = 8;
 [[nodiscard]] const char* name_of(act which) noexcept;
 
 struct victim_plan {
     std::string heap;         ///< directory
-    std::string second_heap;  ///< where snapshots, copies and other new heaps go
+    std::string second_heap;  ///< for snapshots, copies and new heaps
     std::uint64_t seed = 0;
     act target = act::commit;
-    std::uint64_t after = 0;     ///< acts of that kind that are let pass
-    std::uint64_t delay_ns = 0;  ///< from the beginning of the act to its end
-    /// How it ends. By the timer: kill; lights_out (shut the file system down and be killed at once), dusk (shut it
-    /// down and go on). By nobody: the observer does it.
+    std::uint64_t after = 0;     ///< acts of that kind that complete first
+    std::uint64_t delay_ns = 0;  ///< from the beginning of the act
+    /// By the timer: kill; lights_out (file system shut down, then killed at once); dusk (shut down, and the process
+    /// goes on). observer: no timer, the observer ends it.
     enum class ending : std::uint8_t { kill, lights_out, dusk, observer } ends = ending::kill;
     std::uint64_t segment_size = 0;
     std::uint64_t shard_bytes = 0;
     bool huge_blocks = false;
 
-    /// For the command line of the victim, and back.
+    /// For the victim's command line.
     [[nodiscard]] std::vector<std::string> arguments() const;
     static victim_plan parse(const std::vector<std::string>& arguments);
 };
 
-/// Runs until it is killed; returns (an exit status) only where something went wrong. Reports go to descriptor `fd`.
+/// Runs until it is killed; returns an exit status only after an error. Reports to descriptor `fd`.
 int run_victim(const victim_plan& plan, int fd);
 
-/// The first argument of a command line that makes a test program a victim.
+/// The first argument, which makes a test program a victim.
 inline constexpr const char* victim_flag = "--victim";
-/// The descriptor on which a victim reports.
 inline constexpr int victim_reports = 3;
 
 }  // namespace holdfast::test

@@ -1,4 +1,4 @@
-// What lies in a heap of the crash tests, and how its bytes follow from seeds.
+// The content of a heap of the crash tests, and how its bytes follow from seeds.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct chain_node {
     std::uint64_t value = 0;
 };
 
-/// An object of the directory: its words follow from the first.
+/// An object of the directory.
 struct record {
     std::uint64_t seed;
     std::array<std::uint64_t, 5> words{};
@@ -50,7 +50,7 @@ struct unique_record : record {
 
 using number_list = vector<std::uint64_t>;
 
-/// What one thread changes at a time.
+/// One thread at a time changes it.
 struct shard {
     explicit shard(const allocator<std::byte>& heap)
         : blocks(heap),
@@ -69,10 +69,11 @@ struct shard {
     std::uint64_t bytes = 0;         ///< of `blocks`
     std::uint64_t next_name = 0;     ///< objects are named <shard>.<number>
     std::uint64_t named = 0;         ///< how many there should be
-    std::uint64_t table_blocks = 0;  ///< that an unordered_map has besides its nodes
+    std::uint64_t table_blocks = 0;  ///< of an unordered_map, besides its nodes
 };
 
-/// Where the words of a block are that follow from its seed: all of a small block, a word of each page of a large one.
+/// The words of a block that follow from its seed: all up to 16 KiB, then one every 1 KiB, above 4 MiB one every 64
+/// KiB.
 template <class Visit>
 void for_each_word(std::uint64_t size, Visit&& visit) {
     constexpr std::uint64_t whole = 16384;
@@ -81,7 +82,7 @@ void for_each_word(std::uint64_t size, Visit&& visit) {
     for (std::uint64_t at = 0; at < size; at += step) {
         visit(at, size - at < sizeof(std::uint64_t) ? size - at : sizeof(std::uint64_t));
     }
-    // The last word, where it is not one of those and overlaps none.
+    // The last word, unless it is among those or overlaps one.
     if (size >= (size - 1) / step * step + 2 * sizeof(std::uint64_t)) {
         visit(size - sizeof(std::uint64_t), sizeof(std::uint64_t));
     }

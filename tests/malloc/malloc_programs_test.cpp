@@ -53,8 +53,8 @@ protected:
     [[nodiscard]] std::string on_heap() const {
         return preloaded() + " HOLDFAST_MALLOC_HEAP=" + directory_.path("heap");
     }
-    /// The same output and status without the library, with it, and (unless the program forks too often for that) on a
-    /// heap with a path.
+    /// The script succeeds without the library. With the library it has the same status and output: in a heap without
+    /// files and, if `with_path`, in a heap with a path. A script that forks too often for that says false.
     void expect_same(const std::string& script, bool with_path = true) const {
         const answer plain = run(script);
         EXPECT_EQ(plain.status, 0) << plain.error;

@@ -1,4 +1,4 @@
-// Breadth-first search through all states, each remembered by a hash of 64 bits.
+// Breadth-first search through all states, each remembered by a 64-bit hash.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -21,19 +21,18 @@ std::uint64_t hash_of(const T& value) {
         word = std::rotl(word * 0x87c37b91114253d5U, 31) * 0x4cf5ad432745937fU;
         hash = std::rotl(hash ^ word, 27) * 5 + 0x52dce729U;
     }
-    // Every bit reaches every other.
+    // Each bit affects all others.
     hash = (hash ^ hash >> 33U) * 0xff51afd7ed558ccdU;
     hash = (hash ^ hash >> 33U) * 0xc4ceb9fe1a85ec53U;
     hash ^= hash >> 33U;
     return hash == 0 ? 1 : hash;
 }
 
-/// A set of hashes: open addressing, 0 means empty.
+/// Open addressing; 0 means empty.
 class hash_set {
 public:
     hash_set() : places_(1U << 16U) {}
 
-    /// True if the hash is new.
     bool insert(std::uint64_t hash) {
         if ((count_ + 1) * 3 > places_.size() * 2) {
             grow();
@@ -141,7 +140,6 @@ private:
         }
     }
 
-    /// False ends the search.
     bool visit(const queued& each) {
         if (rules_.about.state_limit != 0 && seen_.size() > rules_.about.state_limit) {
             stopped_ = true;

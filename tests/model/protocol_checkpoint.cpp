@@ -112,7 +112,7 @@ void stepper::continue_checkpoint(const state& from, int who, const visitor& vis
     emit(next, {event::checkpoint, static_cast<byte>(who), step, 0}, visit);
 }
 
-/// The bitmap's line and those of the destinations, of all calls that are complete and not newer than the time chosen.
+/// The lines of the bitmap and of the destinations of all complete calls up to the chosen time.
 void stepper::choose_lines(state& next, thread& self) const {
     self.lines = 0;
     for (const auto& ring : next.rings) {
@@ -122,7 +122,7 @@ void stepper::choose_lines(state& next, thread& self) const {
             }
         }
     }
-    // Without any, the bitmap's line stands for the fence.
+    // If there are none, the bitmap's line stands for the fence.
     self.lines |= 1;
 }
 
@@ -146,8 +146,7 @@ bool stepper::next_state_has_all_images(const state& from) const {
     });
 }
 
-// --- the normal form
-// -------------------------------------------------------------------------------------------------------
+// --- the normal form ---
 
 void stepper::normalise(state& each) const {
     int oldest_time = std::countr_zero(each.possible_times);
@@ -158,7 +157,7 @@ void stepper::normalise(state& each) const {
     }
     for (auto& ring : each.rings) {
         for (slot& old : ring) {
-            // The media have it still, but T on media is, and stays, at its time or above.
+            // The media still hold it, but T on media is and stays at its time or above.
             const bool replaced = old.status == slot_status::reusable || !old.pending.is_void();
             if (replaced && old.media.time <= oldest_time) {
                 old.media = {};
@@ -166,14 +165,14 @@ void stepper::normalise(state& each) const {
         }
     }
     compress_times(each);
-    // Where stamps are carried from word to word, those of different words can be compared.
+    // If the program copies stamps from word to word, stamps of different words must stay comparable.
     for (int word = 0; word < word_count() && !rules_.wrong.program_copies_stamps; ++word) {
         rotate_stamps(each, word);
     }
 }
 
-/// Times become ranks among those of the records that are there; a bound (T, an announcement) becomes the highest rank
-/// that it includes.
+/// Times become ranks among the times of present records. A bound (T, an announcement) becomes the highest rank it
+/// includes.
 void stepper::compress_times(state& each) const {
     std::uint32_t present = 0;
     const auto note = [&](byte time) { present |= time == 0 ? 0U : 1U << time; };
@@ -210,7 +209,7 @@ void stepper::compress_times(state& each) const {
     each.possible_times = times;
 }
 
-/// The stamp that threads see becomes 0 (where rule 5 looks at stamps: that of its half).
+/// The stamp that threads see becomes 0; under rule 5, the first stamp of its half does.
 void stepper::rotate_stamps(state& each, int word) const {
     const int stamps = rules_.about.stamps;
     const int seen = stamp_of(content_of(each, word));
@@ -248,8 +247,7 @@ void stepper::rotate_stamps(state& each, int word) const {
     }
 }
 
-// --- words for a path
-// ------------------------------------------------------------------------------------------------------
+// --- descriptions for a path ---
 
 std::string describe(const label& step) {
     static constexpr std::array calls{"?", "allocate_to", "free_from", "realloc_to"};

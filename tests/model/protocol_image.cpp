@@ -1,12 +1,12 @@
-// The images that a crash may leave: one content for each line, one T, and for each slot that was being written the old
-// record, a torn one or the new one.
+// The images that a crash may leave: any possible content for each line, any possible T, and for each slot in writing
+// the old record, a torn one or the new one.
 #include "model/protocol_replay.hpp"
 
 namespace holdfast::model {
 
 namespace {
 
-/// Chooses for one thing after the other; the recursion is as deep as there are things to choose for.
+/// Chooses for one thing after the other, recursively.
 class image_visitor {
 public:
     image_visitor(const rules& chosen, const state& before, const std::function<bool(const image&)>& visit)

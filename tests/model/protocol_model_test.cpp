@@ -1,7 +1,7 @@
-// The one-fence protocol holds in every world that the model explores, and every way to get it wrong is found.
+// The one-fence protocol holds in every world that the model explores, and every wrong variant is found.
 //
-// `--soak` adds the larger worlds. A world that is said to be explored completely has no state left; one that is
-// bounded is searched breadth first, up to its limit of states. See docs/atomic-protocol.md.
+// `--soak` adds the larger worlds. A world without a limit is explored completely; one with a limit of states is
+// searched breadth first up to it. See docs/atomic-protocol.md.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -49,8 +49,7 @@ std::string path_of(const outcome& result) {
     return path;
 }
 
-// --- worlds in which the protocol holds
-// -----------------------------------------------------------------------------------
+// --- worlds in which the protocol holds ---
 
 class protocol_model : public testing::TestWithParam<scenario> {};
 
@@ -149,8 +148,7 @@ const scenario right_and_large[] = {
 };
 INSTANTIATE_TEST_SUITE_P(large_world, protocol_model, testing::ValuesIn(right_and_large), name_of);
 
-// --- the protocol done wrong
-// -----------------------------------------------------------------------------------------------
+// --- the protocol done wrong ---
 
 class wrong_protocol : public testing::TestWithParam<scenario> {};
 

@@ -6,12 +6,12 @@ namespace holdfast::model {
 
 namespace {
 
-/// The records that decide, last first.
+/// The records to replay, last first.
 struct record_list {
     std::array<record, max_threads * max_slots> records;
     std::size_t count = 0;
 
-    /// Behind all that are later; in front of the others, but not of the first `kept`.
+    /// Inserts by descending time, behind the first `kept` records.
     void insert(const record& added, std::size_t kept) {
         std::size_t at = count++;
         for (; at > kept && records[at - 1].time < added.time; --at) {
@@ -22,7 +22,7 @@ struct record_list {
 };
 
 record_list records_to_replay(const rules& chosen, const image& crashed) {
-    // On the page cache there is no clock: only the records of one lane have an order.
+    // On the page cache there is no clock: only the records of one lane are ordered.
     const bool sorts_lanes = !chosen.wrong.lanes_not_sorted && !chosen.about.page_cache;
     record_list list;
     for (auto ring = crashed.rings.rbegin(); ring != crashed.rings.rend(); ++ring) {
@@ -48,7 +48,7 @@ bool in_flight(const state& before, int block, std::array<byte, 2> thread::*bloc
     });
 }
 
-/// Targets that the destination may have: those of the calls that returned, or of the one in flight.
+/// The targets that returned calls, or the one in flight, allow for the destination.
 byte targets_allowed(const state& before, int word) {
     byte targets = before.allowed[static_cast<std::size_t>(word)];
     for (const thread& each : before.threads) {
@@ -165,7 +165,7 @@ std::string examine(const rules& chosen, const state& before, const image& crash
 }
 
 std::string examine_second_crash(const rules& chosen, const image& crashed, const image& recovered) {
-    // Any of the words that recovery changes may be on the media, before T is.
+    // Any subset of the changed words may be on media before T is.
     const auto words = static_cast<int>(chosen.about.holders.size());
     for (int subset = 0; subset < 1 << (words + block_count); ++subset) {
         image again = crashed;
@@ -213,11 +213,11 @@ state reopen(const rules& chosen, const state& before, const image& recovered) {
         const auto at = static_cast<std::size_t>(word);
         const auto line_index = static_cast<std::size_t>(chosen.about.lines[at]);
         const int holder = chosen.about.holders[at];
-        // What lies in a free block tells nothing: whoever gets the block overwrites it.
+        // The next owner of a free block overwrites its content.
         const bool owned = holder == 0 || (recovered.blocks & block_bit(holder)) != 0;
         int content = owned ? recovered.words[at] : 0;
         if (is_pointer(chosen, before, recovered.blocks, word)) {
-            // A move was cut off between its two stores: the program's own recovery empties one of the two, durably.
+            // A move was cut between its two stores: the program's own recovery durably empties one of the two words.
             const byte target = block_bit(target_of(content));
             content = (targets & target) != 0 ? make_word(0, stamp_of(content)) : content;
             targets |= target;

@@ -1,4 +1,4 @@
-// What a run of the model is about: its bounds, what the program does, and the rules, right or wrong, that it follows.
+// A run of the model: its bounds, what the program does, and the rules that it follows or breaks.
 #pragma once
 
 #include <array>
@@ -13,41 +13,41 @@ namespace holdfast::model {
 enum class program_moves {
     none,
     persist_both,      ///< head = tmp, persisted; tmp = null, persisted
-    persist_new_only,  ///< the emptied word is never persisted
+    persist_new_only,  ///< persist_both without the second persist
     persist_nothing,
 };
 
-/// How large the world is and what the program in it does.
+/// The bounds of the world, and what its program does.
 struct world {
     int threads = 2;
     int slots = 1;
-    /// For each destination: the block it lies in, 0 for a root; and its line (1 or more).
+    /// For each destination: the block that holds it (0: a root), and its line (1 or more).
     std::vector<int> holders{0, 1};
     std::vector<int> lines{1, 2};
     program_moves moves = program_moves::none;
-    /// A block is filled with data instead of destinations, with bytes that look like pointers with old stamps.
+    /// Blocks may hold data that looks like pointers with old stamps, instead of destinations.
     bool scribbles = false;
-    /// A block is freed while the destinations inside it still point somewhere.
+    /// A block may be freed while destinations in it point somewhere.
     bool drops = false;
     bool reallocates = false;
     bool batches = false;
-    /// The records of a batch bear one time, and a batch may free a block together with what it points to.
+    /// The records of a batch have one time; a batch may free a block and what it points to.
     bool batches_have_one_time = false;
-    /// An announcement may stay in its thread's store buffer until that thread's next fence.
+    /// An announcement may stay in the thread's store buffer until its next fence.
     bool store_buffers = false;
-    /// What is stored survives; a crash ends the processes only.
+    /// A crash ends processes only: all stores survive.
     bool page_cache = false;
     int stamps = max_stamps;
-    /// Rule 5: where a stamp passes a multiple of half the number of stamps, the destination is flushed first.
+    /// Rule 5: before a stamp enters a new half of the stamps, the destination is flushed.
     bool flushes_at_half = false;
-    /// 0: until every state was seen.
+    /// 0: none
     std::size_t state_limit = 0;
 };
 
-/// The steps of a call. `boundary` ends what other threads cannot observe, or cannot tell from a later time.
+/// The steps of a call. `boundary` ends a group of steps whose middle other threads cannot observe.
 enum class call_step : byte { choose, announce, time, write, fence, destination, bits, finish, boundary };
 
-/// What is done wrong; everything false is the protocol.
+/// Deviations; the protocol has none.
 struct wrongs {
     bool no_fence = false;
     bool stamp_unchanged = false;
@@ -66,7 +66,7 @@ struct wrongs {
     bool freed_block_reused_early = false;
     bool recovery_sets_time_first = false;
     bool record_after_stores = false;
-    // The program's promises, broken.
+    // Promises that the program breaks.
     bool program_copies_stamps = false;
     bool program_does_not_initialise = false;
     bool program_frees_unpersisted = false;
@@ -83,22 +83,21 @@ struct planned_step {
     std::size_t element;
 };
 
-/// The steps of a call under these rules, for a batch of so many elements.
 std::vector<planned_step> plan_of_call(const rules& chosen, std::size_t elements);
 
 struct outcome {
     std::size_t states = 0;
     std::size_t images = 0;
-    /// Steps of the longest shortest path: how far the search went.
+    /// Length of the longest shortest path.
     std::size_t depth = 0;
-    /// False where the limit of states ended the search.
+    /// False if the limit of states ended the search.
     bool complete = false;
-    /// Empty: nothing is wrong. Else what is, and the steps that lead there.
+    /// What is wrong and the steps that lead there; empty if nothing.
     std::string violation;
     std::vector<std::string> path;
 };
 
-/// Breadth first, so a path to a violation is as short as any.
+/// Breadth first, so the path to a violation is as short as possible.
 outcome explore(const rules& chosen);
 
 }  // namespace holdfast::model

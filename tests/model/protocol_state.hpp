@@ -1,9 +1,8 @@
-// The state of the model of the one-fence protocol: two to three threads, two blocks, up to three destinations.
+// The state of the model of the one-fence protocol: up to three threads, two blocks, up to three destinations.
 //
-// It is an independent model: nothing here comes from src/. A state is plain bytes without padding, so that equal
-// states have equal bytes. What the media may hold is kept per cache line as the set of contents that an eviction may
-// have left there; a crash chooses one of each set. Times are ranks among the records that still matter, so that the
-// number of states is finite although a run may be of any length.
+// The model uses nothing of src/. Equal states have equal bytes, because they have no padding. For each cache line the
+// state holds the set of contents that evictions may have left on media; a crash chooses one of each. Times are ranks
+// among the records that still matter, so the number of states is finite for runs of any length.
 #pragma once
 
 #include <algorithm>
@@ -19,26 +18,24 @@ inline constexpr int max_threads = 3;
 inline constexpr int max_slots = 2;
 inline constexpr int max_words = 3;
 inline constexpr int block_count = 2;
-/// Line 0 holds the bitmap; the destinations lie in the others.
+/// Line 0 holds the bitmap, the others hold destinations.
 inline constexpr int max_lines = 4;
 inline constexpr int max_contents = 14;
-/// A block is not filled with data while its line may have more contents than this: a bound, to keep the states few.
+/// A block gets no data while its line may have more contents than this, which bounds the number of states.
 inline constexpr int max_contents_for_data = 4;
 inline constexpr int max_stamps = 8;
 inline constexpr byte nothing = 0xff;
 
-// --- a destination: target (0 is null, else a block 1 .. block_count) and stamp, five bits
-// -------------------------------
+// --- a destination: target (0: null, else block 1 .. block_count) and stamp, five bits ---
 
 constexpr byte make_word(int target, int stamp) { return static_cast<byte>(target | stamp << 2); }
 constexpr int target_of(int word) { return word & 3; }
 constexpr int stamp_of(int word) { return word >> 2; }
 constexpr byte block_bit(int block) { return static_cast<byte>(block == 0 ? 0 : 1 << (block - 1)); }
 
-// --- a record
-// ------------------------------------------------------------------------------------------------------------
+// --- a record ---
 
-/// What one call writes: 0 as time means void, 0 as block means none.
+/// Time 0: void. Block 0: none.
 struct record {
     byte time = 0;
     byte destination = 0;
@@ -52,7 +49,7 @@ struct record {
 
 enum class slot_status : byte { reusable, in_flight, complete };
 
-/// A slot of a ring. While `pending` is there, the media may hold the old record, a torn one, or the new one.
+/// A slot of a ring. With `pending`, media may hold the old record, a torn one, or the new one.
 struct slot {
     record media;
     record pending;
@@ -61,18 +58,16 @@ struct slot {
     [[nodiscard]] const record& newest() const { return pending.is_void() ? media : pending; }
 };
 
-// --- a cache line
-// --------------------------------------------------------------------------------------------------------
+// --- a cache line ---
 
-/// What every thread sees, and the sorted set of what the media may hold.
+/// What threads see, and the sorted set of contents that media may hold.
 struct line {
     std::uint16_t current = 0;
     std::uint16_t count = 1;
     std::array<std::uint16_t, max_contents> possible{};
 };
 
-// --- a thread
-// ------------------------------------------------------------------------------------------------------------
+// --- a thread ---
 
 enum class activity : byte { idle, call, move, checkpoint };
 enum class operation : byte { none, allocate, release, reallocate };
@@ -80,23 +75,22 @@ enum class operation : byte { none, allocate, release, reallocate };
 struct thread {
     activity doing = activity::idle;
     operation kind = operation::none;
-    /// Index into the steps of a call, or number of the step of a move or of a checkpoint.
+    /// Index into the steps of a call, a move or a checkpoint.
     byte step = 0;
-    /// A batch has two elements, each other call one.
+    /// Two in a batch, otherwise one.
     byte elements = 0;
-    /// Destinations of the elements; source and target of a move.
+    /// The elements' destinations; a move's source and target.
     std::array<byte, 2> word{};
     std::array<byte, 2> allocated{};
     std::array<byte, 2> freed{};
     std::array<byte, 2> stamp{};
     std::array<byte, 2> time{};
-    /// The slot that the next record goes to.
     byte next_slot = 0;
-    /// The highest time that a checkpoint may choose while this call is in flight; `nothing`: not in flight. `buffered`
-    /// is an announcement that no other thread sees yet.
+    /// The highest time that a checkpoint may choose during this call; `nothing`: no call in flight. `buffered`: an
+    /// announcement that other threads do not see yet.
     byte announced = nothing;
     byte buffered = nothing;
-    /// A checkpoint: the time it chose, the lane it reads next, the lines it has yet to write back.
+    /// A checkpoint's time, the lane that it reads next, and the lines that it must still write back.
     byte mark = 0;
     byte lane = 0;
     byte lines = 0;
@@ -109,29 +103,28 @@ struct state {
     std::array<std::array<slot, max_slots>, max_threads> rings{};
     std::array<thread, max_threads> threads{};
 
-    /// T as threads see it, and the set of times that the media may hold, a bit each.
+    /// T as threads see it, and a bit for each time that media may hold.
     byte checkpoint_time = 0;
     byte checkpointer_busy = 0;
     std::uint16_t possible_times = 1;
 
-    /// Blocks that a thread may take: the volatile caches.
+    /// The volatile caches.
     byte cached_blocks = 0;
 
-    // What only the observer knows.
-    /// Blocks that are allocated, as of all calls that returned.
+    // Known to the observer alone:
+    /// Blocks allocated by the calls that returned.
     byte settled_blocks = 0;
-    /// Blocks that the program itself lost.
     byte dropped_blocks = 0;
-    /// Destinations that a call or a move is using, and those that the program stored into without persisting them.
+    /// Destinations in use by a call or move, and those with stores that the program did not persist.
     byte busy_words = 0;
     byte unpersisted_words = 0;
-    /// Targets that a destination may have after a crash, a bit each (bit 0: null).
+    /// A bit for each target that the destination may have after a crash (bit 0: null).
     std::array<byte, max_words> allowed{};
     std::array<block_mode, block_count> modes{};
 };
 static_assert(std::has_unique_object_representations_v<state>, "states are compared and hashed as bytes");
 
-/// The latest time that any record, or any call that is about to write one, has.
+/// The latest time of a record, or of a call about to write one.
 inline byte newest_time(const state& from) {
     byte newest = 0;
     for (const auto& ring : from.rings) {
@@ -145,8 +138,7 @@ inline byte newest_time(const state& from) {
     return newest;
 }
 
-// --- what a crash leaves
-// -------------------------------------------------------------------------------------------------
+// --- what a crash leaves ---
 
 struct image {
     std::array<byte, max_words> words{};

@@ -1,4 +1,4 @@
-// Calls and what the program does between them; checkpoints and the normal form are in protocol_checkpoint.cpp.
+// Calls, and the program's actions between them. Checkpoints and the normal form: protocol_checkpoint.cpp.
 #include "model/protocol_steps.hpp"
 
 #include <algorithm>
@@ -86,8 +86,7 @@ void stepper::emit(state next, const label& step, const visitor& visit) const {
     visit(next, step);
 }
 
-// --- memory
-// --------------------------------------------------------------------------------------------------------------
+// --- memory ---
 
 int stepper::content_of(const state& from, int word) const {
     return from.lines[index_of(line_of(word))].current >> shift_[index_of(word)] & 31;
@@ -107,7 +106,7 @@ void stepper::store(state& next, int line_index, int content) const {
     }
     std::copy_backward(place, end, target.possible.begin() + target.count + 1);
     *place = target.current;
-    // max_contents is more than the rings can hold records of; the last place stays free.
+    // The rings hold fewer records than max_contents; the last place stays free.
     if (++target.count == max_contents) {
         std::abort();
     }
@@ -126,8 +125,7 @@ void stepper::flush(state& next, int line_index) const {
     target.count = 1;
 }
 
-// --- what the program may do
-// ----------------------------------------------------------------------------------------------
+// --- what the program may do ---
 
 bool stepper::is_usable(const state& from, int word) const {
     const int holder = holder_of(word);
@@ -148,8 +146,8 @@ byte stepper::words_inside(int block) const {
     return words;
 }
 
-/// The block is not freed through a destination inside it, nor while something inside it is in use, nor (unless the
-/// program may lose blocks) while something inside it points to another block.
+/// A block is not freed through a destination in it, nor while a destination in it is in use, nor while one points to a
+/// block, unless the program may lose blocks.
 bool stepper::may_free_through(const state& from, int word) const {
     const int block = target_of(content_of(from, word));
     const byte inside = words_inside(block);
@@ -239,7 +237,7 @@ void stepper::start_call(state next, int who, operation kind, std::vector<byte> 
     continue_call(next, who, {event::call, thread_number, static_cast<byte>(kind), words[0]}, visit);
 }
 
-/// head = tmp; each later step of it is one of continue_move.
+/// head = tmp. continue_move() does the later steps.
 void stepper::start_moves(const state& from, int who, const visitor& visit) const {
     for (int source = 0; source < word_count(); ++source) {
         for (int target = 0; target < word_count(); ++target) {
@@ -298,7 +296,7 @@ void stepper::continue_move(const state& from, int who, const visitor& visit) co
     emit(next, step, visit);
 }
 
-/// A new block is made a home of destinations, durably, or is filled with data.
+/// A new block durably gets destinations, or gets data.
 void stepper::start_uses(const state& from, int who, const visitor& visit) const {
     for (int block = 1; block <= block_count; ++block) {
         const byte inside = words_inside(block);
@@ -335,8 +333,7 @@ void stepper::start_uses(const state& from, int who, const visitor& visit) const
     }
 }
 
-// --- a call
-// --------------------------------------------------------------------------------------------------------------
+// --- a call ---
 
 void stepper::continue_call(state next, int who, label step, const visitor& visit) const {
     thread& self = next.threads[index_of(who)];
@@ -346,7 +343,7 @@ void stepper::continue_call(state next, int who, label step, const visitor& visi
         switch (planned.step) {
             case call_step::choose: choose(next, who, 0, step, visit); return;
             case call_step::announce:
-                // Below the call's own time, and below all that is yet to come.
+                // Below the call's own time, and below all later ones.
                 (rules_.about.store_buffers ? self.buffered : self.announced) =
                     self.time[0] == 0 ? newest_time(next) : static_cast<byte>(self.time[0] - 1);
                 break;
@@ -367,7 +364,7 @@ void stepper::continue_call(state next, int who, label step, const visitor& visi
     }
 }
 
-/// One successor for each block that may be taken. A call that finds none stays where it is.
+/// A successor for each block that may be taken. A call that finds none waits.
 void stepper::choose(const state& from, int who, std::size_t element, label step, const visitor& visit) const {
     const thread& before = from.threads[index_of(who)];
     if (element == before.elements) {
@@ -447,8 +444,8 @@ void stepper::store_bits(state& next, int who, std::size_t element) const {
     }
 }
 
-/// The completion mark, the end of the announcement, the block into the cache, and the return: none of them can be told
-/// apart by others, for what is announced is not looked at by a checkpoint, and a block that comes later is only later.
+/// Completion mark, end of the announcement, block into the cache, return: others cannot tell these apart, because a
+/// checkpoint does not look at announced calls, and a block that comes later is only later.
 void stepper::finish(state& next, int who) const {
     thread& self = next.threads[index_of(who)];
     for (std::size_t element = 0; element < self.elements; ++element) {

@@ -1,4 +1,4 @@
-// What may happen next in a state of the model.
+// Successors of a state of the model.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,6 @@ enum class event : byte {
     crash
 };
 
-/// What a step was, for the path to a violation.
 struct label {
     event what = event::crash;
     byte thread = 0;
@@ -37,22 +36,22 @@ struct label {
 
 std::string describe(const label& step);
 
-/// Generates successors. Each is in normal form (see normalise).
+/// Generates successors in normal form (normalise()).
 class stepper {
 public:
     using visitor = std::function<void(const state&, const label&)>;
 
     explicit stepper(const rules& chosen);
 
-    /// A heap that was just created: all blocks free, all roots null.
+    /// A heap just created: all blocks free, all roots null.
     [[nodiscard]] state initial() const;
 
     void for_each_successor(const state& from, const visitor& visit) const;
 
-    /// True where the next state has all images of this one and is judged alike: this one need not be cut.
+    /// True if the next state has all images of this one and is judged alike, so that this one needs no cut.
     [[nodiscard]] bool next_state_has_all_images(const state& from) const;
 
-    /// Renames times and stamps, of which only the order (the difference) matters, and forgets void records.
+    /// Renames times and stamps, of which only order and difference matter, and forgets void records.
     void normalise(state& each) const;
 
 private:

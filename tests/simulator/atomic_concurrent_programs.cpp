@@ -1,4 +1,4 @@
-// What two threads do.
+// Programs of two threads.
 #include "simulator/atomic_scenarios.hpp"
 
 namespace holdfast::simulator {

@@ -1,6 +1,5 @@
-// Durability `atomic` without power: the images of every short program of its operations, of random long ones, and of
-// sequences that are known to be dangerous, are recovered and judged; and cut off again while they are recovered.
-// By hand: atomic_crash_test --programs N.
+// Durability `atomic` without power: the crash images of every short program, of long random ones and of dangerous
+// sequences are recovered and judged; some recoveries are cut as well. By hand: atomic_crash_test --programs N.
 //
 // Oracle: atomic_oracle.hpp.
 #include <cstdio>
@@ -56,7 +55,7 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
     atomic_report all;
     for (const named_setting& one : settings()) {
         for (const atomic_start& start : atomic_starts()) {
-            // The quick run has the programs of three steps from the first start alone, without power.
+            // The quick run explores programs of three steps from the first start alone, with power loss.
             const bool first = &one == &settings().front() && &start == &atomic_starts().front();
             const bool shorter = options().quick && !first;
             const auto report = total_of(step_alphabet().size(), [&](std::size_t i) {
@@ -119,7 +118,6 @@ TEST(atomic_crash_test, AThreadThatDiesInACall) {
     }
 }
 
-// The quick run has one preemption.
 TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
     constexpr unsigned shares = 4;
     const unsigned preemptions = options().quick ? 1 : 2;

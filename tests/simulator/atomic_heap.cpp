@@ -42,7 +42,7 @@ base::result<void> atomic_space::take_back(base::pages start, base::pages length
     return {};
 }
 
-/// The superblock changes at one moment. Before it nothing has happened; after it the pages beyond hold anything.
+/// The superblock changes in one moment: before it nothing has happened, after it the pages beyond hold anything.
 base::result<void> atomic_space::shrink(base::pages to) {
     memory_.cut("space.shrink");
     if (!memory_.dead()) {
@@ -110,7 +110,7 @@ std::string atomic_space::recover_again(bool hints) {
         return "second replay: " + plan.error().message();
     }
     if (setting_.order == lane::record_order::in_flight && !plan->writes.empty()) {
-        // The calls in flight still count, and a page entry may go from "free" to nothing and back.
+        // Calls in flight still count: a page entry may go from "free" to zero and back.
         const auto hash = [this] {
             return memory_.hash_of(tracked_memory::part::metadata) ^ memory_.hash_of(tracked_memory::part::user);
         };
@@ -207,7 +207,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
 }
 
 atomic_session::~atomic_session() {
-    // As a crash would: nothing is given back, nothing is written.
+    // As a crash: nothing is given back or written.
     settle_.of = nullptr;
     blocks_.close();
     operations_.reset();

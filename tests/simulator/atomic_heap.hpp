@@ -1,8 +1,8 @@
-// A small heap in tracked memory, with the real code on top: lanes, slabs, extents, atomic operations and recovery.
+// A small heap in tracked memory with the real lanes, slabs, extents, atomic operations and recovery.
 //
-// 512 KiB of user space at most, of which half is there at first; metadata and lanes follow in one piece of memory.
-// What stands in the superblock of a real heap (frontier, size of the lanes, incarnation) is held beside it and is
-// durable at once, for that is how it is changed: before anything refers to it.
+// User space has 512 KiB, half of it at first; metadata and lanes follow in the same memory. The superblock's facts
+// (frontier, size of the lanes, incarnation) are durable at once: a real heap changes them durably before anything
+// refers to the change.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct atomic_setting {
     std::uint64_t slots = 8;
     lane::record_order order = lane::record_order::clock;
     crash_kind crash = crash_kind::power_loss;
-    std::uint64_t lanes = 4;  ///< lanes there is room for
-    bool gives_back = false;  ///< space may go back, and the heap be shortened
-    bool fades = true;        ///< where it may: what is freed goes at once
+    std::uint64_t lanes = 4;  ///< most lanes
+    bool gives_back = false;  ///< free space goes back, and the heap can become shorter
+    bool fades = true;        ///< with gives_back: freed space goes back at once
 };
 
-/// What the superblock says.
+/// From the superblock.
 struct heap_facts {
     std::uint64_t frontier_pages = 0;
     std::uint64_t lanes_size = 0;
@@ -48,7 +48,6 @@ inline constexpr std::uint64_t heap_lanes_at = heap_metadata_at + heap_shape.met
 
 [[nodiscard]] tracked_memory::layout layout_for(const atomic_setting& setting);
 
-/// The space and the lanes of a heap in that memory.
 class atomic_space final : public segment::space_growth, public segment::lane_area {
 public:
     atomic_space(tracked_memory& memory, const atomic_setting& setting);
@@ -60,7 +59,7 @@ public:
 
     [[nodiscard]] base::pages frontier() const noexcept override { return {facts_.frontier_pages}; }
     base::result<base::pages> grow(base::pages wanted) override;
-    /// Half of the user space: so a heap can be shortened.
+    /// Half of the user space, so that the heap can become shorter.
     [[nodiscard]] base::pages unit() const noexcept override { return {heap_first_pages}; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return setting_.gives_back; }
     base::result<void> give_back(base::pages start, base::pages length) override;
@@ -71,12 +70,11 @@ public:
     base::result<void> grow_lanes(std::uint64_t bytes) override;
 
     [[nodiscard]] lane::replay_source replay_source() const noexcept;
-    /// What engine::replay_lanes() does, with the tracked domain. Answers what went wrong, or nothing.
+    /// As engine::replay_lanes(), with the tracked domain. Returns what went wrong, or nothing.
     [[nodiscard]] std::string recover();
-    /// What a second recovery would change; nothing is the right answer. Page entries that are hints count where
-    /// `hints`.
+    /// What a second recovery would change; it must change nothing. `hints`: page entries of free extents count too.
     [[nodiscard]] std::string recover_again(bool hints);
-    /// Whether the loss of the last lane that holds a record would go unnoticed: what that would mean, or nothing.
+    /// Whether the loss of the last lane with a record would go unnoticed; a description if so.
     [[nodiscard]] std::string miss_a_lost_lane() const;
 
 private:
@@ -87,12 +85,12 @@ private:
     extent::extent_allocator rebuilder_;  ///< for rebuild() alone
 };
 
-/// One opening of the heap in durability `atomic`.
+/// One opening of the heap.
 class atomic_session {
 public:
     using operations = heap::atomic_operations_of<tracked_domain>;
 
-    /// Of a heap that is recovered; `format`: of a new one, which gets no lanes yet and is clean afterwards.
+    /// The heap is recovered. `format`: makes a new heap instead, clean and without lanes.
     explicit atomic_session(atomic_space& space, bool format = false);
     atomic_session(const atomic_session&) = delete;
     atomic_session& operator=(const atomic_session&) = delete;
@@ -101,7 +99,7 @@ public:
     [[nodiscard]] operations& heap() noexcept { return *operations_; }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
-    /// As engine::shorten() does.
+    /// As engine::shorten().
     [[nodiscard]] bool shrink() { return extents_.shrink({}, settle_).ok(); }
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 

@@ -87,7 +87,7 @@ void atomic_laboratory::open_session() {
     if (!session_->fault().empty()) {
         fail(session_->fault());
     }
-    // A cache gets its lane under a lock that the heaps of images, which are used, need, too: in peace.
+    // No cuts here: a cache gets its lane under a lock that heaps of images need, too.
     const bool cutting = std::exchange(cutting_, false);
     static_cast<void>(session_->blocks().this_cache());
     cutting_ = cutting;
@@ -105,7 +105,7 @@ void atomic_laboratory::run_openings_and_new_lanes() {
     };
     use({{verb::allocate, 1}, {verb::allocate, 0}, {verb::publish, 3}});
     for (const bool closed : {true, false}) {
-        // As a clean close; or as a crash after which everything is there.
+        // As a clean close, or as a crash that loses nothing.
         session_->heap().checkpoint();
         const std::uint64_t checkpoint_clock = session_->heap().lanes().checkpoint_time();
         runner_.reset();
@@ -132,7 +132,7 @@ void atomic_laboratory::run_openings_and_new_lanes() {
             if (made == nullptr) {
                 break;
             }
-            // Who comes next may be another than he whose lane it was to be.
+            // The next owner of the lane may be another cache.
             lanes.release(*made);
             cache.own_lane = lanes.acquire();
             use({{verb::free, 0}, {verb::allocate, 0}, {verb::free, 3}, {verb::publish, 3}});
@@ -172,7 +172,7 @@ bool atomic_laboratory::run(const atomic_program& program) {
     return sensible;
 }
 
-/// What was running is gone; its heap is recovered, and opened again.
+/// Ends what was running; recovers its heap and opens it again.
 void atomic_laboratory::survive_crash() {
     memory_.set_dead(false);
     runner_.reset();
@@ -254,7 +254,6 @@ void atomic_laboratory::cut(persist::site where) {
     }
 }
 
-/// Recovers one image and judges it.
 void atomic_laboratory::visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model) {
     trial& on = *trials_.at(depth);
     on.memory.install(image);
@@ -279,7 +278,7 @@ void atomic_laboratory::visit(unsigned depth, const memory_image& image, std::ui
         wrong = judge(on, model, use);
     }
     if (wrong.empty() && deeper) {
-        // Whatever recovery has shown must still be there after the next crash.
+        // What recovery showed must survive the next crash.
         const heap_model shown = model.decided_by(on.memory, on.space.facts().frontier_pages);
         cut_recovery(depth, shown, "after recovery");
     }
@@ -320,7 +319,7 @@ void atomic_laboratory::cut_recovery(unsigned depth, const heap_model& model, pe
     path_ = path;
 }
 
-/// `use`: the heap ought to be used, too, when nothing else is to be learned from it.
+/// `use`: set if the heap should also be used, when all other judgements are done.
 std::string atomic_laboratory::judge(trial& on, const heap_model& model, bool& use) {
     std::string wrong = model.fault_in(on.memory, on.space.facts().frontier_pages);
     if (wrong.empty()) {
@@ -335,7 +334,7 @@ std::string atomic_laboratory::judge(trial& on, const heap_model& model, bool& u
     return wrong;
 }
 
-/// What depends on the metadata alone, and is looked at once for each that is met.
+/// What depends on the metadata alone; done once for each metadata.
 std::string atomic_laboratory::look_closely(trial& on) {
     if (std::string wrong = on.space.recover_again(true); !wrong.empty()) {
         return wrong;
@@ -359,7 +358,7 @@ std::string atomic_laboratory::look_closely(trial& on) {
                : "the allocator sees other blocks than the oracle";
 }
 
-/// The recovered heap works: all that there is can be freed, all space be allocated, and freed again.
+/// In the recovered heap all blocks can be freed, all space can be allocated, and all can be freed again.
 std::string atomic_laboratory::use_and_empty(trial& on) {
     atomic_session session(on.space);
     if (!session.fault().empty()) {
@@ -396,7 +395,7 @@ std::string atomic_laboratory::use_and_empty(trial& on) {
     if (!free_all() || !session.blocks().all_free()) {
         return "not everything can be freed after recovery";
     }
-    session.heap().checkpoint();  // as engine::check(): bitmaps on media follow the marks
+    session.heap().checkpoint();  // as engine::check(): brings the bitmaps up to date
     std::vector<std::string> problems;
     session.blocks().check(problems);
     return problems.empty() ? std::string{} : "check after use: " + problems.front();

@@ -1,5 +1,5 @@
-// Runs small programs on a heap in durability `atomic`, cuts the power at every fence and every return, has every image
-// recovered by the real recovery and judged by the oracle; and cuts the power again during some of the recoveries.
+// Runs small programs on a heap in durability `atomic` and cuts the power at every fence and every return. The real
+// recovery recovers each image, and the oracle judges the result. Some recoveries are cut as well.
 #pragma once
 
 #include <array>
@@ -19,71 +19,72 @@ namespace holdfast::simulator {
 
 struct atomic_effort {
     choice_limits cuts{4096, 64, 64, 256};
-    /// One recovery in so many is cut off itself, and what is left then recovered, to depth 2.
+    /// One recovery in this many is cut itself, to depth 2.
     std::uint64_t recovery_cut_of = 64;
     choice_limits recovery_cuts{64, 8, 8, 8};
-    /// One heap in so many, of those whose metadata differ, is used and emptied after recovery.
+    /// One in this many recovered heaps of distinct metadata is used and emptied.
     std::uint64_t used_of = 8;
 };
 
 struct atomic_program {
-    std::vector<step> setup;   ///< runs in peace
-    std::vector<step> steps;   ///< cut off from step `cut_from` on
-    std::size_t cut_from = 0;  ///< those before were cut off in a shorter program
-    bool settled = true;       ///< after the setup everything is on media
-    std::uint16_t stamp = 0;   ///< of place 0 at the beginning
+    std::vector<step> setup;   ///< runs without cuts
+    std::vector<step> steps;   ///< cut from step `cut_from` on
+    std::size_t cut_from = 0;  ///< shorter programs cut the earlier steps
+    bool settled = true;       ///< after the setup all stores are durable
+    std::uint16_t stamp = 0;   ///< of place 0 at the start
 };
 
-/// Two threads, each with its own lane.
+/// Two threads with a lane each.
 struct concurrent_program {
     std::string name;
-    std::vector<step> setup;  ///< by a third one, in peace
+    std::vector<step> setup;  ///< by a third thread, without cuts
     std::array<std::vector<step>, 2> parts;
     bool settled = true;
     std::uint16_t stamp = 0;
-    bool warm = false;  ///< both have small blocks in their caches, so that they need no lock to allocate one
+    bool warm = false;  ///< both have cached small blocks, and allocate one without a lock
 };
 
 struct atomic_report {
     std::uint64_t programs = 0;
     std::uint64_t cuts = 0;
-    std::uint64_t images = 0;           ///< each once a program
-    std::uint64_t duplicates = 0;       ///< equal to another of the same program, and allowing the same states
-    std::uint64_t recovery_images = 0;  ///< of these, from cuts in recoveries
-    std::uint64_t used = 0;             ///< heaps that were used and emptied after recovery
+    std::uint64_t images = 0;           ///< distinct ones of each program
+    std::uint64_t duplicates = 0;       ///< equal images of one program that allow the same states
+    std::uint64_t recovery_images = 0;  ///< of `images`: from cuts in recoveries
+    std::uint64_t used = 0;
     std::vector<std::string> violations;
 
     atomic_report& operator+=(const atomic_report& other);
 };
 
-/// Not thread-safe: one for each thread that explores.
+/// Not thread-safe: one for each exploring thread.
 class atomic_laboratory {
 public:
     explicit atomic_laboratory(const atomic_setting& setting, const atomic_effort& effort = {});
 
-    /// False where a step makes no sense where it stands.
+    /// False if a step is impossible in its state.
     bool run(const atomic_program& program);
 
-    /// A long program of random steps, of those given, in which the power goes now and then for good.
+    /// A long program of random steps of `alphabet`; from time to time the power goes, and the program continues on the
+    /// recovered heap.
     void run_random(std::uint64_t seed, const std::vector<step>& alphabet, std::size_t steps);
 
-    /// A heap is opened after a close and after a crash, and gets lane after lane; the power is cut in all of it.
+    /// Opens a heap after a close and after a crash, and takes lane after lane, with cuts everywhere.
     void run_openings_and_new_lanes();
 
-    /// Runs both parts in that order. How many of its switches came about.
+    /// Runs both parts in that order. Returns how many of its switches happened.
     std::size_t run_together(const concurrent_program& program, const schedule& order, bool crash_after = false);
-    /// Runs both parts in every order with up to so many preemptions, of those whose first switch comes after
-    /// `share`, `share` + `shares`, ... steps. Equal images of different orders count once.
+    /// Runs both parts in every order of at most `preemptions` preemptions with a first switch after `share`, `share` +
+    /// `shares`, ... steps. Equal images of different orders count once.
     void run_all_orders(const concurrent_program& program, unsigned preemptions, unsigned share, unsigned shares);
 
-    /// The first thread dies at its step of that number, and its lane is given back; false where it ends before.
-    /// `crash_after`: the power goes instead, and the heap is opened again.
+    /// The first thread dies at its step `death`, and its lane is released; `crash_after`: the power goes instead, and
+    /// the heap is opened again. False if the thread ends before that step.
     bool run_with_death(const concurrent_program& program, unsigned death, bool crash_after);
-    /// One thread after the other; the power is cut only while a third one runs its last two steps.
+    /// One thread after the other, without cuts; then a third runs `last`, and the power is cut in its last two steps.
     void run_in_turns(const std::vector<step>& setup, const std::array<std::vector<step>, 2>& parts,
                       const std::vector<step>& last);
 
-    /// For other ways to run: a heap, formatted and opened; nothing is cut off before cutting(true).
+    /// For other ways to run: formats and opens a heap. Cuts begin with cutting(true).
     void begin(const std::string& name, bool keep_seen = false, bool cut_opening = false);
     void end();
     void cutting(bool on) noexcept { cutting_ = on; }
@@ -98,7 +99,7 @@ public:
     [[nodiscard]] bool failed() const noexcept { return !report_.violations.empty(); }
 
 private:
-    static constexpr unsigned recovery_depth = 3;  ///< recoveries in a row: two cut off, and one that is not
+    static constexpr unsigned recovery_depth = 3;  ///< two recoveries that are cut, and one that is not
 
     struct trial {
         trial(const atomic_setting& setting) : memory(layout_for(setting)), space(memory, setting) {}
@@ -140,7 +141,7 @@ private:
     memory_image crash_image_;
     heap_model crash_model_;
     hash_set seen_;       ///< images of this program
-    hash_set looked_at_;  ///< metadata, of all programs
+    hash_set looked_at_;  ///< metadata seen in any program
     memory_image scratch_;
     atomic_report report_;
 };

@@ -1,4 +1,4 @@
-// The part of atomic_laboratory that runs two threads.
+// The part of atomic_laboratory for two threads.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,7 +6,6 @@
 
 namespace holdfast::simulator {
 
-/// One thread's steps.
 void atomic_laboratory::perform(unsigned thread, const std::vector<step>& part) {
     if (thread == 0) {
         const slab::thread_cache* const cache = session_->blocks().this_cache();
@@ -31,7 +30,7 @@ void atomic_laboratory::prepare_stage() {
     }
 }
 
-/// The first thread is dead, in a call. Either its lane is given back and goes to the next thread, or the power goes.
+/// The first thread died in a call. Its lane is released and goes to the next thread; or the power goes.
 void atomic_laboratory::outlive(const concurrent_program& program, bool crash) {
     const auto run = [this](const std::vector<step>& steps) {
         for (const step& one : steps) {
@@ -44,7 +43,7 @@ void atomic_laboratory::outlive(const concurrent_program& program, bool crash) {
         stage_->bury();
         memory_.set_dead(false);
     };
-    // What the dead one was about belongs to others from now on.
+    // Places that the dead thread used now belong to others.
     const std::vector<step> others{{verb::allocate, 0}, {verb::free, 0}, {verb::publish, 2}, {verb::allocate, 0}};
     model_.died(0);
     if (crash) {
@@ -63,7 +62,7 @@ void atomic_laboratory::outlive(const concurrent_program& program, bool crash) {
     auto& lanes = session_->heap().lane_set();
     lanes.release(*lane_of_first_);
     memory_.cut("released");
-    // Bits in memory follow marks at checkpoints: only then do they say what became of the call.
+    // Bitmaps follow the marks at a checkpoint; after it they show what became of the call.
     session_->heap().checkpoint();
     model_ = model_.decided_by(memory_, space_.facts().frontier_pages);
     run(others);

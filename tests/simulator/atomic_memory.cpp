@@ -19,7 +19,7 @@ constexpr std::uint32_t most_outcomes = 65535;
 
 constexpr std::uint64_t line_bytes = base::cache_line_size;
 
-/// What one word adds to the sum that is the hash of a memory; zero adds nothing.
+/// The hash of a memory is the sum over its words; zero adds nothing.
 std::uint64_t hash_of_word(std::uint32_t word, std::uint64_t value) noexcept {
     if (value == 0) {
         return 0;
@@ -104,7 +104,7 @@ std::size_t tracked_memory::notice() {
         const std::uint64_t value = visible_[word];
         const std::uint64_t before = noticed_[word - watched_first_];
         if (value != before) {
-            visible_[word] = before;  // so that the hash and the way back are right
+            visible_[word] = before;  // for the hash and the undo list
             set_visible(word, value);
             add(word, {.value = value});
             ++found;
@@ -164,7 +164,7 @@ void tracked_memory::fence(site where, bool effective) {
         }
         line& of = lines_[one.line];
         for (std::uint64_t i = 0; of.settled + i < one.up_to && i < of.pending.size(); ++i) {
-            // What another thread has in its write-combining buffers is not in the line yet.
+            // Another thread's non-temporal words are not in the line before its own fence.
             of.pending[i].durable = of.pending[i].durable || !of.pending[i].nontemporal;
         }
         return true;
@@ -180,7 +180,7 @@ void tracked_memory::fence(site where, bool effective) {
     settle();
 }
 
-/// Moves to media what is durable and has nothing undecided before it.
+/// Up to the first undecided entry of each line.
 void tracked_memory::settle() {
     std::erase_if(dirty_, [this](std::uint32_t index) {
         line& of = lines_[index];
@@ -233,7 +233,7 @@ void tracked_memory::scribble(std::uint64_t at, std::uint64_t bytes) {
     fill(at, bytes);
     for (std::uint64_t word = at / 8; word < (at + bytes) / 8; ++word) {
         holes_[word / page_words] = true;
-        // What looks like a destination with one of the stamps that are used most.
+        // Looks like a destination with one of the most frequent stamps.
         const std::uint64_t stamp = word % page_words;
         if (stamp < 2 * line_words) {
             const auto index = static_cast<std::uint32_t>(word);
@@ -328,7 +328,8 @@ memory_image tracked_memory::deviations() const {
     return out;
 }
 
-/// For each line with something undecided: one point for each word of its own, one for the prefix of ordinary stores.
+/// For each line with something undecided: a choice point for each unordered word, and one for the prefix of its
+/// ordinary stores.
 choice_space tracked_memory::choices() const {
     choice_space space;
     if (kind_ == crash_kind::process_crash) {
@@ -359,7 +360,8 @@ std::uint64_t tracked_memory::build(std::span<const outcome> chosen, memory_imag
     std::uint64_t hash = media_hash_;
     std::size_t next = 0;
     const bool all = kind_ == crash_kind::process_crash;
-    const auto prefix_for = [](std::uint32_t ordered, outcome of) {  // where there are too many, the last means all
+    const auto prefix_for = [](std::uint32_t ordered, outcome of) {  // the last outcome means all, if there are too
+                                                                     // many
         return of + 1U == most_outcomes ? std::size_t{ordered} : std::size_t{of};
     };
     for (const std::uint32_t index : dirty_) {

@@ -1,20 +1,19 @@
-// Byte-addressable media behind caches that can be cut off at any moment. An image is a list of words that differ from
-// the media, and starting over costs what was written, so very many small crashes are cheap.
+// Byte-addressable media behind caches, with a power cut at any moment. An image lists the words that differ from the
+// media, and a restart costs only what was written, so very many small crashes are cheap.
 //
-// What may be on media after a power loss, line by line of 64 bytes, in words of 8:
-//   - Ordinary stores to one line become durable in program order: any prefix of them may be on media at any time, for
-//     a line can be evicted whenever it likes. Between lines there is no order.
-//   - Of copies (memcpy, vector and non-temporal stores) any subset of the words may be.
-//   - A flush followed by a fence of the same thread makes durable what the line held when it was flushed, whichever
-//     thread stored it. A fence of another thread does nothing for it. Non-temporal words need only the fence.
+// What may be on media after a power loss, for each line of 64 bytes, in words of 8:
+// - Ordinary stores to a line become durable in program order: any prefix may be there at any time, because a line can
+//   be evicted at any time. Different lines have no order.
+// - Of copies (memcpy, vector and non-temporal stores), any subset of the words.
+// - A flush and then a fence of the same thread make durable what the line held at the flush, whichever thread stored
+//   it. Non-temporal words need only the fence. Another thread's fence has no effect.
 //
-// Besides the domain's stores it knows those that go past the domain: page entries that are hints are stored plainly
-// (extent layer). A watched range is compared with what it was at every step; what differs counts as stored, and as
-// durable or not word by word.
+// Hints in page entries are stored past the domain (extent layer). So a watched range is compared at every step; words
+// that differ count as stored, each durable or not.
 //
-// Two fault models: power_loss, as above, and process_crash: what has been stored is there, what has not is not.
+// Fault models: power_loss, as above; process_crash: exactly the stores made so far are there.
 //
-// One thread runs at a time; who that is, says thread().
+// One thread runs at a time: thread().
 #pragma once
 
 #include <array>
@@ -36,18 +35,18 @@ struct word_value {
     std::uint32_t word = 0;
     std::uint64_t value = 0;
 };
-/// Words that differ from some media, each once.
+/// Words that differ from some media, each listed once.
 using memory_image = std::vector<word_value>;
 
 class tracked_memory {
 public:
     static constexpr std::uint64_t line_words = 8;
-    /// Parts of the memory, for hash_of(): user space, then metadata, then lanes.
+    /// Parts of the memory, in this order, for hash_of().
     enum class part : std::uint8_t { user, metadata, lanes };
     static constexpr std::size_t parts = 3;
 
     struct layout {
-        std::array<std::uint64_t, parts> bytes{};  ///< each a multiple of 64
+        std::array<std::uint64_t, parts> bytes{};  ///< multiples of 64
         std::uint64_t watched_at = 0;
         std::uint64_t watched_bytes = 0;
     };
@@ -66,7 +65,7 @@ public:
     void copy(void* target, const void* source, std::size_t bytes, bool nontemporal);
     void flush(const void* begin, std::size_t bytes);
     void fence(persist::site where, bool effective);
-    /// Called before each of them, by the domain.
+    /// The domain calls it before each operation.
     void step(persist::site where) {
         notice();
         if (on_step_) {
@@ -76,48 +75,47 @@ public:
 
     [[nodiscard]] unsigned thread() const noexcept { return thread_; }
     void set_thread(unsigned thread) noexcept { thread_ = thread; }
-    /// Called before each step: the scheduler's place.
+    /// The scheduler's hook, before each step.
     void set_on_step(std::function<void(persist::site)> call) { on_step_ = std::move(call); }
-    /// Called before each fence: most is undecided then.
+    /// Called before each fence, when most is undecided.
     void set_on_cut(std::function<void(persist::site)> call) { on_cut_ = std::move(call); }
     void set_crash_kind(crash_kind kind) noexcept { kind_ = kind; }
-    /// A moment that the program chooses: the return of a call.
+    /// A moment that the program chooses, such as the return of a call.
     void cut(persist::site where) {
         notice();
         if (on_cut_ && !dead_) {
             on_cut_(where);
         }
     }
-    /// The program goes on in a dream: nothing that it does reaches the memory, or is cut off.
+    /// While dead, the program runs on without effect on the memory, and is not cut.
     void set_dead(bool dead) noexcept { dead_ = dead; }
     [[nodiscard]] bool dead() const noexcept { return dead_; }
-    /// Takes notice of what was stored past the domain. How many words.
+    /// Finds stores that passed by the domain. Returns the number of words.
     std::size_t notice();
-    /// Everything is on media.
     void settle_all();
 
-    // --- space that goes ---
-    /// The range becomes a hole: it reads as zero, on media too or not yet, word by word of each line. Until fill() it
-    /// is a fault to store there and to write a line of it back.
+    // --- space that goes back ---
+    /// Makes the range a hole. It reads as zero; on media each word of a line may or may not be zero yet. Until fill(),
+    /// stores and write-backs there are faults.
     void punch(std::uint64_t at, std::uint64_t bytes);
-    /// The range is nobody's, with any content, durably; a hole as well.
+    /// The range is free, a hole, and durably holds arbitrary content.
     void scribble(std::uint64_t at, std::uint64_t bytes);
-    /// The range has space again, and the zeros are on media.
+    /// The range has space again; the zeros are durable.
     void fill(std::uint64_t at, std::uint64_t bytes);
-    /// What was done to a hole; empty where nothing was.
+    /// What was done to a hole, or nothing.
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
     // --- starting over ---
-    /// What stands here now, visible and on media, is what rewind() returns to.
+    /// rewind() returns to the present state, visible and on media.
     void mark();
     void rewind();
-    /// The image is what is on media and visible, and nothing is undecided. rewind() undoes it.
+    /// Makes the image visible and durable, with nothing undecided. rewind() undoes it.
     void install(const memory_image& image);
-    /// The power goes: what was undecided is lost but for the image, which build() made. rewind() undoes it.
+    /// The power goes: of what was undecided only the image, from build(), survives. rewind() undoes it.
     void crash(const memory_image& image);
-    /// As install(), and nothing undoes it.
+    /// As install(), but rewind() does not undo it.
     void rebase(std::uint32_t word, std::uint64_t value);
-    /// Calls `each` with every word of media that has changed since the last call.
+    /// Visits every word of media that changed since the last call.
     template <class Each>
     void take_changes(Each each) {
         for (const std::uint32_t word : changes_) {
@@ -126,14 +124,14 @@ public:
         }
         changes_.clear();
     }
-    /// What media holds that it did not at mark().
+    /// Words of media that differ from mark().
     [[nodiscard]] memory_image deviations() const;
 
     // --- images ---
     [[nodiscard]] choice_space choices() const;
-    /// What differs from media in the image of that choice; its hash, with the media's, is returned.
+    /// The words that differ from media in the image of that choice. Returns its hash, media included.
     std::uint64_t build(std::span<const outcome> chosen, memory_image& image) const;
-    /// Of what is visible.
+    /// Of the visible words.
     [[nodiscard]] std::uint64_t hash_of(part which) const noexcept {
         return visible_hash_[static_cast<std::size_t>(which)];
     }
@@ -150,13 +148,13 @@ private:
     };
     struct line {
         std::vector<entry> pending;
-        std::uint64_t settled = 0;      ///< entries that were pending once and are on media now
+        std::uint64_t settled = 0;      ///< entries that were pending and are on media
         std::uint64_t nontemporal = 0;  ///< of those pending
     };
     struct started_flush {
         std::uint32_t line = 0;
         unsigned thread = 0;
-        std::uint64_t up_to = 0;  ///< entries of the line, counted from the beginning of time
+        std::uint64_t up_to = 0;  ///< entries of the line, counted from the start
     };
 
     [[nodiscard]] std::uint32_t index_of(const void* address) const noexcept;
@@ -178,11 +176,11 @@ private:
     base::sparse_memory visible_memory_;
     std::uint64_t* visible_ = nullptr;
     std::vector<std::uint64_t> media_;
-    std::vector<std::uint64_t> noticed_;  ///< the watched range as it was
+    std::vector<std::uint64_t> noticed_;  ///< the watched range at the last look
     std::array<std::uint64_t, parts> visible_hash_{};
     std::uint64_t media_hash_ = 0;
     std::vector<line> lines_;
-    std::vector<std::uint32_t> dirty_;  ///< lines with something pending
+    std::vector<std::uint32_t> dirty_;  ///< lines with pending entries
     std::vector<started_flush> flushes_;
     void touch(std::uint32_t word, const char* how);
     static constexpr std::uint64_t page_words = 512;
@@ -199,7 +197,7 @@ private:
     bool dead_ = false;
 };
 
-/// The domain of whichever thread runs; models persist::persistence_domain. A mutant drops its steps by site.
+/// The running thread's domain; a model of persist::persistence_domain. A mutant omits its steps by site.
 class tracked_domain {
 public:
     static constexpr persist::domain_kind kind = persist::domain_kind::dax;

@@ -1,5 +1,5 @@
-// Every step of durability `atomic` and of its recovery is needed: with any of them left out, or two in the other
-// order, the crash tests find an image that goes wrong.
+// Every step of durability `atomic` and of its recovery is needed: if one is omitted, or two are swapped, the crash
+// tests find an image that is wrong.
 #include <functional>
 #include <map>
 #include <mutex>
@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned seconds_a_mutant = 200;
 constexpr std::uint64_t random_programs = 100;
 
-/// Sites whose mutant changes nothing that a crash can show, each with the proof.
+/// Sites at which a mutant changes nothing that a crash can show, each with the proof.
 const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"lane.checkpoint.incomplete",
@@ -87,7 +87,7 @@ atomic_report explore_orders(const atomic_setting& setting, const concurrent_pro
     return laboratory.report();
 }
 
-/// The quick ones come first, and most mutants need no others.
+/// Quick ones first: most mutants need no others.
 std::vector<exploration> explorations() {
     std::vector<exploration> all;
     for (const atomic_setting& setting : settings()) {
@@ -122,7 +122,7 @@ std::vector<exploration> explorations() {
     return all;
 }
 
-/// What notices the mutant, or nothing. What is proved is not tried at length.
+/// What notices the mutant, or nothing. Sites with a proof are tried briefly.
 std::string notice(const std::string& site) {
     constexpr std::size_t enough_for_proved = 20;
     std::size_t tried = 0;
@@ -137,7 +137,7 @@ std::string notice(const std::string& site) {
     return {};
 }
 
-/// What goes wrong with nothing left out. Notes the sites, too.
+/// What is wrong without a mutant. Collects the sites.
 std::string explore_original() {
     const auto all = explorations();
     std::mutex mutex;

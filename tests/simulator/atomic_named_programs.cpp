@@ -1,4 +1,4 @@
-// The sequences that once looked dangerous.
+// Sequences that are dangerous.
 #include "simulator/atomic_scenarios.hpp"
 
 namespace holdfast::simulator {
@@ -10,7 +10,7 @@ constexpr step point{verb::checkpoint};
 constexpr step slot{verb::keep, 0, 0, request::slot};
 constexpr step typed_slot{verb::keep, 0, 0, request::typed_slot};
 constexpr step discard{verb::discard};
-constexpr step into_small{verb::morph, 4};  // place 4 is null: the slab of what was kept last
+constexpr step into_small{verb::morph, 4};  // place 4 is null: the slab of the block kept last
 constexpr step into_slots{verb::morph, 0, 0, request::slot};
 constexpr step allocate{verb::allocate, 0};
 constexpr step free{verb::free, 0};
@@ -33,7 +33,8 @@ std::vector<named_program> programs_of_pointers() {
          program(
              {holder},
              {{verb::allocate, 3}, {verb::free, 1}, holder, {verb::allocate, 3}, {verb::free, 1}, {verb::publish, 0}})},
-        // What a thread frees it hands out a word later, or when its blocks have gone back.
+        // A thread hands out a block that it freed only with the next word of marks, or after its blocks have gone
+        // back.
         {"a holder is freed, and its memory is another block at once, with words that look like old stamps",
          program({holder}, {{verb::allocate, 3}, {verb::free, 1}, {verb::give_back}, {verb::publish, 0}})},
         {"a holder is freed, reused as a holder at once, and freed again", program({holder}, {{verb::allocate, 3},
@@ -128,10 +129,10 @@ const std::vector<named_program>& named_programs() {
 
 atomic_report explore_lap_of_stamps() {
     constexpr std::uint64_t stamps = 65536;
-    constexpr std::uint64_t operations_a_lane = 32000;  // of a ring of 65536: no checkpoint before half of it
+    constexpr std::uint64_t operations_a_lane = 32000;  // a ring has 65536 slots; no checkpoint before it is half full
     atomic_laboratory laboratory({stamps, lane::record_order::clock, crash_kind::power_loss, 5}, {{1, 0, 0, 4}, 1});
     const std::vector<step> setup{holder, allocate, point};
-    // The first block goes to another owner, so that the word with its stamp is wrong when the stamp comes again.
+    // Another owner gets the first block, so that its pointer is wrong when the stamp comes round.
     std::vector<step> first{free, {verb::keep}, allocate};
     std::uint64_t operations = 2;  // of place 0
     const auto fill = [&operations](std::vector<step>& part, std::uint64_t up_to) {
@@ -150,7 +151,7 @@ atomic_report explore_lap_of_stamps() {
 }
 
 atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort) {
-    // Who dies holds no lock that others need, and they need no more records than a ring has room for.
+    // The dying thread holds no lock that others need, and they need no more records than a ring has.
     const std::vector<step> other{{verb::allocate, 4}, {verb::free, 4}, {verb::publish, 4}, point, {verb::free, 4}};
     const auto dying = [&other](std::string name, std::vector<step> part, std::vector<step> setup = {holder}) {
         return concurrent_program{std::move(name), std::move(setup), {std::move(part), other}, true, 0, true};

@@ -13,7 +13,7 @@ namespace holdfast::simulator {
 
 namespace {
 
-// The format, told once more.
+// The format, written independently of src/.
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t pages_of_granule = 16;
 constexpr unsigned kind_used = 2;
@@ -38,7 +38,7 @@ std::string describe(const std::vector<block_extent>& blocks) {
     return text.empty() ? "none" : text;
 }
 
-/// Those whose bits lie in one half of the bitmap of a slab, and all of it where that is not enough.
+/// The blocks with bits in one half of the bitmap; in the whole bitmap if a half is too small.
 void add_blocks(const tracked_memory& memory, std::uint64_t granule, std::uint64_t block_size, bool upper,
                 std::vector<block_extent>& found) {
     const std::uint64_t blocks = pages_of_granule * page_bytes / block_size;
@@ -70,7 +70,7 @@ std::vector<block_extent> blocks_in(const tracked_memory& memory, std::uint64_t 
         const std::uint64_t block_size = memory.at(heap_metadata_at + granule * 64) & 0xffffffff;
         const std::uint64_t type = memory.at(heap_metadata_at + granule * 64 + 16);
         if (block_size == 0) {
-            found.push_back({page * page_bytes, 0, type});  // matches no model
+            found.push_back({page * page_bytes, 0, type});  // equals no model
             continue;
         }
         const std::uint64_t flags = memory.at(heap_metadata_at + granule * 64 + 8);
@@ -181,7 +181,7 @@ void heap_model::apply(const pending_change& change, std::uint64_t allocated) {
     }
 }
 
-/// Who frees the block in a call in flight has done so: it belongs to another already.
+/// A call in flight that frees the block has done so: the block belongs to another already.
 void heap_model::finish_free_of(std::uint64_t block, unsigned by) {
     for (unsigned thread = 0; thread < model_threads; ++thread) {
         for (pending_change& change : in_flight_.at(thread)) {
@@ -256,7 +256,7 @@ std::uint64_t heap_model::hash() const {
 
 // --- judging an image -----------------------------------------------------------------------------------------------
 
-/// One look at one image: decides each call in flight, then compares.
+/// Decides each call in flight by the image, then compares.
 class image_judge {
 public:
     image_judge(const heap_model& model, const tracked_memory& memory, std::uint64_t frontier_pages)
@@ -297,7 +297,7 @@ private:
                            [offset](const block_extent& one) { return one.offset == offset; });
     }
 
-    /// First those that only free, for what they free may be another's already.
+    /// Calls that only free come first: another may own the block already.
     void decide(bool allocating) {
         for (const auto& changes : model_.in_flight_) {
             for (const pending_change& change : changes) {
@@ -333,7 +333,7 @@ private:
             return;
         }
         if (word == nullptr) {
-            return;  // its holder was freed by another call in flight
+            return;  // another call in flight freed its holder
         }
         const std::uint64_t target = target_in(memory_, word->offset);
         if (word->allows(target)) {
@@ -349,7 +349,7 @@ private:
         }
     }
 
-    /// An allocation in flight without a destination may be there.
+    /// An allocation in flight without a destination may have happened.
     void allow_unnamed() {
         for (const pending_change* const change : unnamed_) {
             for (const block_extent& one : found_) {

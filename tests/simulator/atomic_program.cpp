@@ -20,7 +20,7 @@ std::uint64_t bytes_asked(request size) noexcept {
     }
 }
 
-/// Of whole pages, blocks at the first place alone have a type.
+/// Of whole-page blocks, only those of the first place have a type.
 std::uint32_t type_asked(const step& one) noexcept {
     constexpr std::uint32_t last = segment::type_limit - 1;
     switch (one.size) {
@@ -35,7 +35,7 @@ heap::block_request asked(const step& one, bool zeroed = false) noexcept {
     return {bytes_asked(one.size), 16, zeroed, type_asked(one)};
 }
 
-/// What a block is filled with: words that look like destinations with the stamps that are used most.
+/// Words that look like destinations with the most frequent stamps.
 std::uint64_t filled_word(std::uint64_t index) noexcept {
     const std::uint16_t stamps[4] = {1, 2, 3, 4};
     return index % 2 == 0 ? segment::null_pointer(stamps[index / 2 % 4])
@@ -108,7 +108,7 @@ void program_runner::start_again() {
     if (holder != 0 && !model_.is_destination(holder + 8)) {
         adopt_inner_places(holder);  // its allocation was in flight
     }
-    // A crash in the midst of a move may leave two pointers to one block: the program keeps one of them.
+    // A crash in a move may leave two pointers to one block; the program keeps one.
     for (unsigned i = 0; i < place_count; ++i) {
         const std::uint64_t destination = place(i);
         if (destination != no_offset && model_.target_of(destination) != 0 &&
@@ -166,7 +166,7 @@ void program_runner::finish(unsigned thread, const std::vector<std::uint64_t>& a
     space_.memory().cut("returned");
 }
 
-/// The block at the holder's place may hold destinations, which are null.
+/// The holder's block has null destinations.
 void program_runner::adopt_inner_places(std::uint64_t block) {
     for (unsigned i = first_inner_place; i < place_count; ++i) {
         model_.add_destination(block + (i - first_inner_place + 1) * 8, 0);
@@ -214,7 +214,7 @@ bool program_runner::free(const step& one, unsigned thread) {
 bool program_runner::reallocate(const step& one, unsigned thread) {
     const std::uint64_t destination = place(one.to);
     if (destination == no_offset || model_.target_of(destination) == 0 || one.to == holder_place) {
-        return false;  // a block with destinations in it is not moved: its pointers would be copied byte by byte
+        return false;  // a copy, byte by byte, would change the targets of its pointers
     }
     const std::uint64_t old = model_.target_of(destination);
     const std::uint64_t type = type_asked(one) != 0 ? type_asked(one) : model_.type_of(old);
@@ -400,9 +400,9 @@ bool program_runner::free_cycle(unsigned thread) {
     return true;
 }
 
-/// What the program is told never to do. It may lose the block, and nothing else.
+/// Breaks a precondition of allocate_to(): the block may be lost, and nothing else.
 bool program_runner::allocate_carelessly(const step& one, unsigned thread) {
-    constexpr std::uint64_t index = 4;  // what publish() leaves in this word bears the stamp 3
+    constexpr std::uint64_t index = 4;  // publish() leaves stamp 3 in this word
     const std::uint64_t block = model_.target_of(place(one.to));
     if (block == 0) {
         return false;

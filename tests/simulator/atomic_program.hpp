@@ -1,4 +1,4 @@
-// Small programs of the public operations of durability `atomic`, and what each promises, told to the model.
+// Small programs of the public operations of durability `atomic`; the model learns what each call promises.
 #pragma once
 
 #include <array>
@@ -13,37 +13,37 @@ namespace holdfast::simulator {
 
 enum class verb : std::uint8_t {
     allocate,         ///< allocate_to(to)
-    allocate_zeroed,  ///< the same, zeroed
+    allocate_zeroed,  ///< allocate_to(to), zeroed
     free,             ///< free_from(to)
-    reallocate,       ///< realloc_to(to)
+    reallocate,       ///< reallocate_to(to)
     publish,          ///< reserve, fill with words that look like stamps, persist, publish(to)
     cancel,           ///< reserve, fill, cancel
-    keep,             ///< allocate, and nothing points to it
-    discard,          ///< deallocate what was kept last
+    keep,             ///< allocate without a destination
+    discard,          ///< deallocate the block kept last
     move,             ///< to = from; from = null; persist from
     move_durably,     ///< to = from; persist to; from = null; persist from
     checkpoint,
-    allocate_both,  ///< a batch: places 0 and 2
+    allocate_both,  ///< a batch of places 0 and 2
     free_both,
-    free_cycle,           ///< the holder's first word points to the holder alone, and frees it
-    allocate_carelessly,  ///< allocate_to() a word in the block of place `to` whose stamp on media is anything
-    give_back,            ///< this thread's cached blocks go back to their slabs, and empty slabs to the extents
-    hold_big,             ///< reserve a big block, make its destinations null, persist, publish(holder)
-    shrink,               ///< the heap ends where it is used
-    morph,  ///< the slab of the block at `to`, or of what was kept last, becomes one of blocks of that size
-    await,  ///< until the other thread has done so many steps (`to`)
+    free_cycle,           ///< free the holder through a pointer in its own first word
+    allocate_carelessly,  ///< allocate_to() a word in the block of place `to`, with an arbitrary stamp on media
+    give_back,            ///< the thread's cached blocks go back to slabs, and empty slabs to the extents
+    hold_big,             ///< reserve a big block, null its destinations, persist, publish(holder)
+    shrink,               ///< the heap ends behind its last used page
+    morph,                ///< the slab of the block at `to`, or else of the block kept last, gets blocks of that size
+    await,                ///< wait until the other thread has done `to` steps
 };
 
-/// Where destinations lie. 0 and 2 share a line, and so do 3 and 4, which lie in the block that place 1 points to.
+/// The places of destinations: 0 and 2 share a line; 3 and 4 share one in the block that place 1 points to.
 inline constexpr unsigned place_count = 5;
 inline constexpr unsigned holder_place = 1;
 inline constexpr unsigned first_inner_place = 3;
 
 enum class request : std::uint8_t {
     small,       ///< 64 bytes
-    other,       ///< 2048 bytes: another class, and with a type
+    other,       ///< 2048 bytes: another class, with a type
     slot,        ///< 14336 bytes: four fill a slab
-    big,         ///< 5 pages; with a type, if place 0 or none points to it
+    big,         ///< 5 pages; with a type if `to` is 0
     typed_slot,  ///< a slot with the type of a big block
 };
 
@@ -57,19 +57,18 @@ struct step {
 [[nodiscard]] std::string to_string(const step& one);
 [[nodiscard]] std::string to_string(const std::vector<step>& steps);
 
-/// Runs steps on a heap, and tells the model.
 class program_runner {
 public:
     program_runner(atomic_space& space, atomic_session& session, heap_model& model)
         : space_(space), session_(session), model_(model) {}
 
-    /// The destinations that every heap has. With `stamp`: place 0 has been used that often.
+    /// Creates the destinations that every heap has. `stamp`: of place 0.
     void start(std::uint16_t stamp);
-    /// The same on a heap that was recovered.
+    /// On a recovered heap.
     void start_again();
-    /// False where the step makes no sense in this state; then nothing is done.
+    /// False, and nothing is done, if the step is impossible in this state.
     [[nodiscard]] bool run(const step& one, unsigned thread);
-    /// Offset of the destination; no_offset where there is none now.
+    /// Offset of the destination, or no_offset.
     [[nodiscard]] std::uint64_t place(unsigned index) const;
 
 private:

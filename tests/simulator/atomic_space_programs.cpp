@@ -1,4 +1,4 @@
-// Space that goes back to the file system while records speak of it.
+// Space goes back to the file system while records refer to it.
 #include "simulator/atomic_scenarios.hpp"
 
 namespace holdfast::simulator {
@@ -20,7 +20,7 @@ constexpr step point{verb::checkpoint};
 constexpr step keep_big{verb::keep, 0, 0, request::big};
 constexpr step give_back{verb::give_back};
 
-/// The first half of the heap is taken: the next block of pages lies in the second.
+/// Fills the first half of the heap: the next whole-page block lies in the second.
 std::vector<step> full_half(std::vector<step> more) {
     std::vector<step> steps{{verb::allocate, 2}, keep_big, keep_big, keep_big, keep_big, keep_big, keep_big};
     steps.insert(steps.end(), more.begin(), more.end());
@@ -29,12 +29,12 @@ std::vector<step> full_half(std::vector<step> more) {
 
 const std::vector<atomic_program>& dangerous_programs() {
     static const std::vector<atomic_program> programs{
-        // A destination in a block that goes, and its memory comes again.
+        // A destination lies in a block that is freed, and its memory is reused.
         {{big_holder}, {inner, free_holder, big, free, publish_big}},
         {{big_holder}, {inner, free_inner, free_holder, publish_big, point}},
         {{big_holder}, {inner, free_holder, slab, big_holder, inner, free_holder}},
         {{big_holder, inner}, {free_holder, big_holder, inner, point, free_holder, publish_big}, 0, false},
-        // The same, and the heap ends before it.
+        // A destination lies in a block that is freed, the heap ends before it, and its memory is reused.
         {full_half({big_holder}), {inner, free_inner, free_holder, shrink, publish_big, shrink}},
         {full_half({big_holder, inner}), {free_holder, shrink, big_holder, inner, free_holder, shrink}, 0, false},
         {full_half({}), {big, free, shrink, publish_big, free, shrink}, 0, false},

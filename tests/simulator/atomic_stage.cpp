@@ -10,7 +10,6 @@ namespace holdfast::simulator {
 
 namespace {
 
-/// The stage on which this thread performs.
 thread_local atomic_stage* this_stage = nullptr;
 
 #if HOLDFAST_MUTANTS
@@ -115,7 +114,7 @@ void atomic_stage::wait_for_other() {
     }
 }
 
-/// The other thread goes on where it handed on the baton, or begins.
+/// The other thread begins, or continues behind its own hand_on().
 void atomic_stage::hand_on(unsigned self) {
     const unsigned other = 1 - self;
     steps_ = 0;

@@ -1,8 +1,7 @@
-// Two threads that run one at a time, in an order that the test decides: real threads, for each must have its own lane
-// and its own cache, that hand a baton to each other.
+// Runs two real threads one at a time, in an order that the test decides; each has its own lane and cache.
 //
-// A thread may be made to hand on the baton at each step of its domain, and at each HF_MUTANT that it meets. Who would
-// have to wait for a lock, or for room in a ring, hands it on too; so does who ends.
+// The running thread may be made to switch at each step of its domain and at each HF_MUTANT. A thread also switches
+// where it would wait for a lock or for room in a ring, and when it ends.
 #pragma once
 
 #include <array>
@@ -15,13 +14,13 @@
 
 namespace holdfast::simulator {
 
-/// Who begins, and after how many steps each he who runs is made to hand on the baton.
+/// Which thread begins, and after how many steps each thread in turn is made to switch.
 struct schedule {
     unsigned first = 0;
     std::vector<unsigned> switches;
-    /// Performer 0 dies at its step of this number: it never goes on, until bury(). 0: nobody dies.
+    /// Thread 0 stops at this step until bury(). 0: it does not die.
     unsigned death = 0;
-    /// Locks are waited for as ever: those that other tests hold, too, would upset the order.
+    /// Wait for locks in the ordinary way. Locks shared with other tests would disturb the order.
     bool ordinary_locks = false;
 };
 
@@ -35,18 +34,18 @@ public:
     atomic_stage& operator=(const atomic_stage&) = delete;
     ~atomic_stage();
 
-    /// Lets the part of the dead one run to its end; nothing that it does may count any more.
+    /// Runs the dead thread's part to its end; its effects must not count.
     void bury();
     [[nodiscard]] bool has_dead() const noexcept { return dead_; }
-    /// Runs both parts to their ends. How many of the switches came about: less than all, where a thread ended before.
+    /// Runs both parts to their ends. Returns how many switches happened: fewer than all if a thread ended first.
     std::size_t perform(const std::array<part, performers>& parts, const schedule& order);
-    /// Who runs; for `on_turn`, which is called whenever that changes.
+    /// `call` hears which thread runs whenever that changes.
     void set_on_turn(std::function<void(unsigned)> call) { on_turn_ = std::move(call); }
-    /// A step of the running thread. Does nothing while nobody performs.
+    /// A step of the running thread. No effect outside perform().
     void step();
-    /// While images are looked at, nobody hands on the baton.
+    /// No switches while an image is examined.
     void pause(bool on) noexcept { paused_ = on; }
-    /// The running thread cannot go on before the other does.
+    /// The running thread cannot continue before the other does.
     void wait_for_other();
 
 private:

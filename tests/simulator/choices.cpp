@@ -9,7 +9,7 @@ namespace {
 
 using visitor = std::function<bool(std::span<const outcome>)>;
 
-/// The number of combinations, or limit + 1 where there are more.
+/// The number of combinations, at most limit + 1.
 std::uint64_t combinations(const choice_space& space, std::uint64_t limit) {
     std::uint64_t product = 1;
     for (const outcome count : space.outcomes) {
@@ -37,7 +37,7 @@ bool visit_all(const choice_space& space, const visitor& visit) {
     }
 }
 
-/// Some of the combinations of a space that is too big for all of them.
+/// Some combinations of a space that is too large for all.
 class selection {
 public:
     selection(const choice_space& space, const choice_limits& limits, std::uint64_t seed, const visitor& visit)
@@ -50,7 +50,7 @@ public:
     bool run() { return visit_(none_) && visit_(all_) && singles() && prefixes() && samples(); }
 
 private:
-    /// So many of `count` things, evenly spread, with a random start.
+    /// At most `limit` of `count`, evenly spread from a random start.
     template <class Visit>
     bool spread(std::uint64_t count, std::uint64_t limit, Visit visit) {
         const std::uint64_t steps = std::min(count, limit);
@@ -99,8 +99,8 @@ private:
                });
     }
 
-    /// Random ones of all densities: some with few atoms there, some with few missing, and some that treat most
-    /// operations as a whole, for it is between operations that order matters.
+    /// Random ones of all densities, from few atoms to nearly all. Half of them mostly keep operations whole, because
+    /// order matters between operations.
     bool samples() {
         std::vector<outcome> chosen(all_.size());
         for (std::uint64_t i = 0; i < limits_.samples; ++i) {

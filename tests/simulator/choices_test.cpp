@@ -1,4 +1,4 @@
-// Which combinations the simulator looks at.
+// Which combinations the simulator visits.
 #include "simulator/choices.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// Durability `collect` without power: the images of named sequences and of random programs are recovered by tracing,
-// judged, used and closed; and cut off again while they are recovered, and while what is left then is.
-// By hand: collect_crash_test --programs N.
+// Durability `collect` without power: the crash images of named sequences and random programs are recovered by tracing,
+// judged, used and closed; some recoveries are cut, twice in a row. By hand: collect_crash_test --programs N.
 //
 // Oracle: collect_program.hpp.
 #include <cstdio>

@@ -84,7 +84,7 @@ base::result<void> collect_session::open() {
         collect_memory(space_, blocks_, *operations_, listener_));
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist_objects(begin, bytes, false); });
     space_.memory().cut("a recovered heap");
-    space_.facts().clean = false;  // heap_files::begin_tracing()
+    space_.facts().clean = false;  // as heap_files::begin_tracing()
     space_.memory().cut("tracing has begun");
     extents_.write_opened();
     if (space_.setting().gives_back) {
@@ -98,7 +98,7 @@ base::result<void> collect_session::trace() {
     tracked_memory& memory = space_.memory();
     memory.cut("before recovery");
     if (!persist::mutant_active("collect.recovery.sync", site_kind::code)) {
-        memory.settle_all();  // heap_files::sync_shared()
+        memory.settle_all();  // as heap_files::sync_shared()
     }
     HF_TRY(repair_objects(false));
     HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, heap::object_roots(objects_));
@@ -149,7 +149,7 @@ void collect_session::close() {
     blocks_.flush_extents();
     operations_->write_back();
     space_.memory().cut("to be closed");
-    space_.facts().clean = true;  // heap_files::close_shared(), without the help of its sync
+    space_.facts().clean = true;  // as heap_files::close_shared(), but without its sync
     space_.memory().cut("closed");
 }
 
@@ -161,7 +161,7 @@ std::string collect_session::check() {
 }
 
 collect_session::~collect_session() {
-    // As a crash would: nothing is given back, nothing is written.
+    // As a crash: nothing is given back or written.
     blocks_.close();
     operations_.reset();
 }

@@ -1,10 +1,9 @@
-// A small heap in durability `collect` in tracked memory, with the real code on top: slabs, extents, the operations
-// that make headers durable, the directory of objects, tracing.
+// A small heap of durability `collect` in tracked memory with the real slabs, extents, operations, object directory and
+// tracing. Space and facts are those of atomic_heap.hpp; a heap that is not `clean` is traced when it is opened.
 //
-// Space and facts are those of the heap of durability `atomic` (atomic_heap.hpp); a heap that is not `clean` is traced
-// when it is opened. All metadata are watched, for the extent and slab layers store bitmaps and hints past the domain.
-// The directory stores past the domain as well: its file is a copy of what tracked memory says of it, and what it has
-// stored there goes to tracked memory whenever it makes something durable, which is after each of its stores.
+// All metadata is watched, because extents and slabs store bitmaps and hints past the domain. The directory stores past
+// the domain, too: its file is a copy of a part of tracked memory, and its stores are passed on whenever it makes
+// something durable, which is after each store.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +26,13 @@ inline constexpr std::uint64_t heap_objects_bytes = 2 * base::page_size;
 
 [[nodiscard]] tracked_memory::layout collect_layout();
 
-/// The file of objects as mapped: memory of its own.
 class object_file {
 public:
     object_file();
     [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
-    /// As a new process maps it.
+    /// Maps it as a new process.
     void load(tracked_memory& memory);
-    /// What was stored in it since is stored in tracked memory, too, in any order.
+    /// Passes on the stores made since, in any order.
     void store_to(tracked_memory& memory);
     /// Where a range of it lies in tracked memory.
     [[nodiscard]] const void* tracked(tracked_memory& memory, const void* begin) const noexcept;
@@ -47,7 +45,7 @@ private:
 class collect_memory {
 public:
     using operations = heap::collect_operations_of<tracked_domain>;
-    /// Told of every block before anything leads to it.
+    /// Hears of every block before anything points to it.
     using allocation_listener = std::function<void(std::uint64_t offset)>;
 
     collect_memory(collect_space& space, slab::block_allocator& blocks, operations& of,
@@ -77,12 +75,12 @@ private:
     tracked_domain domain_;
 };
 
-/// One opening of the heap in durability `collect`: recovers it where it is not clean. In the order of heap::engine.
+/// One opening of the heap in durability `collect`, with recovery if it is not clean. The order is heap::engine's.
 class collect_session {
 public:
     using operations = collect_memory::operations;
 
-    /// `format`: of a new heap, which is clean afterwards, and has no operations.
+    /// `format`: makes a new heap, clean and without operations.
     collect_session(collect_space& space, object_file& file, bool format = false);
     collect_session(const collect_session&) = delete;
     collect_session& operator=(const collect_session&) = delete;
@@ -90,16 +88,16 @@ public:
 
     [[nodiscard]] operations& heap() noexcept { return *operations_; }
     [[nodiscard]] heap::destination_operations& destinations() noexcept { return *destinations_; }
-    /// Hears of the blocks that destinations() allocates; empty: nobody.
+    /// Hears of the blocks that destinations() allocates. Empty: no listener.
     void set_listener(collect_memory::allocation_listener listener) { listener_ = std::move(listener); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] heap::object_directory& objects() noexcept { return objects_; }
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
-    /// As engine::close(). The heap is clean, and nothing else may be done.
+    /// As engine::close(). The heap is clean, and the session must not be used any more.
     void close();
-    /// As engine::shorten(), to where blocks end.
+    /// As engine::shorten(), down to the last block.
     [[nodiscard]] bool shrink();
-    /// A line for what is wrong with blocks, slabs, extents or objects; or nothing.
+    /// What is wrong with blocks, slabs, extents or objects, or nothing.
     [[nodiscard]] std::string check();
 
 private:

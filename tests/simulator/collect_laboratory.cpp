@@ -64,7 +64,7 @@ void collect_laboratory::run(const std::string& name, std::span<const collect_st
         }
     };
     memory_.set_on_cut(cut_here);
-    if (setting_.crash == crash_kind::process_crash) {  // nothing is undecided, so every step is a moment of its own
+    if (setting_.crash == crash_kind::process_crash) {  // nothing is undecided: each step is a moment of its own
         memory_.set_on_step(cut_here);
     }
     cutting_ = cut_from == 0;
@@ -109,7 +109,7 @@ void collect_laboratory::take_step(const collect_step& step, unsigned death) {
     }
 }
 
-/// The process is gone; its stores are visible, and on their way. Another one opens the heap.
+/// The process is gone. Its stores are visible, and not all durable. Another process opens the heap.
 void collect_laboratory::survive_death() {
     runner_.reset();
     session_.reset();
@@ -161,7 +161,6 @@ void collect_laboratory::cut(persist::site where) {
     path_ = path;
 }
 
-/// Recovers one image and judges it.
 void collect_laboratory::visit(unsigned depth, const memory_image& image, std::uint64_t hash,
                                const collect_model& model, const heap_facts& facts) {
     trial& on = *trials_.at(depth);
@@ -182,7 +181,7 @@ void collect_laboratory::visit(unsigned depth, const memory_image& image, std::u
     collect_world found;
     wrong = wrong.empty() ? judge(*session, on.space, model, facts.clean, found) : wrong;
     if (wrong.empty() && deeper) {
-        // Whatever recovery has shown must still be there after the next crash.
+        // What recovery showed must survive the next crash.
         cut_recovery(depth, {found, std::nullopt}, "after recovery");
     }
     if (wrong.empty() && mix(hash, 1) % effort_.used_of == 0) {
@@ -227,7 +226,7 @@ void collect_laboratory::cut_recovery(unsigned depth, const collect_model& model
     path_ = path;
 }
 
-/// `found`: which of the worlds it is. In a heap that was closed what is lost is allocated, too.
+/// `found`: the world that the heap shows. After a close lost blocks are allocated, too.
 std::string collect_laboratory::judge(collect_session& session, collect_space& space, const collect_model& model,
                                       bool was_clean, collect_world& found) {
     if (std::string wrong = session.check(); !wrong.empty()) {
@@ -250,7 +249,7 @@ std::string collect_laboratory::judge(collect_session& session, collect_space& s
     return wrong;
 }
 
-/// The recovered heap works: it is used, closed, and opened as what it was.
+/// The recovered heap is used, closed, and opened unchanged.
 std::string collect_laboratory::go_on(trial& on, std::unique_ptr<collect_session> session, collect_world found) {
     collect_model model{std::move(found), std::nullopt};
     {

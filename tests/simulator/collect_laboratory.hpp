@@ -1,6 +1,6 @@
-// Runs programs on a heap in durability `collect`, cuts the power at every fence and every return, has every image
-// recovered by tracing and judged by the oracle (collect_program.hpp); cuts the power again during recoveries, to depth
-// 2; and goes on with some of the recovered heaps.
+// Runs programs on a heap in durability `collect` and cuts the power at every fence and every return. Tracing recovers
+// each image, and the oracle (collect_program.hpp) judges it. Some recoveries are cut as well, to depth 2, and some
+// recovered heaps are used.
 #pragma once
 
 #include <array>
@@ -15,42 +15,42 @@
 
 namespace holdfast::simulator {
 
-/// Blocks of the programs: pages of their own, and of a slab that has four.
+/// Whole pages; and a quarter of a slab.
 inline constexpr std::uint64_t pages_block = 5 * base::page_size;
 inline constexpr std::uint64_t large_block = 16 * base::kibibyte;
 
 struct collect_effort {
     choice_limits cuts{256, 16, 16, 32};
-    /// One recovery in so many is cut off itself, and so is what recovers from that.
+    /// One recovery in this many is cut itself, as are its recoveries.
     std::uint64_t recovery_cut_of = 16;
     choice_limits recovery_cuts{32, 8, 8, 8};
-    /// One heap in so many is used after recovery, closed and opened again.
+    /// One heap in this many is used after recovery, closed and opened again.
     std::uint64_t used_of = 16;
 };
 
 struct collect_report {
     std::uint64_t programs = 0;
     std::uint64_t cuts = 0;
-    std::uint64_t images = 0;           ///< each once a program
-    std::uint64_t recovery_images = 0;  ///< of these, from cuts in recoveries
+    std::uint64_t images = 0;           ///< distinct ones of each program
+    std::uint64_t recovery_images = 0;  ///< of `images`: from cuts in recoveries
     std::uint64_t used = 0;
     std::vector<std::string> violations;
     collect_report& operator+=(const collect_report& other);
 };
 
-/// Not thread-safe: one for each thread that explores.
+/// Not thread-safe: one for each exploring thread.
 class collect_laboratory {
 public:
     explicit collect_laboratory(const atomic_setting& setting, const collect_effort& effort = {});
 
-    /// Steps that make no sense where they stand are left out. Cuts from step `cut_from` on.
+    /// Omits steps that are impossible in their state. Cuts from step `cut_from` on.
     void run(const std::string& name, std::span<const collect_step> steps, std::size_t cut_from = 0);
     void run_random(std::uint64_t seed, std::size_t steps);
     [[nodiscard]] const collect_report& report() const noexcept { return report_; }
     [[nodiscard]] bool failed() const noexcept { return !report_.violations.empty(); }
 
 private:
-    static constexpr unsigned recovery_depth = 3;  ///< recoveries in a row: two cut off, and one that is not
+    static constexpr unsigned recovery_depth = 3;  ///< two recoveries that are cut, and one that is not
 
     struct trial {
         explicit trial(const atomic_setting& setting) : memory(collect_layout()), space(memory, setting) {}
@@ -89,7 +89,6 @@ private:
     collect_report report_;
 };
 
-/// The steps that random programs are made of.
 [[nodiscard]] const std::vector<collect_step>& collect_alphabet();
 
 struct named_collect_program {
@@ -97,7 +96,7 @@ struct named_collect_program {
     std::vector<collect_step> steps;
     std::size_t cut_from = 0;
 };
-/// Sequences that are known to be dangerous.
+/// Dangerous sequences.
 [[nodiscard]] const std::vector<named_collect_program>& named_collect_programs();
 
 }  // namespace holdfast::simulator

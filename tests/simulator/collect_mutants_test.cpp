@@ -1,5 +1,5 @@
-// Every step of durability `collect`, of a recovery by tracing and of a close is needed: with any of them left out the
-// crash tests find an image that goes wrong.
+// Every step of durability `collect`, of recovery by tracing and of a close is needed: if one is omitted, the crash
+// tests find an image that is wrong.
 #include <functional>
 #include <map>
 #include <mutex>
@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned seconds_a_mutant = 200;
 constexpr std::uint64_t random_programs = 40;
 
-/// Sites whose mutant changes nothing that a crash can show, each with the proof.
+/// Sites at which a mutant changes nothing that a crash can show, each with the proof.
 const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"extent.shrink.settle",
@@ -52,7 +52,6 @@ std::vector<std::function<collect_report()>> explorations() {
     return all;
 }
 
-/// What notices the mutant, or nothing.
 std::string notice(const std::string& /*site*/) {
     for (const auto& run : explorations()) {
         if (const auto report = run(); !report.violations.empty()) {
@@ -62,7 +61,7 @@ std::string notice(const std::string& /*site*/) {
     return {};
 }
 
-/// What goes wrong with nothing left out. Notes the sites, too.
+/// What is wrong without a mutant. Collects the sites.
 std::string explore_original() {
     const auto all = explorations();
     std::mutex mutex;

@@ -14,14 +14,13 @@ std::uint64_t target_of(const collect_space& space, const std::uint64_t& word) {
     return segment::is_null_pointer(word) ? 0 : segment::decode_pointer(space.view().offset(&word).value, word);
 }
 
-/// Bytes of a block that is asked for so.
 std::uint64_t usable_of(std::uint64_t bytes) {
     const unsigned class_index = slab::class_for(bytes, 16);
     return class_index == slab::no_class ? base::to_bytes(base::pages_for(bytes))
                                          : slab::size_classes[class_index].block_size;
 }
 
-/// How one list differs, given where it begins on media.
+/// How a list differs that begins at `first` on media.
 std::string list_difference(const std::vector<listed_block>& list, std::uint64_t first, collect_session& session,
                             collect_space& space) {
     std::uint64_t at = first;
@@ -143,7 +142,7 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
     return true;
 }
 
-/// A block with its content, durably; null where there is no space, or the process has ended.
+/// A block with durable content. Null if there is no space, or the process has ended.
 void* collect_runner::make(std::uint64_t bytes, std::uint64_t next, std::uint64_t seed) {
     void* const block = session_.heap().allocate(bytes, 16, 0);
     if (block == nullptr || !may_store()) {
@@ -153,7 +152,7 @@ void* collect_runner::make(std::uint64_t bytes, std::uint64_t next, std::uint64_
     return block;
 }
 
-/// Durable when it returns.
+/// Returns when the content is durable.
 void collect_runner::fill(void* block, std::uint64_t size, std::uint64_t next, std::uint64_t seed) {
     auto* const words = static_cast<std::uint64_t*>(block);
     for (std::uint64_t i = 0; i < size / sizeof *words; ++i) {
@@ -169,17 +168,17 @@ void collect_runner::fill(void* block, std::uint64_t size, std::uint64_t next, s
     session_.heap().drain();
 }
 
-/// Durable when it returns.
+/// Returns when the pointer is durable.
 void collect_runner::point(std::uint64_t& word, std::uint64_t to) {
     const std::uint64_t from = space_.view().offset(&word).value;
     domain_.store(word, to == 0 ? 0 : segment::encode_pointer(from, to, 0), "program.pointer");
-    if (may_store()) {  // else the process ends between store and flush
+    if (may_store()) {  // otherwise the process ends between store and flush
         session_.heap().flush(&word, sizeof word);
         session_.heap().drain();
     }
 }
 
-/// The word that a push or pop to the list changes: of a list with an object, its object's.
+/// The word that push and pop change; in an object's list, the object's.
 std::uint64_t& collect_runner::destination_of(unsigned list) {
     std::byte* const base = space_.view().base();
     return collect_world::is_object(list) ? *reinterpret_cast<std::uint64_t*>(base + model_.now.lists[list][0].offset)
@@ -271,7 +270,7 @@ void collect_runner::expect_alone(const collect_step& step, std::uint64_t offset
     model_.next->lists[step.list] = {{offset, usable_of(step.bytes), seed}};
 }
 
-/// A call with a destination has returned. What it stored there is the program's to write back.
+/// After a call with a destination: the program writes the destination back itself.
 bool collect_runner::finish(bool succeeded, std::uint64_t& destination) {
     session_.set_listener({});
     if (!succeeded) {

@@ -1,4 +1,4 @@
-// What the tests of durability `collect` run.
+// The programs that test durability `collect`.
 #include "simulator/collect_laboratory.hpp"
 
 namespace holdfast::simulator {

@@ -1,10 +1,9 @@
-// Superblock, journal, commit and recovery without power: the images of every scenario, and of random programs, are
-// recovered, and cut off again while they are, and while the next session goes on with them. By hand:
-// commit_crash_test --programs N.
+// Superblock, journal, commit and recovery without power: the crash images of every scenario and of random programs are
+// recovered; recoveries and the next sessions are cut as well. By hand: commit_crash_test --programs N.
 //
-// Oracle: recovery succeeds wherever a heap had been created; what it shows is exactly one commit, page by page: none
-// older than the last that returned, none newer than the last that began; shown once, it stays; what no commit wrote
-// reads as zero; the next session opens, commits and closes, and a crash of that one is judged in the same way.
+// Oracle: if a heap had been created, recovery succeeds and shows exactly one commit, page by page, between the last
+// that returned and the last that began. A commit once shown stays. Pages that no commit wrote read as zero. The next
+// session opens, commits and closes; its crashes are judged alike.
 #include <cstdio>
 #include <mutex>
 #include <string>

@@ -19,7 +19,8 @@ namespace {
 
 using segment::objects_file_id;
 
-constexpr std::uint64_t small_segment = segment::minimum_segment_size;  // 512 user pages, metadata pages 512 to 521
+constexpr std::uint64_t small_segment = segment::minimum_segment_size;  // 512 user pages, then metadata pages 512 to
+                                                                        // 521
 constexpr std::uint64_t large_segment = 2 * small_segment;
 
 std::vector<page_place> pages(std::uint64_t file, std::initializer_list<std::uint64_t> list) {
@@ -35,13 +36,13 @@ std::vector<page_place> operator+(std::vector<page_place> a, const std::vector<p
     return a;
 }
 
-/// Creation as the heap layer does it: one region, a few metadata pages, one page of objects.
+/// As the heap layer creates: one region, a few metadata pages, one page of objects.
 model_step creation() { return {pages(0, {0}) + pages(objects_file_id, {1}), 1, 65536, false}; }
 
 model_step change(std::vector<page_place> dirty) { return {std::move(dirty), 0, 0, false, {}, 0}; }
 model_step closing(std::vector<page_place> dirty) { return {std::move(dirty), 0, 0, true, {}, 0}; }
 model_step growing(std::vector<page_place> dirty) { return {std::move(dirty), 1, 0, false, {}, 0}; }
-/// A commit with which space goes back.
+/// A commit that gives space back.
 model_step giving(std::vector<page_place> dirty, std::vector<page_place> holes, std::uint64_t lower, bool close) {
     return {std::move(dirty), 0, 0, close, std::move(holes), lower};
 }
@@ -143,8 +144,7 @@ std::vector<commit_scenario> make_scenarios() {
     return all;
 }
 
-/// All states that a scenario and the sessions after its crashes may commit. Their ids are what the explorer calls
-/// states.
+/// All states that a scenario, and the sessions after its crashes, may commit. Their indices are the explorer's states.
 class state_book {
 public:
     explicit state_book(const commit_scenario& one) : program_(one.program) {
@@ -166,13 +166,10 @@ public:
 
     [[nodiscard]] const model_state& operator[](std::uint64_t id) const { return states_[id]; }
     [[nodiscard]] const std::set<page_place>& places() const { return places_; }
-    /// Whether space goes back in the program.
     [[nodiscard]] bool gives_back() const noexcept { return gives_back_; }
     [[nodiscard]] const std::vector<model_step>& program() const { return program_; }
 
-    /// The steps that a session after a crash may take.
     [[nodiscard]] const std::vector<model_step>& later_steps() const { return later_steps_; }
-    /// The state after later_steps()[step] on top of `id`.
     std::uint64_t later(std::uint64_t id, std::size_t step) {
         const auto [found, is_new] = later_.try_emplace({id, step}, states_.size());
         if (is_new) {
@@ -181,9 +178,9 @@ public:
         return found->second;
     }
 
-    hash_set used;  ///< what recovery left, and a session went on with
+    hash_set used;  ///< recovered images on which a session went on
     std::uint64_t judged = 0;
-    std::uint64_t turns = 0;  ///< what these sessions do goes round
+    std::uint64_t turns = 0;  ///< counts sessions, which take the steps by turns
 
 private:
     void note(const model_step& step) {
@@ -223,7 +220,7 @@ std::string run_program(simulated_storage& storage, crash_explorer<simulated_sto
 
 using commit_trial = crash_explorer<simulated_storage>::trial;
 
-/// What a session left that has ended without a crash.
+/// After a session without a crash.
 std::string check_session(simulated_storage& storage, const model_heap& heap, const state_book& book,
                           std::uint64_t id) {
     std::string different = heap.differing_copy();
@@ -233,8 +230,7 @@ std::string check_session(simulated_storage& storage, const model_heap& heap, co
     return different.empty() ? different : "the session after the crash: " + different;
 }
 
-/// The session after the crash: a writer removes what was left behind, and closes, or commits and so on. Cut off as
-/// well.
+/// The session after the crash, with cuts: a writer removes leftovers, then closes, or commits.
 std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const segment::recovered_state* recovered) {
     auto& storage = trial.device();
     trial.go_on();
@@ -264,8 +260,8 @@ std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const
     return check_session(storage, heap, book, next);
 }
 
-/// Whether a session shall go on from here: once for all that differs in more than the content of a journal that nobody
-/// will read again, and now and then for the others.
+/// Whether a session should go on from here. Of images that differ only in a journal that nobody reads again, the first
+/// does, and a few of the others.
 bool is_worth_using(const simulated_storage& storage, state_book& book, std::uint64_t id,
                     std::string_view journal_kind) {
     const std::string journal = segment::heap_paths{model_heap::directory}.journal();
@@ -301,8 +297,8 @@ std::string judge(commit_trial& trial, state_book& book) {
     if (auto different = model_heap::difference(storage, book[id], book.places()); !different.empty()) {
         return different;
     }
-    constexpr std::uint64_t verified_of = 8;                      // reading all pages costs more than all the rest
-    if (book.gives_back() && book.judged++ % verified_of == 0) {  // what has gone has no sum that says otherwise
+    constexpr std::uint64_t verified_of = 8;                      // reading all pages dominates the time
+    if (book.gives_back() && book.judged++ % verified_of == 0) {  // holes must have no checksum
         std::vector<base::failure> problems;
         if (const auto done = segment::verify_pages(storage, paths, superblock, problems, 1); !done) {
             return "SEG-2: " + done.error().message();
@@ -315,7 +311,6 @@ std::string judge(commit_trial& trial, state_book& book) {
     return is_worth_using(storage, book, id, kind) ? go_on(trial, book, id, &*recovered) : std::string{};
 }
 
-/// Turns one bit of a page of the journal.
 base::result<void> damage_journal(simulated_storage& storage, std::uint64_t page) {
     const auto path = segment::heap_paths{model_heap::directory}.journal();
     HF_TRY_ASSIGN(auto journal, storage.open(path, persist::access_mode::read_write));
@@ -326,7 +321,7 @@ base::result<void> damage_journal(simulated_storage& storage, std::uint64_t page
     return journal->write_at(offset, byte, "test.damage");
 }
 
-/// Whether what recovery shows of the machine is one of two commits, each page of it, or nothing at all.
+/// Recovery shows one of two commits, every page of it, or fails as corrupt.
 std::string judge_damaged(simulated_storage& storage, const state_book& book, const expectation& expected) {
     const auto recovered =
         segment::recover(storage, segment::heap_paths{model_heap::directory}, persist::access_mode::read_write);
@@ -362,14 +357,14 @@ std::string judge_with_damage(commit_trial& trial, const state_book& book, std::
     return {};
 }
 
-/// Recovery and verification ask for buffers of 1 MiB, for each image. To take them from the kernel and to give them
-/// back, page by page, would cost twice what all the rest does. Only speed depends on the answers.
+/// Recovery and verification allocate 1 MiB for each image. To return it to the kernel each time would take twice the
+/// time of all the rest.
 bool keep_freed_memory() {
     constexpr int large = 16 << 20;
     return ::mallopt(M_MMAP_THRESHOLD, large) != 0 && ::mallopt(M_TRIM_THRESHOLD, large) != 0;
 }
 
-/// Runs the scenario up to its first cut in peace, and cuts it off from there on.
+/// Runs the scenario without cuts up to `first_cut`, and with cuts from there on.
 explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort,
                             const state_book& book, const crash_explorer<simulated_storage>::checker& check) {
     static const bool kept = keep_freed_memory();
@@ -422,7 +417,7 @@ commit_scenario random_scenario(std::uint64_t seed) {
         regions += next.grow_regions;
         regions -= next.lower_regions;
         objects += next.grow_objects;
-        // Few places, so that steps meet on them; old and new segments, metadata, objects.
+        // Few places, so that steps meet; in old and new segments, metadata and objects.
         std::set<page_place> places;
         for (std::uint64_t count = random() % 4; count > 0; --count) {
             const std::uint64_t page = chance(50) ? random() % 3 : random() % (regions * 512);

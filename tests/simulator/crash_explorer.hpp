@@ -1,11 +1,9 @@
-// Runs a scenario, cuts the power at every operation, and has every image recovered and checked; and cuts the power
-// during the recovery too, as deep as asked.
+// Runs a scenario, cuts the power at every operation, recovers every image and checks it. Recoveries are cut as well,
+// as deep as asked.
 //
-// A device is a simulated_storage. The scenario counts its own states: state n is what stands
-// after its n-th change. It says when a change begins and when it has returned, and so the explorer knows which states
-// an image may hold: none older than the last that returned, none newer than the last that began.
-//
-// Images that are equal, and allow the same states, are checked once.
+// A device is a simulated_storage. State n of a scenario is what its n-th change leaves. The scenario reports when a
+// change begins and when it has returned: an image may hold no state older than the last that returned, and none newer
+// than the last that began. Equal images that allow the same states are checked once.
 #pragma once
 
 #include <array>
@@ -21,7 +19,6 @@
 
 namespace holdfast::simulator {
 
-/// The states that an image may hold.
 struct expectation {
     std::uint64_t oldest = 0;
     std::uint64_t newest = 0;
@@ -29,21 +26,21 @@ struct expectation {
 };
 
 struct explore_options {
-    /// At the operations of the scenario, of a recovery from its crashes, of a recovery from the crashes of that one.
+    /// For the scenario, for recoveries from its crashes, and for recoveries from their crashes.
     std::array<choice_limits, 3> cuts{choice_limits{}, choice_limits{64, 16, 16, 16}, choice_limits{16, 4, 4, 4}};
-    unsigned recovery_depth = 2;  ///< how many recoveries in a row are cut off; at most 2
+    unsigned recovery_depth = 2;  ///< recoveries in a row that are cut; at most 2
     std::uint64_t seed = 1;
-    std::size_t violations_wanted = 1;                ///< stop after so many
-    std::uint64_t images_wanted = ~std::uint64_t{0};  ///< stop after so many
-    /// So many new images below one crash of the scenario. What is left out there comes below another crash, whose
-    /// recovery does much the same: images seen before do not count.
+    std::size_t violations_wanted = 1;                ///< stop after this many
+    std::uint64_t images_wanted = ~std::uint64_t{0};  ///< stop after this many
+    /// The most new images below one crash of the scenario. The rest appears below other crashes, whose recoveries are
+    /// similar: images that were seen before do not count.
     std::uint64_t images_below_one = ~std::uint64_t{0};
 };
 
-/// A set of hashes, open addressing: 8 bytes each.
+/// Open addressing, 8 bytes a hash.
 class hash_set {
 public:
-    /// False where it was there.
+    /// False if it was present.
     bool insert(std::uint64_t hash) {
         if (2 * (used_ + 1) > slots_.size()) {
             grow();
@@ -101,13 +98,13 @@ private:
 };
 
 struct explore_report {
-    hash_set contents;         ///< of the images that were recovered and checked, by hash
-    std::uint64_t trials = 0;  ///< recoveries that were checked: some images allow other states when they come again
-    std::uint64_t duplicates = 0;  ///< equal to one checked before, and allowing the same states
-    std::uint64_t cuts = 0;        ///< moments at which the power was cut
+    hash_set contents;             ///< hashes of the images that were recovered and checked
+    std::uint64_t trials = 0;      ///< recoveries checked; an image counts again if it allows other states
+    std::uint64_t duplicates = 0;  ///< equal to one checked before, with the same states allowed
+    std::uint64_t cuts = 0;
     std::vector<std::string> violations;
 
-    /// Those that differ in what they hold: each counts once, over all reports that were added up.
+    /// Distinct ones, over all reports added up.
     [[nodiscard]] std::uint64_t images() const noexcept { return contents.size(); }
 
     explore_report& operator+=(const explore_report& other) {
@@ -125,15 +122,13 @@ class crash_explorer {
 public:
     using image = typename Device::image;
 
-    /// What a scenario tells while it runs.
     class timeline {
     public:
-        /// The change that leads to `state` begins.
         void begins(std::uint64_t state) {
             explorer_.expected_.newest = state;
             explorer_.cut(device_, explorer_.expected_, 0);
         }
-        /// It has returned: from now on nothing older may be found.
+        /// The change has returned: nothing older may be found from now on.
         void returned(std::uint64_t state) {
             explorer_.expected_ = {state, state};
             explorer_.cut(device_, explorer_.expected_, 0);
@@ -146,21 +141,17 @@ public:
         Device& device_;
     };
 
-    /// One image being recovered.
     class trial {
     public:
         [[nodiscard]] Device& device() noexcept { return device_; }
-        /// What recovery may find.
         [[nodiscard]] const expectation& expected() const noexcept { return expected_; }
-        /// Recovery has returned and shows this state. A crash right after it must find the same state: recovery is
-        /// idempotent.
+        /// Recovery has returned and shows this state. A crash right after it must show the same state.
         void recovered(std::uint64_t state) {
             device_.set_observer({});
             now_ = {state, state};
             cut();
         }
-        /// What follows is used as a scenario goes on: it is cut off too, if recoveries as deep as this one are (true),
-        /// or it runs in peace.
+        /// Goes on as a scenario does. True: with cuts; false: recoveries of this depth are not cut.
         bool go_on() {
             if (depth_ == explorer_.options_.recovery_depth) {
                 device_.run_in_peace();
@@ -177,7 +168,6 @@ public:
             now_ = {state, state};
             cut();
         }
-        /// From here on nothing is cut off any more.
         void run_in_peace() {
             device_.set_observer({});
             device_.run_in_peace();
@@ -196,20 +186,19 @@ public:
         crash_explorer& explorer_;
         Device& device_;
         expectation expected_;
-        expectation now_;  ///< what a crash now may leave
+        expectation now_;  ///< what a crash may leave now
         unsigned depth_;
         bool in_peace_ = false;
     };
 
-    /// Runs on a device; answers what went wrong by itself, or nothing.
+    /// Runs on a device. Returns what went wrong, or nothing.
     using scenario = std::function<std::string(Device&, timeline&)>;
-    /// Recovers, calls trial::recovered(), then checks the result, and goes on with it. Answers what is wrong, or
-    /// nothing.
+    /// Recovers, calls trial::recovered(), checks the result and goes on with it. Returns what is wrong, or nothing.
     using checker = std::function<std::string(trial&)>;
 
     explicit crash_explorer(explore_options options) : options_(options), visited_(options.recovery_depth + 1) {}
 
-    /// Starts in state 0, which what `device` holds durably is.
+    /// Starts in state 0: what `device` holds durably.
     explore_report run(Device& device, const scenario& program, const checker& check) {
         report_ = {};
         check_ = &check;
@@ -281,12 +270,12 @@ private:
     }
 
     explore_options options_;
-    std::vector<hash_set> visited_;  ///< by how many recoveries in a row were still to be cut off
+    std::vector<hash_set> visited_;  ///< by the number of recoveries in a row that would still be cut
     explore_report report_;
     const checker* check_ = nullptr;
     expectation expected_;
     std::vector<const Device*> path_;
-    std::uint64_t images_below_ = 0;  ///< new ones below the crash of the scenario at hand
+    std::uint64_t images_below_ = 0;  ///< new images below the present crash of the scenario
     bool stopped_ = false;
 };
 

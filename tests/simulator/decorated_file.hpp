@@ -1,11 +1,11 @@
-// What storages that wrap another storage share.
+// Helpers of storages that wrap another one.
 #pragma once
 
 #include "persist/storage.hpp"
 
 namespace holdfast::simulator {
 
-/// The file inside a Decorator, or the file itself: for calls that hand a file back to the storage that made it.
+/// The file inside a Decorator, or the file itself: a storage wants back the files that it made.
 template <class Decorator>
 [[nodiscard]] persist::file& undecorated(persist::file& outer) noexcept {
     auto* decorator = dynamic_cast<Decorator*>(&outer);

@@ -1,8 +1,8 @@
-// A storage whose n-th call fails, once or from then on, with an errno of the test's choice.
+// A storage whose n-th call fails with a chosen errno, once or from then on.
 //
-// Run a scenario once with no fault to learn how many calls it makes, then once for each of them. Calls are counted
-// over all files. A write that is to fail writes the first half of its bytes before, as a full disk does. A failed sync
-// leaves the decision about the data to the storage below: it is not synced. Thread-safe where the storage below is.
+// Run a scenario without faults to count its calls, then once for each call. All files count together. A failing write
+// writes half of its bytes first, as on a full disk. A failing sync does not reach the storage below. Thread-safe if
+// the storage below is.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,17 @@ namespace holdfast::simulator {
 
 struct fault_plan {
     enum class repeat { once, from_then_on };
-    std::uint64_t call = 0;  ///< which call fails, counted from 1; 0: none
+    std::uint64_t call = 0;  ///< which call fails, from 1; 0: none
     int os_error = EIO;
     repeat how = repeat::once;
 };
 
-/// What the views of one storage, and the files that they opened, count together.
+/// Counters shared by the views of one storage and their files.
 struct fault_state {
     fault_plan plan;
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> faults{0};
 
-    /// Counts a call; a failure where this is the one.
     base::result<void> next(const char* operation, const std::string& path);
 };
 
@@ -37,15 +36,13 @@ class fault_injecting_storage final : public persist::storage {
 public:
     explicit fault_injecting_storage(persist::storage& inner)
         : inner_(std::shared_ptr<persist::storage>(), &inner), state_(std::make_shared<fault_state>()) {}
-    /// Shares the counters with another view of the storage below.
+    /// A view of another storage below, with the same counters.
     fault_injecting_storage(std::shared_ptr<persist::storage> inner, const fault_injecting_storage& other)
         : inner_(std::move(inner)), state_(other.state_) {}
 
-    /// Starts to count again. Not while another thread is in a call.
+    /// Restarts the count, while no other thread is in a call.
     void plan(const fault_plan& faults);
-    /// Calls since plan().
     [[nodiscard]] std::uint64_t calls() const noexcept { return state_->calls.load(); }
-    /// Faults since plan().
     [[nodiscard]] std::uint64_t faults() const noexcept { return state_->faults.load(); }
 
     base::result<std::unique_ptr<persist::file>> open(const std::string& path, persist::access_mode mode) override;

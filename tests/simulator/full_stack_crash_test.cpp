@@ -1,8 +1,8 @@
-// The real segment layer, mappings and all, on real files, cut off at every operation: each image is written out as a
-// directory and opened by the real code.
+// The real segment layer on real files with real mappings, cut at every operation: each image is written as a directory
+// and opened by the real code.
 //
-// Slower than the model (commit_crash_test.cpp) by a factor of some hundred, so it looks at fewer images; but what
-// heap_files does around the commit protocol is the original here: creation, growth, marking, leftovers, closing.
+// Some hundred times slower than the model (commit_crash_test.cpp), so it examines fewer images. What heap_files does
+// around the commit protocol is the original: creation, growth, marking, leftovers, closing.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -28,7 +28,7 @@ using segment::must;
 
 constexpr std::uint64_t region = segment::region_size;
 
-/// What a commit left: words of user space by offset.
+/// What a commit left: words by offset.
 struct known_state {
     std::uint64_t sequence = 0;
     std::map<std::uint64_t, std::uint64_t> words;
@@ -67,7 +67,7 @@ protected:
         states_.resize(1);
         cut();
     }
-    /// Closes and opens again, as another process would.
+    /// Closes, and opens as another process.
     void reopen() {
         must(heap_->close_cleanly());
         cut();
@@ -77,7 +77,7 @@ protected:
 
     heap_files& heap() { return *heap_; }
 
-    /// Directories beside the heap's that its segments lie in.
+    /// Further directories for segments.
     std::vector<std::string> places_;
 
 private:
@@ -134,8 +134,8 @@ private:
         return "commit " + std::to_string(found.superblock().sequence);
     }
 
-    /// Whatever a crash left, the library finds all of it again: after the next heap is made and removed, or this one,
-    /// nothing lies in the places.
+    /// After any crash the library finds all its files again: once the heap, or a new one, is removed, the directories
+    /// are empty.
     [[nodiscard]] std::string remove_all_of(const std::string& target) const {
         const std::string heap = target + "/heap";
         if (!std::filesystem::exists(heap + "/superblock")) {
@@ -179,7 +179,7 @@ private:
     recording_storage storage_;
     std::unique_ptr<heap_files> heap_;
     known_state now_;
-    std::vector<known_state> states_;  ///< what a crash may show: the last that returned, and the one under way
+    std::vector<known_state> states_;  ///< what a crash may show: the last commit that returned, or the one in flight
     hash_set seen_;
     std::uint64_t cuts_ = 0;
     std::uint64_t images_ = 0;
@@ -248,7 +248,7 @@ TEST_F(node_directories_crash_test, CreationGrowthAndCommits) {
     commit();
 }
 
-// --- the engine, whose space goes back ------------------------------------------------------------------------------
+// --- the engine, with space that goes back ---
 
 TEST(space_crash_test, EveryImageOpensAndGoesOn) {
     for (const space_scenario& one : space_scenarios()) {
@@ -260,7 +260,7 @@ TEST(space_crash_test, EveryImageOpensAndGoesOn) {
     }
 }
 
-/// A heap whose shrink() meets a fault at every call, once and from then on; then it goes on, and its process dies.
+/// A heap whose shrink() fails at each call in turn, once or from then on. It goes on, then its process dies.
 class faulty_shrink {
 public:
     faulty_shrink(heap::durability_kind durability, std::uint64_t segment_size) {
@@ -273,7 +273,7 @@ public:
         options_.storage = &storage_;
     }
 
-    /// The number of calls that shrink() made.
+    /// The number of calls of shrink().
     std::uint64_t run(const fault_plan& faults) {
         const std::string path = scratch_.path("heap");
         std::filesystem::remove_all(path);
@@ -294,7 +294,8 @@ public:
         const std::uint64_t calls = storage_.calls();
         storage_.plan({});
         EXPECT_EQ(blocks.difference(*engine, false), "");
-        // On it goes, where the last sync did not fail: what is free is used again, within the segment and beyond it.
+        // After a failed sync commits fail; otherwise the heap goes on and reuses free space, in the segment and
+        // beyond.
         blocks.put(*engine, 4, 1'500'000);
         blocks.put(*engine, 5, 5 * base::mebibyte);
         const bool commits = options_.durability == heap::durability_kind::commit;

@@ -31,7 +31,6 @@ page_content make_content(page_place place, std::uint64_t version) {
     return bytes;
 }
 
-/// Changes a copy of a page as an array of T.
 template <class T, class Change>
 void edit(std::map<page_place, page_content>& pages, page_place place, Change change) {
     std::vector<T> entries(page_size / sizeof(T));
@@ -52,7 +51,7 @@ page_place sums_page_of(page_place place, const geometry& shape) {
             shape.pages() + shape.checksums_at() / page_size + segment::place_of_sum(place.second).checksum_page};
 }
 
-/// Stores the sums of the dirty pages, as commit_builder does. Returns all pages that the commit writes.
+/// Stores the checksums of dirty pages, as commit_builder does. Returns all pages that the commit writes.
 std::set<page_place> store_sums(std::map<page_place, page_content>& pages, const std::vector<page_place>& dirty,
                                 const geometry& shape) {
     std::set<page_place> written;
@@ -83,7 +82,7 @@ std::set<page_place> store_sums(std::map<page_place, page_content>& pages, const
     return written;
 }
 
-/// What is free, or beyond the end, must not have a sum: as commit_builder::forget_sums() does.
+/// Free pages, and pages beyond the end, have no checksum: as commit_builder::forget_sums().
 void forget_sum(std::map<page_place, page_content>& pages, page_place place, const geometry& shape) {
     const page_place home = sums_page_of(place, shape);
     if (pages.contains(home)) {
@@ -94,7 +93,7 @@ void forget_sum(std::map<page_place, page_content>& pages, page_place place, con
     }
 }
 
-/// Whether a page lies in what the state calls its own.
+/// Whether the page lies within the state's sizes.
 bool is_inside(page_place place, const segment::superblock_on_media& superblock) {
     const geometry shape{superblock.segment_size};
     if (place.first == objects_file_id) {
@@ -166,7 +165,7 @@ void model_heap::adopt(const model_state& next) {
 commit_plan model_heap::plan_for(const model_step& step, const model_state& next) const {
     const auto& before = state_->superblock;
     std::set<page_place> written(step.dirty.begin(), step.dirty.end());
-    for (const auto& [place, content] : next.pages) {  // the sums
+    for (const auto& [place, content] : next.pages) {  // checksum pages
         const auto old = state_->pages.find(place);
         if (old == state_->pages.end() || *old->second != *content) {
             written.insert(place);
@@ -181,7 +180,7 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
         (fresh ? plan.fresh_sums : plan.changed_sums).push_back(base::checksum64(*content));
     }
-    // A file that grew is synced even where no page of it is written: its size is part of the commit.
+    // A file that grew is synced even if none of its pages is written: the commit contains its size.
     for (auto index = base::divide_up(before.frontier, before.segment_size);
          index < base::divide_up(next.superblock.frontier, before.segment_size); ++index) {
         plan.fresh.push_back({index, 0, 0, nullptr});
@@ -215,7 +214,7 @@ result<void> model_heap::grow(const model_state& next) {
     return {};
 }
 
-/// Pages that were given back are reserved before they are written.
+/// Reserves pages that were given back, before they are written.
 result<void> model_heap::take_back(const model_step& step) {
     for (const page_place& place : step.dirty) {
         if (state_->anything.contains(place)) {
@@ -226,7 +225,7 @@ result<void> model_heap::take_back(const model_step& step) {
     return {};
 }
 
-/// After the commit: what heap_files::remove_beyond(), punch() and shorten_journal() do.
+/// After the commit, as heap_files::remove_beyond(), punch() and shorten_journal().
 result<void> model_heap::give_back(const model_step& step, std::uint64_t frontier_before) {
     const auto& superblock = state_->superblock;
     const geometry shape{superblock.segment_size};

@@ -1,9 +1,8 @@
-// A heap reduced to what the commit protocol sees: files, pages with known content, checksums. No mapping, no
-// allocator.
+// A heap as the commit protocol sees it: files, pages of known content, checksums. No mapping, no allocator.
 //
-// It calls the real superblock, journal, transaction and recovery code on any storage, and does around them what
-// segment::heap_files does with mappings (creation, growth, removal of leftovers): that order of calls is repeated
-// here, and full_stack_crash_test.cpp runs the original.
+// It calls the real superblock, journal, transaction and recovery code on any storage, in the order in which
+// segment::heap_files calls them around mappings (creation, growth, removal of leftovers). full_stack_crash_test.cpp
+// tests the original.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +20,27 @@
 
 namespace holdfast::simulator {
 
-/// File id and page within the file, as the journal counts them.
+/// File id and page in the file, as the journal counts them.
 using page_place = std::pair<std::uint64_t, std::uint64_t>;
 using page_content = std::shared_ptr<const std::vector<std::byte>>;
 
 /// What a commit changes.
 struct model_step {
-    std::vector<page_place> dirty;    ///< user, metadata and objects pages; checksum pages follow by themselves
+    std::vector<page_place> dirty;    ///< user, metadata and objects pages; checksum pages are added
     std::uint64_t grow_regions = 0;   ///< of 2 MiB
     std::uint64_t grow_objects = 0;   ///< bytes
     bool close = false;               ///< after the commit
-    std::vector<page_place> holes{};  ///< user pages that are free from now on, and go back to the file system
-    std::uint64_t lower_regions = 0;  ///< by which the heap ends earlier; not in a step that grows
+    std::vector<page_place> holes{};  ///< user pages that become free and go back to the file system
+    std::uint64_t lower_regions = 0;  ///< cut off the end; not in a step that grows
 };
 
-/// One committed state, whole. Sequence 0: no heap.
+/// A complete committed state. Sequence 0: no heap.
 struct model_state {
     segment::superblock_on_media superblock{};
     std::map<page_place, page_content> pages;
-    std::set<page_place> anything;  ///< free pages, of which nobody knows what is in them
+    std::set<page_place> anything;  ///< free pages with unknown content
 
     static model_state none(std::uint64_t segment_size);
-    /// What a step makes of this state.
     [[nodiscard]] model_state after(const model_step& step) const;
 };
 
@@ -50,24 +48,24 @@ class model_heap {
 public:
     static constexpr const char* directory = "/heap";
 
-    /// Starts from a state that is on media; `found`: the superblock as recovery found it, where it may differ.
+    /// Starts from a state on media. `found`: the superblock that recovery found, if it may differ.
     model_heap(persist::storage& storage, const model_state& state,
                const segment::superblock_on_media* found = nullptr);
 
-    /// The step that makes the heap. Remains of a creation that was cut off are removed.
+    /// The step that creates the heap; removes what an interrupted creation left.
     base::result<void> create(const model_step& step, const model_state& next);
-    /// Any other step; `next` is what it makes of the state.
+    /// Any other step; `next` is the state after it.
     base::result<void> commit(const model_step& step, const model_state& next, segment::transaction_report& report);
-    /// Closes a heap that may be closed already.
+    /// The heap may be closed already.
     base::result<void> close();
-    /// What a writer does after recovery, before it changes anything. `crashed`: the heap was not closed.
+    /// As a writer after recovery, before it changes anything. `crashed`: the heap was not closed.
     base::result<void> remove_leftovers(bool crashed);
 
-    /// Whether each copy of the superblock holds what the last step made of it: what was lost of one can be read in the
-    /// other. Empty, or what differs.
+    /// Each copy of the superblock must hold the last step, so that either may be lost. Returns what differs, or
+    /// nothing.
     [[nodiscard]] std::string differing_copy() const;
-    /// Compares the media with the state: all of its pages, and those of `places` that were never written, which read
-    /// as zero. Empty, or what differs.
+    /// Compares the media with all pages of the state. Those of `places` that were never written must read as zero.
+    /// Returns what differs, or nothing.
     static std::string difference(persist::storage& storage, const model_state& state,
                                   const std::set<page_place>& places);
 

@@ -16,7 +16,7 @@ namespace holdfast::simulator {
 
 namespace {
 
-/// In a process of its own, from which the answer is its exit status.
+/// In a process of its own; the exit status is the answer.
 [[noreturn]] void run_mutant(const std::string& site, unsigned seconds,
                              const std::function<std::string(const std::string&)>& notice) {
     ::alarm(seconds);
@@ -41,7 +41,7 @@ mutant_verdict verdict_of(int status) {
 std::vector<std::string> mutant_sites(const std::vector<std::string>& others) {
     std::vector<std::string> sites;
     for (const auto& one : persist::seen_sites()) {
-        // A name that is not made is an error at once, not a matter of durability.
+        // A missing name fails at once and has nothing to do with durability.
         const bool other = std::any_of(others.begin(), others.end(),
                                        [&one](const std::string& prefix) { return one.name.starts_with(prefix); });
         if (one.kind != persist::site_kind::name && !other) {

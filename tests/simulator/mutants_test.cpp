@@ -1,5 +1,5 @@
-// Every step that makes a commit durable, and every test that recovery makes, is needed: with any of them left out the
-// crash simulator finds an image that goes wrong.
+// Every step that makes a commit durable, and every check of recovery, is needed: if one is omitted, the crash
+// simulator finds an image that is wrong.
 #include <functional>
 #include <map>
 #include <mutex>
@@ -18,12 +18,12 @@
 namespace holdfast::simulator {
 namespace {
 
-/// A mutant that takes longer is neither killed nor equivalent: the test fails.
+/// A slower mutant is undecided, and the test fails.
 constexpr unsigned seconds_a_mutant = 200;
-/// What the scenarios leave alive, some of these notice.
+/// Some mutants survive the scenarios and not these.
 constexpr std::uint64_t random_programs = 60;
 
-/// Sites whose mutant changes nothing that a crash can show, each with the proof.
+/// Sites at which a mutant changes nothing that a crash can show, each with the proof.
 const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"model.space.give_back", "As space.give_back below."},
@@ -52,7 +52,7 @@ struct exploration {
     std::function<explore_report()> run;
 };
 
-/// The quick ones come first, and most mutants need no others.
+/// Quick ones first: most mutants need no others.
 std::vector<exploration> explorations() {
     std::vector<exploration> all;
     const auto add = [&all](const commit_scenario& one, std::uint64_t atom_size) {
@@ -76,7 +76,6 @@ std::vector<exploration> explorations() {
     return all;
 }
 
-/// What notices the mutant that is selected, or nothing.
 std::string notice(const std::string& /*site*/) {
     for (const auto& one : explorations()) {
         if (!one.run().violations.empty()) {
@@ -86,7 +85,7 @@ std::string notice(const std::string& /*site*/) {
     return {};
 }
 
-/// What goes wrong with nothing left out. Notes the sites, too.
+/// What is wrong without a mutant. Collects the sites.
 std::string explore_original() {
     const auto all = explorations();
     std::mutex mutex;
@@ -112,7 +111,7 @@ TEST(mutants, EveryOneOfTheCommitProtocolIsKilled) {
     expect_all_killed(run_mutants(mutant_sites({"test."}), seconds_a_mutant, notice), equivalent_sites());
 }
 
-// --- space that goes back, on the whole engine ----------------------------------------------------------------------
+// --- the whole engine, with space that goes back ---
 
 const std::map<std::string, std::string>& equivalent_space_sites() {
     static const std::map<std::string, std::string> sites{

@@ -1,4 +1,4 @@
-// The processors of the machine, for explorations that know nothing of each other.
+// Runs independent explorations on all processors.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace holdfast::simulator {
 
-/// More than that many explorations at once would want more memory than small machines have.
+/// At most 8: more explorations at once would need more memory than small machines have.
 [[nodiscard]] inline unsigned processors() noexcept { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
 
-/// Calls work(0) to work(count - 1), each once, in ascending order but several at a time.
+/// Calls work(0) to work(count - 1) once each, started in ascending order, several at a time.
 template <class Work>
 void for_each_in_parallel(std::size_t count, const Work& work) {
     std::atomic<std::size_t> next{0};

@@ -13,7 +13,7 @@ using persist::site;
 
 namespace {
 
-/// An empty machine on which all directories down to `directory` exist, durably.
+/// An empty machine with all directories down to `directory`, durable.
 storage_image machine_with(const std::string& directory) {
     storage_image start;
     auto names = std::make_shared<std::map<std::string, storage_image::node_id>>();
@@ -31,7 +31,7 @@ storage_image machine_with(const std::string& directory) {
 
 }  // namespace
 
-/// A real file and its mirror. What succeeded on the one must succeed on the other.
+/// A real file and its mirror: what succeeds on the one must succeed on the other.
 class recording_file final : public file {
 public:
     recording_file(std::shared_ptr<recording_storage::record> of, std::unique_ptr<file> real,
@@ -158,7 +158,7 @@ result<void> recording_storage::remove(const std::string& path, site where) {
 result<void> recording_storage::sync_directory(const std::string& path, site where) {
     const std::lock_guard lock{record_->mutex};
     HF_TRY(real_->sync_directory(path, where));
-    // The directory above the recorded one is outside: the name of the recorded one counts as durable from the start.
+    // The recorded directory's own name counts as durable from the start.
     return recorded(path) ? record_->mirror.sync_directory(path, where) : result<void>{};
 }
 

@@ -1,8 +1,8 @@
-// The kernel's file systems, with every operation also done on a simulated machine: at any moment all the crash images
-// that the contract allows can be listed, and each written out as a real directory for the whole program to open.
+// The kernel's file systems, with every operation repeated on a simulated machine. At any moment it can list the crash
+// images that the contract allows, and write each as a real directory.
 //
-// So a test runs the real stack, mappings and all, on real files, and asks at chosen moments what a power cut would
-// leave. One mutex makes the storage as thread-safe as the interface asks.
+// So a test runs the real stack on real files and mappings, and opens what a power cut would leave. One mutex makes it
+// thread-safe.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ namespace holdfast::simulator {
 
 class recording_storage final : public persist::storage {
 public:
-    /// Records what happens to paths below `directory`, which is empty now; others go to the kernel unrecorded.
+    /// Records changes below `directory`, which is empty; other paths go to the kernel unrecorded.
     recording_storage(const std::string& directory, std::uint64_t atom_size);
-    /// Shares the record with another view of the kernel's file systems.
+    /// Another view of the kernel's file systems with the same record.
     recording_storage(std::shared_ptr<persist::storage> real, const recording_storage& other)
         : real_(std::move(real)), record_(other.record_) {}
 
-    /// Called after each recorded operation; may call for_each_crash_image(), position() and no operation of this
-    /// storage.
+    /// Called after each recorded operation. It may call for_each_crash_image() and position(), but no operation of
+    /// this storage.
     void set_observer(std::function<void()> after_operation) {
         record_->mirror.set_observer(std::move(after_operation));
     }
@@ -36,9 +36,9 @@ public:
     [[nodiscard]] storage_image current() const { return record_->mirror.current(); }
     [[nodiscard]] std::string position() const { return record_->mirror.position(); }
     [[nodiscard]] std::uint64_t operations() const noexcept { return record_->mirror.operations(); }
-    /// From now on all files are said to be of another birth, as those of a copy are.
+    /// From now on all files report another birth, as those of a copy do.
     void become_a_copy() noexcept { ++record_->copies; }
-    /// Writes what an image holds below the recorded directory into `target`, an existing, empty real directory.
+    /// Writes the image's content below the recorded directory into `target`, an existing empty directory.
     [[nodiscard]] base::result<void> materialise(const storage_image& left, const std::string& target) const {
         return left.materialise(record_->directory, target);
     }
@@ -47,7 +47,7 @@ public:
     base::result<std::unique_ptr<persist::file>> create(const std::string& path, persist::site where) override;
     base::result<bool> exists(const std::string& path) override;
     base::result<void> make_directory(const std::string& path, persist::site where) override;
-    /// The target is a path in full.
+    /// `target` is an absolute path.
     base::result<void> make_link(const std::string& path, const std::string& target, persist::site where) override;
     base::result<std::string> link_target(const std::string& path) override;
     base::result<std::string> identity(const std::string& path) override;
@@ -67,7 +67,7 @@ public:
 
 private:
     friend class recording_file;
-    /// What all views share.
+    /// Shared by all views.
     struct record {
         record(std::string recorded, std::uint64_t atom_size);
 

@@ -1,4 +1,4 @@
-// Symbolic links on the simulated machine. Names are kept without any: each call follows the links of its path first.
+// Symbolic links of the simulated machine. Names are stored without links: each call first follows those of its path.
 #include <cerrno>
 
 #include "base/assert.hpp"
@@ -13,7 +13,7 @@ using persist::site;
 using persist::site_kind;
 
 std::string simulated_storage::resolved_name(const std::string& path) const {
-    constexpr int most_links = 40;  // as the kernel's
+    constexpr int most_links = 40;  // the kernel's limit
     std::string name = normal_path(path);
     std::size_t slash = name.find('/');
     for (int links = 0; slash != std::string::npos && links < most_links;) {

@@ -28,8 +28,7 @@ result<void> check_range(std::uint64_t offset, std::uint64_t length, const char*
     return {};
 }
 
-/// Whether two atoms differ. Most have 8 bytes, and there are 512 of them to a page: the call would cost more than the
-/// comparison.
+/// Whether two atoms differ. Most have 8 bytes, for which a call would cost more than the comparison.
 bool differ(const std::byte* a, const std::byte* b, std::uint64_t length) noexcept {
     if (length == sizeof(std::uint64_t)) {
         std::uint64_t one = 0;
@@ -43,7 +42,7 @@ bool differ(const std::byte* a, const std::byte* b, std::uint64_t length) noexce
 
 }  // namespace
 
-/// An open file. Its node lives on after the name is gone, as an inode does.
+/// An open file. As an inode, its node outlives its name.
 class simulated_file final : public persist::file {
 public:
     simulated_file(simulated_storage& owner, std::uint32_t id, std::string path, bool writable)
@@ -165,7 +164,7 @@ std::string simulated_storage::position() const {
            " atoms pending";
 }
 
-// Names.
+// --- names ---
 
 std::string simulated_storage::parent_of(const std::string& path) {
     const auto slash = path.rfind('/');
@@ -195,7 +194,6 @@ void simulated_storage::apply(name_map& names, const name_change& one) {
         case name_change::kind::remove: names.erase(one.path); return;
         case name_change::kind::move: break;
     }
-    // The names below a directory move with it.
     const std::string below = one.path + "/";
     name_map moved;
     for (auto at = names.lower_bound(below); at != names.end() && at->first.starts_with(below);) {
@@ -207,7 +205,7 @@ void simulated_storage::apply(name_map& names, const name_change& one) {
     names[one.target] = one.id;
 }
 
-/// A name whose directory did not survive cannot be reached.
+/// A name is unreachable if its directory did not survive.
 void simulated_storage::prune(name_map& names) {
     for (auto at = names.begin(); at != names.end();) {
         const auto parent = parent_of(at->first);
@@ -347,7 +345,7 @@ result<void> simulated_storage::sync_directory(const std::string& path, site whe
 
 result<void> simulated_storage::copy_content(persist::file& source, persist::file& target,
                                              persist::shared_blocks /*blocks*/, site where) {
-    // By content alone, so that decorated files can be copied too: a read and writes, all from one site.
+    // By reads and writes from one site, so that decorated files can be copied too.
     HF_TRY_ASSIGN(const std::uint64_t size, source.size());
     HF_TRY(target.resize(size, where));
     std::vector<std::byte> block(punch_atom);
@@ -361,11 +359,11 @@ result<void> simulated_storage::copy_content(persist::file& source, persist::fil
     return {};
 }
 
-// Content.
+// --- content ---
 
 sparse_content& simulated_storage::writable(std::shared_ptr<const sparse_content>& content) {
     if (content.use_count() == 1) {
-        return const_cast<sparse_content&>(*content);  // made by this function, and nobody else has seen it since
+        return const_cast<sparse_content&>(*content);  // made by this function and not shared since
     }
     auto copy = std::make_shared<sparse_content>(*content);
     auto& writable = *copy;
@@ -373,11 +371,11 @@ sparse_content& simulated_storage::writable(std::shared_ptr<const sparse_content
     return writable;
 }
 
-/// The atoms of a write. One that rewrites what is there already, durably, is none.
+/// The atoms of a write, without those that rewrite what is durably there already.
 std::vector<simulated_storage::atom> simulated_storage::atoms_of(const node& of, std::uint64_t offset,
                                                                  std::span<const std::byte> data,
                                                                  std::uint64_t atom_size) {
-    std::vector<atom> undecided;  // ranges of changes that may decide what stands here before this write
+    std::vector<atom> undecided;  // ranges where pending changes decide what this write finds
     for (const change& one : of.pending) {
         if (one.what == change::kind::set_size) {
             undecided.push_back({offset, data.size()});
@@ -399,7 +397,7 @@ std::vector<simulated_storage::atom> simulated_storage::atoms_of(const node& of,
         return std::min(end, (at | (size - 1)) + 1);
     };
     for (std::uint64_t at = offset; at < end;) {
-        // Most of a page is as it was. A sector that is has no atoms, however small they are.
+        // Most of a page is unchanged; an unchanged sector is skipped as a whole.
         const std::uint64_t sector_end = boundary_after(at, std::max<std::uint64_t>(atom_size, 512));
         if (!is_change(at, sector_end - at)) {
             at = sector_end;
@@ -510,7 +508,7 @@ void simulated_storage::apply(sparse_content& content, const change& one, std::s
     }
 }
 
-// Images.
+// --- images ---
 
 void simulated_storage::run_in_peace() noexcept {
     in_peace_ = true;

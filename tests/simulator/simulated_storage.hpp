@@ -1,16 +1,12 @@
-// A file system in memory that can be cut off from power at any operation, and then shows every image that storage.hpp
-// allows.
-//
-// Fault model, the contract of persist/storage.hpp taken at its word:
-//   - What is written to a file is split into atoms of `atom_size` bytes, aligned: 512 for disks, 8 for media that are
-//     addressed by bytes. Until sync() of that file returned, any subset of its atoms may be on media, whatever the
-//     order of the writes.
-//   - A change of size is one atom, and so is the growth that a write beyond the end brings with it. New bytes are
-//     zero. A punched hole is split as a write of zeros is, but into blocks of 4096 bytes.
-//   - Each creation, rename and removal of a name is one atom, until sync_directory() of its directory returned; a
-//     rename between two directories is one atom that either of the two makes durable. sync() of a file says nothing of
-//     its name.
-//   - A process crash (all atoms there) is among the images.
+// A file system in memory whose power can be cut at any operation; it then shows every image that the contract of
+// persist/storage.hpp allows:
+// - A write is split into aligned atoms of `atom_size` bytes: 512 for disks, 8 for byte-addressable media. Until sync()
+//   of the file has returned, any subset of its atoms may be on media, whatever the order of the writes.
+// - A change of size is one atom; so is the growth from a write beyond the end. New bytes are zero. A punched hole is
+//   split like a write of zeros, into blocks of 4096 bytes.
+// - Each creation, rename and removal of a name is one atom, until sync_directory() of its directory has returned.
+//   Either directory makes a rename between two directories durable. sync() of a file does not cover its name.
+// - The image of a process crash (all atoms) is among the images.
 //
 // Not thread-safe.
 #pragma once
@@ -31,30 +27,29 @@
 
 namespace holdfast::simulator {
 
-/// The form of a path in which images list it: no slash at either end, none twice.
+/// A path as images list it: no slash at either end, no double slash.
 [[nodiscard]] std::string normal_path(const std::string& path);
 
-/// What a power cut leaves, or a whole file system at rest. Copies share everything until written.
+/// What a power cut leaves, or a whole file system at rest. Copies share their content until one is written.
 struct storage_image {
     using node_id = std::uint32_t;
     struct node {
         bool directory = false;
         std::shared_ptr<const sparse_content> content;
-        std::string link = {};  ///< where it leads; empty: it is none
+        std::string link = {};  ///< target of a symbolic link; empty: no link
     };
-    /// By normal_path(); the root is not listed.
+    /// By normal_path(); without the root.
     std::shared_ptr<const std::map<std::string, node_id>> names;
     std::vector<node> nodes;
 
     [[nodiscard]] std::uint64_t hash() const;
-    /// The same without one file.
     [[nodiscard]] std::uint64_t hash_without(const std::string& path) const;
-    /// The content of a file, for tests; it must exist.
+    /// The content of a file, which must exist.
     [[nodiscard]] std::vector<std::byte> bytes_of(const std::string& path) const;
-    /// Writes all files and directories below `directory` of the image into an existing, empty directory of the real
-    /// machine. Links that lead below `directory` lead below `target`.
+    /// Writes what the image holds below `directory` into an existing, empty real directory. Links that point below
+    /// `directory` then point below `target`.
     [[nodiscard]] base::result<void> materialise(const std::string& directory, const std::string& target) const;
-    /// The opposite: a directory of the real machine, under the name `directory`.
+    /// Reads a real directory into an image.
     [[nodiscard]] static base::result<storage_image> load(const std::string& source, const std::string& directory);
 };
 
@@ -62,12 +57,12 @@ class simulated_storage final : public persist::storage {
 public:
     using image = storage_image;
 
-    /// atom_size: a power of two from 8 to 4096.
+    /// atom_size: a power of two, 8 to 4096.
     explicit simulated_storage(std::uint64_t atom_size);
-    /// A machine that starts with what the image holds; all of it is durable.
+    /// Starts with the image, all of it durable.
     simulated_storage(const image& start, std::uint64_t atom_size);
     ~simulated_storage() override;
-    /// The machine after the power is back: the same atom size, and what the image holds.
+    /// The machine after the power is back, with the same atom size.
     [[nodiscard]] std::unique_ptr<simulated_storage> restarted(const image& start) const {
         return std::make_unique<simulated_storage>(start, atom_size_);
     }
@@ -76,7 +71,7 @@ public:
     base::result<std::unique_ptr<persist::file>> create(const std::string& path, persist::site where) override;
     base::result<bool> exists(const std::string& path) override;
     base::result<void> make_directory(const std::string& path, persist::site where) override;
-    /// The target is a path in full.
+    /// `target` is an absolute path.
     base::result<void> make_link(const std::string& path, const std::string& target, persist::site where) override;
     base::result<std::string> link_target(const std::string& path) override;
     base::result<std::string> identity(const std::string& path) override;
@@ -87,21 +82,20 @@ public:
     base::result<void> copy_content(persist::file& source, persist::file& target, persist::shared_blocks blocks,
                                     persist::site where) override;
 
-    /// Called after each operation that changes what a crash may leave. May call for_each_crash_image(), and no more.
+    /// Called after each operation that changes what a crash may leave. It may call for_each_crash_image() and nothing
+    /// else.
     using observer = std::function<void()>;
     void set_observer(observer after_operation) { after_operation_ = std::move(after_operation); }
 
-    /// From now on nothing can be lost, and no crash image will be asked for: what a checker does after it has
-    /// recovered.
+    /// From now on nothing can be lost, and no crash images are taken: for a checker after recovery.
     void run_in_peace() noexcept;
-    /// Visits images that a crash now may leave, until a visit answers false; returns false then.
+    /// Visits the images that a crash may leave now until a visit returns false, and then returns false.
     bool for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
                               const std::function<bool(const image&)>& visit) const;
-    /// What a reader sees now: the image of a process crash.
+    /// What a reader sees: the image of a process crash.
     [[nodiscard]] image current() const;
     /// Atoms that are not durable yet.
     [[nodiscard]] std::size_t pending_atoms() const;
-    /// Operations so far that change something, and the site of the last one.
     [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
     [[nodiscard]] persist::site last_site() const noexcept { return last_site_; }
     /// "operation 17 (commit.journal.sync), 12 atoms pending"
@@ -115,13 +109,13 @@ private:
         std::uint64_t offset;
         std::uint64_t length;
     };
-    /// A change of a file that is not durable yet.
+    /// A pending change of a file.
     struct change {
         enum class kind { data, zero, grow, set_size };
         kind what = kind::data;
         std::uint64_t offset = 0;      ///< data, zero: begin; grow, set_size: the size
         std::vector<std::byte> bytes;  ///< data
-        std::vector<atom> atoms;       ///< grow and set_size have one, of no length
+        std::vector<atom> atoms;       ///< grow and set_size: one, of length 0
     };
     struct node {
         bool directory = false;
@@ -130,12 +124,12 @@ private:
         std::vector<change> pending;
         std::string link = {};
     };
-    /// A change of names that is not durable yet. Later ones build on earlier ones only by their text.
+    /// A pending change of names, by path: it may follow other pending changes.
     struct name_change {
         enum class kind { add, remove, move };
         kind what = kind::add;
         std::string path;
-        std::string target;  ///< move
+        std::string target;  ///< of a move
         node_id id = 0;
     };
     using name_map = std::map<std::string, node_id>;
@@ -145,9 +139,9 @@ private:
     static void prune(name_map& names);
     static void apply(sparse_content& content, const change& one, std::span<const outcome> chosen);
 
-    /// The path with its links followed, but for the name at its end; in the form of normal_path().
+    /// Follows all links but that of the last name. In the form of normal_path().
     [[nodiscard]] std::string resolved_name(const std::string& path) const;
-    /// The same with all links followed.
+    /// Follows all links.
     [[nodiscard]] std::string resolved(const std::string& path) const;
     [[nodiscard]] const node_id* find(const std::string& resolved_path) const;
     [[nodiscard]] base::result<void> check_parent(const std::string& path, const char* operation) const;

@@ -1,4 +1,5 @@
-// The simulated file system is no kinder than the contract in persist/storage.hpp, and the explorer finds what it must.
+// The simulated file system is as harsh as the contract in persist/storage.hpp allows, and the explorer finds what it
+// must.
 #include "simulator/simulated_storage.hpp"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::unique_ptr<persist::file> make(simulated_storage& storage, const std::strin
     return std::move(made).value();
 }
 
-/// A file of so many bytes that is durable, name and all.
+/// Name and content are durable.
 std::unique_ptr<persist::file> make_durable(simulated_storage& storage, const std::string& path, std::size_t bytes) {
     auto made = make(storage, path);
     EXPECT_TRUE(made->write_at(0, filled(bytes, 1), "test.write").ok());
@@ -38,7 +39,7 @@ std::unique_ptr<persist::file> make_durable(simulated_storage& storage, const st
     return made;
 }
 
-/// The distinct things that `look` sees in all crash images.
+/// The distinct results of `look` over all crash images.
 template <class Look>
 auto seen_in_images(const simulated_storage& storage, Look look) {
     std::set<decltype(look(storage.current()))> seen;
@@ -49,7 +50,7 @@ auto seen_in_images(const simulated_storage& storage, Look look) {
     return seen;
 }
 
-/// First byte of each sector, as text; "-" where the file is missing.
+/// The first byte of each sector as text; "-" if the file is missing.
 auto sectors_of(const std::string& path, std::size_t sector = 512) {
     return [=](const storage_image& left) {
         if (!left.names->contains(normal_path(path))) {
@@ -259,8 +260,8 @@ TEST(simulated_storage, CopiesContentOfHoles) {
     EXPECT_LE(target->charged().value(), 8192U);
 }
 
-// A toy with everything that the explorer is for: a record of 1024 bytes in two places, a checked header that names the
-// valid one, and a recovery that repairs. State n is a record filled with n.
+// A toy for the explorer: a record of 1024 bytes in two places, a checked header that names the valid one, and a
+// recovery that repairs. State n: a record filled with n.
 
 struct toy_options {
     bool sync_record = true;
@@ -371,8 +372,8 @@ TEST(crash_explorer, AHeaderThatCanTearIsFound) {
     EXPECT_NE(report.violations.front().find("the header is torn"), std::string::npos) << report.violations.front();
 }
 
-// A log is rolled forward by moving two numbers. The bad recovery adds a difference, and so counts twice when it is cut
-// off.
+// Recovery rolls a log forward by moving two numbers. The wrong recovery adds a difference, and counts twice when it is
+// cut.
 std::string counter_check(crash_explorer<simulated_storage>::trial& trial, bool idempotent) {
     auto& storage = trial.device();
     auto log = storage.open("/log", access_mode::read_write);

@@ -1,8 +1,8 @@
-// The options of the programs of the crash simulator, and their main function.
+// The options of the crash simulator's programs, and their main function.
 //
-//   --programs N       so many random programs
+//   --programs N       N random programs
 //   --quick            the shorter form, of `make test`
-//   --mutants A,B      these mutants alone, each of which must be killed
+//   --mutants A,B      only these mutants; each must be killed
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct simulator_options {
     bool quick = false;
     std::vector<std::string> mutants;
 
-    /// The number of random programs, where none was asked for: that of the whole run, or of the quick one.
+    /// The number of random programs: as asked, or `whole`, or `short_form` in a quick run.
     [[nodiscard]] std::uint64_t programs_or(std::uint64_t whole, std::uint64_t short_form) const noexcept {
         return programs.value_or(quick ? short_form : whole);
     }
 };
 
-/// As given to simulator_main.
+/// As given to simulator_main().
 [[nodiscard]] const simulator_options& options() noexcept;
 
-/// Runs the tests of the program. Exit status 2 where an option is unknown.
+/// Runs the tests. Exit status 2 for an unknown option.
 [[nodiscard]] int simulator_main(int count, char** arguments);
 
 }  // namespace holdfast::simulator

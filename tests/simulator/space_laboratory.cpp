@@ -165,9 +165,9 @@ std::string space_laboratory::look(const storage_image& left) {
     std::filesystem::create_directory(target);
     must(storage_.materialise(left, target));
     std::string wrong;
-    const bool is_open = engine_ != nullptr;  // not while it opens, and a copy writes then
+    const bool is_open = engine_ != nullptr;  // false while it opens; a copy writes then
     if (is_open) {
-        heap::unregister_engine(*engine_);  // two heaps with one key are not for one process
+        heap::unregister_engine(*engine_);  // a process cannot have two heaps with one key
     }
     try {
         wrong = judge(target + "/heap");
@@ -195,10 +195,10 @@ std::string space_laboratory::judge(const std::string& heap) const {
     return wrong;
 }
 
-/// A recovered heap grows, commits and closes.
+/// The recovered heap grows, commits and closes.
 std::string space_laboratory::go_on(heap::engine& in) {
     const std::uint64_t end = base::to_bytes(in.files().frontier());
-    const std::uint64_t bytes = in.files().view().shape().segment_size + end;  // fits into nothing that is free
+    const std::uint64_t bytes = in.files().view().shape().segment_size + end;  // larger than any free extent
     const void* const block = in.allocate(bytes, 16);
     if (block == nullptr) {
         return heap::engine::last_failure().message();
@@ -234,7 +234,7 @@ void free_two_of_six(space_laboratory& in) {
     in.drop(3);
 }
 
-/// What is no blank page, though it looks like one.
+/// Pages that look blank and are not.
 std::vector<space_scenario> scenarios_of_known_pages() {
     return {
         {"freed pages keep their sums, and are used again", small_segment, never,
@@ -250,7 +250,7 @@ std::vector<space_scenario> scenarios_of_known_pages() {
              in.put(0, 100'000);
              in.commit();
              in.reopen();
-             in.put_untouched(1, 100'000);  // where the last commit has free space
+             in.put_untouched(1, 100'000);  // in space that was free at the last commit
              in.commit();
              in.begin();
              in.rewrite(1);
@@ -341,7 +341,7 @@ std::vector<space_scenario> scenarios_of_several_kinds() {
     };
 }
 
-/// Copies, whose first writer reserves what they have lost.
+/// The first writer of a copy reserves the space that it lacks.
 std::vector<space_scenario> scenarios_of_copies() {
     return {
         {"a copy is opened, goes on, and is copied", small_segment, 0,
@@ -373,7 +373,7 @@ std::vector<space_scenario> scenarios_of_copies() {
     };
 }
 
-/// Three blocks of a slab are left, none of them the first that reaches into its page.
+/// None of them is the first block in its page.
 void leave_three_of_a_slab(space_laboratory& in) {
     constexpr unsigned blocks_of_slab = 64;
     for (unsigned i = 0; i < blocks_of_slab; ++i) {
@@ -389,7 +389,6 @@ void leave_three_of_a_slab(space_laboratory& in) {
     in.shrink();
 }
 
-/// Pages of slabs that rest.
 std::vector<space_scenario> scenarios_of_resting_slabs() {
     return {
         {"a sparse slab has holes, and is allocated from again", small_segment, never,

@@ -1,10 +1,10 @@
-// The whole engine of durability `commit` on real files, cut off at every operation while space goes back to the file
-// system: pages that become holes, of free extents and of slabs, a frontier that gets lower, segments that are removed,
-// and all of it used again; and while a copy of the heap reserves again what it has lost.
+// The whole engine of durability `commit` on real files, with the power cut at every operation while space goes back to
+// the file system (holes from free extents and slabs, a lower frontier, removed segments) and is used again, and while
+// a copy of the heap reserves the space it lacks.
 //
-// Oracle: each image opens; it is the last commit that returned or the one in flight, with every block of that commit,
-// its content, and no other block; all invariants and all checksums of pages hold; and the heap goes on: it grows, what
-// nobody wrote in space that is new reads as zero before and after the commit, and it closes.
+// Oracle: each image opens and shows the last commit that returned or the one in flight, with exactly its blocks and
+// their content; all invariants and page checksums hold. The heap then grows, with new space that reads as zero, and
+// closes.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@
 
 namespace holdfast::simulator {
 
-/// Blocks that a program has, by numbers of its own, and what is in them.
+/// A program's blocks by number, with their content.
 class known_blocks {
 public:
     struct block {
         std::uint64_t offset = 0;
         std::uint64_t bytes = 0;
-        std::uint64_t seed = 0;  ///< 0: never written, and zeros
+        std::uint64_t seed = 0;  ///< 0: never written, reads as zero
     };
     void put(heap::engine& engine, unsigned number, std::uint64_t bytes);
-    /// In space that nobody has written.
+    /// In space that was never written.
     void put_untouched(heap::engine& engine, unsigned number, std::uint64_t bytes);
     void rewrite(heap::engine& engine, unsigned number);
     void drop(heap::engine& engine, unsigned number);
     [[nodiscard]] const std::map<unsigned, block>& all() const noexcept { return blocks_; }
-    /// What is wrong with the heap, or nothing: other blocks, other content, broken invariants.
+    /// What is wrong with the heap, or nothing: blocks, content, invariants.
     [[nodiscard]] std::string difference(heap::engine& engine, bool pages) const;
 
 private:
@@ -58,11 +58,10 @@ public:
     void drop(unsigned number) { now_.drop(*engine_, number); }
     void commit();
     void shrink();
-    /// Closes, and opens as another process would.
+    /// Closes, and opens as another process.
     void reopen();
-    /// The same, and finds the files copied: what they had reserved is to be reserved again.
+    /// Closes, and opens files that seem copied: the space must be reserved again.
     void reopen_as_copy();
-    /// What was done until now was done in peace.
     void begin();
 
     [[nodiscard]] heap::engine& engine() noexcept { return *engine_; }
@@ -82,7 +81,7 @@ private:
     choice_limits cuts_;
     std::unique_ptr<heap::engine> engine_;
     known_blocks now_;
-    std::vector<known_blocks> states_;  ///< what an image may hold: the last commit, and the one in flight
+    std::vector<known_blocks> states_;  ///< what an image may hold: the last commit, or the one in flight
     hash_set seen_;
     std::string wrong_;
     std::uint64_t moments_ = 0;

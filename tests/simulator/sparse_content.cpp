@@ -11,7 +11,7 @@ namespace holdfast::simulator {
 
 namespace {
 
-/// The pieces of [offset, offset + length), page by page: visit(page index, offset in page, length, position in range).
+/// visit(page index, offset in page, length, position in range)
 template <class Visit>
 void split_by_page(std::uint64_t offset, std::uint64_t length, Visit visit) {
     for (std::uint64_t done = 0; done < length;) {
@@ -128,7 +128,7 @@ std::uint64_t sparse_content::hash_of(const page& one) {
     static const std::uint64_t of_zeros = base::checksum64(page{}.bytes);
     if (!one.hashed) {
         const std::uint64_t sum = base::checksum64(one.bytes);
-        one.hash = sum == of_zeros ? 0 : sum;  // a page of zeros equals a hole
+        one.hash = sum == of_zeros ? 0 : sum;  // equals a hole
         one.hashed = true;
     }
     return one.hash;

@@ -1,8 +1,7 @@
-// The content of a file in memory: sparse, cheap to copy, cheap to compare.
+// The content of a file in memory: sparse, and cheap to copy and compare.
 //
-// Copies share all pages until one of them writes. The hash is kept page by page, so an image that differs from another
-// in one page costs one page to copy and one to hash: that is what lets the simulator look at 50,000 images a second.
-// Not thread-safe: copies that share pages stay in one thread.
+// Copies share pages until one writes. The hash is kept by page, so an image that differs in one page costs one page to
+// copy and one to hash. Not thread-safe: copies that share pages stay in one thread.
 #pragma once
 
 #include <array>
@@ -20,20 +19,18 @@ public:
     static constexpr std::uint64_t page_size = 4096;
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-    /// Sets the size. What is cut off is gone; what is added reads as zero.
+    /// What is cut off is lost; what is added reads as zero.
     void resize(std::uint64_t bytes);
-    /// Overwrites what lies below size(); the rest of `data` is dropped.
+    /// Overwrites what lies below size(); drops the rest of `data`.
     void write(std::uint64_t offset, std::span<const std::byte> data);
     void zero(std::uint64_t offset, std::uint64_t length);
     /// The range lies below size().
     void read(std::uint64_t offset, std::span<std::byte> buffer) const;
-    /// Whether the range holds exactly `data`.
     [[nodiscard]] bool equals(std::uint64_t offset, std::span<const std::byte> data) const;
-    /// Equal for equal content, however it came about.
+    /// Depends on the content alone.
     [[nodiscard]] std::uint64_t hash() const;
-    /// Bytes in pages that were ever written and not given back.
     [[nodiscard]] std::uint64_t charged() const;
-    /// Calls visit(offset, bytes) for all pages that were ever written, in order, cut off at size().
+    /// All pages ever written, in order, cut off at size().
     void for_each_page(const std::function<void(std::uint64_t, std::span<const std::byte>)>& visit) const;
 
 private:
@@ -61,7 +58,7 @@ private:
     std::vector<std::shared_ptr<chunk>> chunks_;
 };
 
-/// Spreads the bits of a number; the step of all combined hashes of the simulator.
+/// Spreads the bits of a number; all combined hashes of the simulator use it.
 [[nodiscard]] constexpr std::uint64_t mix(std::uint64_t value) noexcept {
     value += 0x9e3779b97f4a7c15U;
     value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;

@@ -1,4 +1,4 @@
-// The storages that wrap others: one fails on demand, one writes down everything that happens.
+// The storages that wrap another one: one fails on demand, one records everything.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -15,7 +15,6 @@ namespace {
 using base::result;
 using persist::access_mode;
 
-/// Touches every operation of the interface once or more, below `root`.
 result<void> use_everything(persist::storage& storage, const std::string& root) {
     HF_TRY(storage.make_directory(root + "/d", "use.mkdir"));
     HF_TRY_ASSIGN(auto a, storage.create(root + "/d/a", "use.create"));

@@ -16,7 +16,6 @@ namespace {
 
 std::string path_below(const std::string& directory, const std::string& name) { return directory + "/" + name; }
 
-/// Loads what stands below a directory of the real machine.
 class loader {
 public:
     explicit loader(storage_image& into) : into_(into) {}
@@ -60,7 +59,7 @@ private:
         for (std::uint64_t at = 0; at < size;) {
             const off_t data = ::lseek(file->native_handle(), static_cast<off_t>(at), SEEK_DATA);
             if (data < 0) {
-                break;  // nothing but a hole up to the end
+                break;  // a hole up to the end
             }
             at = static_cast<std::uint64_t>(data) / page.size() * page.size();
             const auto part = std::span{page}.first(std::min<std::uint64_t>(page.size(), size - at));

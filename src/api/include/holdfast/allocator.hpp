@@ -1,11 +1,12 @@
 // holdfast::allocator<T>: an allocator over an open heap, for containers that store fancy pointers.
 //
-// What it holds is the heap's key, a number that stays the same across processes and copies of the heap, so an
-// allocator inside a container inside the heap is still right after the heap was mapped elsewhere, and it is trivially
-// copyable. The key leads to the open heap through a cache of the calling thread.
+// An allocator holds the heap's key, a number that is the same in all processes and in copies of the heap. So an
+// allocator that lies in a heap, in a container, stays right when the heap is mapped elsewhere, and is trivially
+// copyable. A cache of the calling thread leads from the key to the open heap.
 //
-// Thread safety: any number of threads allocate and free through any allocators at once.
-// Durability: what was allocated is part of the heap's next commit().
+// Thread safety: any number of threads may allocate and free through any allocators at once.
+// Durability: as manager::allocate() and manager::deallocate(). Containers store the addresses of their blocks
+// themselves: in durability `atomic` a crash between an allocation and that store leaks the block.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ namespace detail {
 class manager_core;
 }
 
-/// A handle to an open heap: what Boost.Interprocess programs pass to allocators and deleters. manager has one, as long
-/// as it lives. Thread-safe, as manager is.
+/// A handle to an open heap, which Boost.Interprocess programs pass to allocators and deleters. Valid as long as the
+/// manager that returned it. Thread-safe, as manager is.
 class segment_manager {
 public:
     using size_type = std::size_t;
@@ -58,8 +59,8 @@ private:
     detail::manager_core* heap_;
 };
 
-/// Two allocators are equal iff they serve the same heap. Containers never take over memory of another heap: a move or
-/// a swap between heaps copies elements (so no propagation), for a pointer across heaps would not survive.
+/// Two allocators are equal iff they serve the same heap. They do not propagate: a move or a swap between two heaps
+/// moves the elements one by one, because a pointer into another heap would not survive remapping.
 template <class T, class SegmentManager>
 class allocator {
 public:
@@ -87,9 +88,9 @@ public:
     allocator(const allocator<U, SegmentManager>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects, aligned for T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc
-    /// (the reason in what()), std::bad_array_new_length, holdfast::error where no heap with the key is open for
-    /// writing, or this allocator lies in one that is open read-only.
+    /// Memory for n objects of T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc with the
+    /// reason in what(); std::bad_array_new_length; error(not_found) where no heap with the key is open for writing, or
+    /// where this allocator lies in a heap that is open read-only.
     [[nodiscard]] pointer allocate(size_type n) {
         static_assert(detail::require_persistable<T>());
         if (n > max_size()) {
@@ -98,6 +99,7 @@ public:
         expect_writable();
         return pointer{static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)))};
     }
+    /// A target that is no allocated block is reported to the error handler (set_error_handler()), and nothing changes.
     void deallocate(const pointer& target, size_type /*n*/) noexcept {
         detail::deallocate(key_, erase_type(target.get()));
     }
@@ -105,15 +107,16 @@ public:
         return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
     /// Constructs an element of a container. Elements that take an allocator, and halves of pairs that do, get this
-    /// one: map<string, vector<int>> lies in one heap, and so does what was moved into it from another.
+    /// one. So a map<string, vector<int>> lies in one heap, with all that was moved into it from another heap.
     template <class U, class... Args>
         requires detail::reaches_allocator<U, allocator>::value
     void construct(U* target, Args&&... args) {
         detail::construct_with(*this, target, std::forward<Args>(args)...);
     }
-    /// The heap that serves this allocator.
+    /// The key of the heap that serves this allocator.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
-    /// For containers that allocate through copies of theirs: throws where this one lies in a heap opened read-only.
+    /// Throws error(not_found) where this allocator lies in a heap that is open read-only. For containers that allocate
+    /// through a copy of their allocator.
     void expect_writable() const { detail::expect_writable(key_, this); }
 
     [[nodiscard]] friend bool operator==(const allocator& a, const allocator& b) noexcept { return a.key_ == b.key_; }
@@ -128,8 +131,8 @@ private:
 
 static_assert(std::is_trivially_copyable_v<allocator<int>>);
 
-/// As allocator, and default-constructible: without a heap it takes memory from operator new. So one container type
-/// works inside heaps and on the stack (Metall's fallback_allocator).
+/// An allocator that is default-constructible: without a heap it takes memory from operator new. So one container type
+/// works in heaps and on the stack. Source: Metall.
 template <class T>
 class fallback_allocator {
 public:
@@ -171,8 +174,7 @@ public:
             allocator<T>{key_}.deallocate(target, n);
         }
     }
-    /// Constructs an element of a container. Elements that take an allocator, and halves of pairs that do, get this
-    /// one: map<string, vector<int>> lies in one heap, and so does what was moved into it from another.
+    /// As allocator::construct().
     template <class U, class... Args>
         requires detail::reaches_allocator<U, fallback_allocator>::value
     void construct(U* target, Args&&... args) {
@@ -198,7 +200,7 @@ private:
     std::uint64_t key_ = 0;
 };
 
-/// Passes itself on to the elements that a container constructs.
+/// Passes the allocator on to the elements that a container constructs.
 template <class Allocator>
 using scoped_allocator_adaptor = boost::container::scoped_allocator_adaptor<Allocator>;
 template <class T>
@@ -206,9 +208,8 @@ using scoped_allocator = scoped_allocator_adaptor<allocator<T>>;
 
 }  // namespace holdfast
 
-/// Boost.Container skips the destructor of a moved-from string where pointer and allocator have trivial destructors;
-/// but its move assignment swaps, so the old block is still there and would leak. With this it runs the destructors of
-/// moved-from containers.
+/// Makes Boost.Container run the destructors of moved-from containers. It skips that of a moved-from string where
+/// pointer and allocator have trivial destructors; but its move assignment swaps, so the old block would leak.
 template <class T>
 struct boost::has_trivial_destructor_after_move<holdfast::ptr<T>> {
     static const bool value = false;

@@ -1,4 +1,4 @@
-// manager::collect(): frees what a program can no longer reach. Options and report.
+// Options and report of manager::collect(), which frees what a program can no longer reach.
 #pragma once
 
 #include <cstddef>
@@ -12,63 +12,65 @@
 namespace holdfast {
 
 struct collect_progress {
-    bool sweeping = false;  ///< the marking is over
+    bool sweeping = false;  ///< marking is over
     std::uint64_t done_bytes = 0;
     std::uint64_t total_bytes = 0;
 };
 
 struct collect_options {
     enum class marking : std::uint8_t {
-        conservative,  ///< every aligned word that leads to the inside of a block keeps it
-        precise,       ///< only what register_type() and register_visitor() call a pointer does
+        conservative,  ///< every aligned word that leads to the inside of a block keeps that block
+        precise,       ///< in blocks of known types, only the pointers of register_type() and register_visitor() do
     };
+    /// For precise marking: blocks without a type, and of types that are not registered.
     enum class unknown : std::uint8_t {
-        conservative,  ///< blocks of types that nobody registered (and of none) are read conservatively
-        fail,          ///< error(type_mismatch), and nothing is freed
+        conservative,  ///< are read conservatively
+        fail,          ///< make collect() throw error(type_mismatch); nothing is freed
     };
     marking mode = marking::conservative;
     unknown unknown_types = unknown::conservative;
     unsigned threads = 0;         ///< 0: one for each processor, at most 16
-    bool dry_run = false;         ///< report what would be freed
+    bool dry_run = false;         ///< only report what would be freed
     bool null_transient = false;  ///< precise: pointers that lead out of the heap become null
-    std::size_t most_lines = 32;  ///< of collect_report::lines
+    std::size_t most_lines = 32;  ///< limit of collect_report::lines
     std::function<void(const collect_progress&)> progress{};
 };
 
 /// Unreachable blocks of one type number (0: none) and one size.
 struct unreachable_blocks {
     std::uint32_t type = 0;
-    std::string type_name;   ///< as registered; "" where it is not
+    std::string type_name;   ///< as registered; "" where the type is not registered
     std::uint64_t size = 0;  ///< usable bytes of each
     std::uint64_t blocks = 0;
     std::uint64_t bytes = 0;
 };
 
+/// In a dry run, what "freed" counts would have been freed.
 struct collect_report {
     std::uint64_t roots = 0;  ///< root words that are not null, and objects of the directory
     std::uint64_t words_scanned = 0;
     std::uint64_t blocks_reached = 0;
     std::uint64_t bytes_reached = 0;
-    std::uint64_t blocks_freed = 0;  ///< here and below, of a dry run: that would have been
+    std::uint64_t blocks_freed = 0;
     std::uint64_t bytes_freed = 0;
     std::vector<unreachable_blocks> freed;  ///< ordered by type, then size
-    std::uint64_t slabs_freed = 0;          ///< without a block that was reached
+    std::uint64_t slabs_freed = 0;          ///< slabs in which no block was reached
     std::uint64_t extents_freed = 0;
-    std::uint64_t slabs_quarantined = 0;    ///< damaged: left alone
-    std::uint64_t refused_pointers = 0;     ///< words that lead into the heap, and to no block
-    std::uint64_t free_block_pointers = 0;  ///< to a block that is free
-    std::uint64_t wild_pointers = 0;        ///< roots, and precise marking's pointers, that lead out of the heap
-    std::uint64_t nulled_pointers = 0;
-    std::uint64_t unknown_type_blocks = 0;  ///< precise: read conservatively
-    std::vector<std::string> lines;         ///< a sentence for each of the first of these
+    std::uint64_t slabs_quarantined = 0;    ///< damaged slabs, which are left alone
+    std::uint64_t refused_pointers = 0;     ///< words that lead into the heap but to no block
+    std::uint64_t free_block_pointers = 0;  ///< words that lead to a free block
+    std::uint64_t wild_pointers = 0;        ///< roots, and pointers of precise marking, that lead out of the heap
+    std::uint64_t nulled_pointers = 0;      ///< see collect_options::null_transient
+    std::uint64_t unknown_type_blocks = 0;  ///< precise: blocks that were read conservatively
+    std::vector<std::string> lines;         ///< a sentence for each of the first problems counted above
     unsigned threads = 0;
     std::uint64_t prepare_ns = 0;
     std::uint64_t mark_ns = 0;
     std::uint64_t sweep_ns = 0;
 };
 
-/// Sees every free, in the thread that frees; true: the caller keeps the block, and frees it with manager::free_now()
-/// when it is safe. It must not throw.
+/// Called for every free, in the thread that frees. True: the block stays allocated, and the program frees it later
+/// with manager::free_now(). It must not throw.
 using free_filter = std::function<bool(void* block)>;
 
 }  // namespace holdfast

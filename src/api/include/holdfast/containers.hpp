@@ -1,8 +1,8 @@
-// All containers that work in a heap, in holdfast:: and, as Metall spells it, in holdfast::container::.
+// All containers that work in a heap, in holdfast:: and, as in Metall, in holdfast::container::.
 //
-// The hash tables are ours, the rest Boost's: those of the standard library keep raw pointers, and are refused at
-// compile time with a sentence that names the one to use (persistable.hpp). libstdc++'s std::vector and std::deque do
-// store their allocator's pointers and may be used with holdfast::allocator; std::vector<bool> may not.
+// The hash tables are Holdfast's own, the others are Boost's. Most containers of the standard library keep raw
+// pointers: they do not compile with holdfast::allocator, and the message names the container to use. libstdc++'s
+// std::vector (except std::vector<bool>) and std::deque store their allocator's pointers and may be used.
 #pragma once
 
 #include <holdfast/containers/ordered.hpp>

@@ -1,4 +1,4 @@
-// The exceptions of the C++ face and the codes that the C face shares with them.
+// The exceptions of the C++ interface and the codes that the C interface shares with them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-/// What went wrong. Values are part of the C face (hf_code in holdfast.h): they never change.
+/// What went wrong; hf_code in holdfast.h explains each code. The values are part of the C interface and never change.
 enum class errc : std::uint32_t {
     none = 0,
     invalid_argument = 1,
@@ -55,8 +55,8 @@ struct error_fields {
 };
 }  // namespace detail
 
-/// Thrown by everything that fails for another reason than a lack of memory. `what()` is a whole sentence that names
-/// the path, the field, what was found, what was expected, and what to do. Copyable without throwing.
+/// Every failure that is no bad_alloc. `what()` names the path, the field, what was found, what
+/// was expected, and what to do; each part may be empty. Copying does not throw.
 class error : public std::system_error {
 public:
     error(errc code, const std::string& message, detail::error_fields fields);
@@ -76,8 +76,8 @@ private:
     std::shared_ptr<const std::string> message_;
 };
 
-/// Thrown by allocation: the disk, the quota or the reservation is full, or the heap's maximum size reached. The heap
-/// goes on.
+/// Thrown by an allocation for which the disk, the quota, the reservation or the heap's maximum size has no space, or
+/// the process no memory. `what()` has the reason. The heap stays usable.
 class bad_alloc : public std::bad_alloc {
 public:
     explicit bad_alloc(const std::string& message) : message_(std::make_shared<const std::string>(message)) {}

@@ -12,20 +12,21 @@ enum class extent_kind : std::uint8_t {
     block = 2,     ///< one block of whole pages: big, or huge (above 16 MiB)
     slab = 3,      ///< 64 KiB of small blocks of one size
     roots = 4,     ///< the first 64 KiB of the heap: its 512 roots
-    reserved = 5,  ///< reserve()d, or withdrawn from use: free after a crash
+    reserved = 5,  ///< a block of reserve(), or withdrawn from use: free after a crash
 };
 
-/// A run of pages. All extents of a heap together tile its user space.
+/// A run of pages. The extents of a heap cover its user space without gaps or overlaps.
 struct extent_info {
     std::uint64_t offset = 0;  ///< from the heap's base
     std::uint64_t bytes = 0;
     extent_kind kind = extent_kind::free;
     std::uint32_t block_size = 0;   ///< of a slab: bytes of each block; 0: it is damaged, or was freed during the walk
-    std::uint32_t blocks = 0;       ///< of a slab: that fit
-    std::uint32_t live_blocks = 0;  ///< of a slab: that are allocated
-    /// Bytes of it that the file system has space for, written or reserved; the rest are holes of the segment files.
+    std::uint32_t blocks = 0;       ///< of a slab: how many fit
+    std::uint32_t live_blocks = 0;  ///< of a slab: how many are allocated
+    /// Bytes that the file system has space for, written or reserved. The rest are holes in the segment files.
     std::uint64_t backed_bytes = 0;
-    /// Off: at least so many. The file system (tmpfs) does not tell where it has reserved space that was never written.
+    /// Off: backed_bytes is a lower bound, because the file system (tmpfs) does not tell where space is reserved that
+    /// was never written.
     bool backed_exactly = true;
 };
 

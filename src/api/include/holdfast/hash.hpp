@@ -1,10 +1,10 @@
-// holdfast::hash, equal_to, less: what our associative containers use unless told otherwise.
+// holdfast::hash, equal_to, less: the defaults of Holdfast's associative containers.
 //
-// A hash table in a heap lies where the hash function put it, so the function is part of the data: for integers,
-// enumerations, floating point, strings, pairs, tuples and std::optional it is defined here and never changes. For
-// other types it is boost::hash, which finds hash_value(const T&) next to T: write that function, and never change it
-// while a heap lives. Strings of all kinds with one character type hash and compare alike, so a table with string keys
-// is searched with a std::string_view or a literal without building a string.
+// The places of elements in a stored hash table depend on the hash function, so the function is part of the data. For
+// integers, enumerations, floating point, strings, pairs, tuples and std::optional it is defined here and never
+// changes. For other types it is boost::hash, which finds hash_value(const T&) next to T: write that function, and do
+// not change it while a heap uses it. All string types of one character type hash and compare alike, so look-up takes a
+// std::string_view or a literal without building a string.
 #pragma once
 
 #include <bit>
@@ -31,7 +31,7 @@ namespace detail {
 inline constexpr std::uint64_t hash_first = 0x9E3779B97F4A7C15U;
 inline constexpr std::uint64_t hash_second = 0xC2B2AE3D27D4EB4FU;
 
-/// Both halves of the product, folded (the multiplication of wyhash).
+/// The two halves of the 128-bit product, combined by exclusive or. Source: wyhash.
 [[nodiscard]] inline std::uint64_t hash_mix(std::uint64_t a, std::uint64_t b) noexcept {
     __extension__ using wide = unsigned __int128;
     const wide product = static_cast<wide>(a) * b;
@@ -45,7 +45,7 @@ template <class Word>
     return word;
 }
 
-/// 1 to 7 bytes as a word; the parts overlap, and the size, which is hashed, too, tells them apart.
+/// 1 to 7 bytes as a word. The parts overlap; the size is hashed as well, which keeps the results distinct.
 [[nodiscard]] inline std::uint64_t hash_load_short(const unsigned char* bytes, std::size_t count) noexcept {
     if (count >= 4) {
         return hash_load<std::uint32_t>(bytes) | hash_load<std::uint32_t>(bytes + count - 4) << 32;
@@ -53,7 +53,7 @@ template <class Word>
     return std::uint64_t{bytes[0]} | std::uint64_t{bytes[count / 2]} << 8 | std::uint64_t{bytes[count - 1]} << 16;
 }
 
-/// Of bytes in memory order; the order is little endian on every architecture that we support.
+/// The hash of bytes in memory order; all supported architectures are little endian.
 [[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size) noexcept {
     static_assert(std::endian::native == std::endian::little);
     const auto* bytes = static_cast<const unsigned char*>(data);
@@ -92,7 +92,7 @@ concept string_like = string_traits<T>::is_string;
 template <string_like T>
 using view_of = typename string_traits<T>::view;
 
-/// A view of any string, literal or view. Boost's strings convert to templates only, so they are taken apart.
+/// A view of any string, literal or view. A Boost string converts only to deduced types, so data and size are passed.
 template <class View, class T>
 [[nodiscard]] View to_view(const T& text) noexcept {
     if constexpr (string_like<T>) {
@@ -106,21 +106,21 @@ concept viewable = std::is_same_v<View, typename string_traits<T>::view> || std:
 
 }  // namespace detail
 
-/// The hash of T; see the top of this file for which are fixed for ever. Never throws for the types that are.
+/// The hash of T. The top of this file lists the types with a fixed hash.
 template <class T>
 struct hash : boost::hash<T> {};
 
 template <class T>
     requires(std::is_integral_v<T> || std::is_enum_v<T>)
 struct hash<T> {
-    /// The value itself: our tables have a prime number of buckets.
+    /// The value itself: a table spreads it over its buckets (hash_chains::index_of()).
     [[nodiscard]] std::size_t operator()(T value) const noexcept { return static_cast<std::size_t>(value); }
 };
 
 template <class T>
     requires std::is_floating_point_v<T>
 struct hash<T> {
-    /// 0.0 and -0.0 are equal and hash alike; long double is hashed by its value as double.
+    /// 0.0 and -0.0 are equal and hash alike. A long double is hashed as a double.
     [[nodiscard]] std::size_t operator()(T value) const noexcept {
         const auto number = static_cast<double>(value);
         return detail::hash_mix(std::bit_cast<std::uint64_t>(number == 0 ? 0.0 : number) ^ detail::hash_first,
@@ -128,7 +128,7 @@ struct hash<T> {
     }
 };
 
-/// Transparent: any string, view or literal of the same character type.
+/// Transparent: accepts any string, view or literal of the same character type.
 template <detail::string_like T>
 struct hash<T> {
     using is_transparent = void;
@@ -168,7 +168,7 @@ struct hash<std::optional<T>> {
     }
 };
 
-/// An address is another one after remapping, so it cannot be a key of a hash table in a heap.
+/// Refused: an address changes with the mapping, so it cannot be a key of a hash table in a heap.
 template <class T>
 struct hash<ptr<T>> {
     static_assert(
@@ -189,8 +189,8 @@ struct equal_to<T> {
     }
 };
 
-/// As std::less; transparent for strings. holdfast::ptr compares by address, and that order survives remapping within
-/// one heap.
+/// As std::less; transparent for strings. holdfast::ptr compares by address; the order of targets in one heap is the
+/// same at every mapping.
 template <class T>
 struct less : std::less<T> {};
 template <detail::string_like T>

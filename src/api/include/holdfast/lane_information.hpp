@@ -1,4 +1,4 @@
-// What media say about the lanes, the redo rings of durability `atomic` (manager::lanes()), and what these cost.
+// What the files say about the lanes, the redo rings of durability `atomic` (manager::lanes()), and what these cost.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,35 @@ struct protocol_counters {
     std::uint64_t reflushes = 0;    ///< lines flushed again after fewer than 4 others
     std::uint64_t media_bytes = 0;  ///< written: records, lines, times of checkpoints
     std::uint64_t checkpoints = 0;
-    std::uint64_t checkpoint_ns = 0;  ///< of all of them
+    std::uint64_t checkpoint_ns = 0;  ///< sum over all checkpoints
     std::uint64_t longest_checkpoint_ns = 0;
-    std::uint64_t waits = 0;  ///< times that a call waited for a full ring
+    std::uint64_t waits = 0;  ///< how often a call waited for a full ring
     std::uint64_t lanes = 0;
 };
 
-/// What a writer in durability `atomic` tells other processes about itself, from time to time: after each checkpoint;
-/// on page-cache, where there are none, after 64 records of a thread or, later, after 65,536.
+/// What a writer in durability `atomic` tells other processes about itself. It is updated after each checkpoint; in the
+/// domain page-cache, which has none, after every 64 records of a thread at first, and after every 65,536 later.
 struct writer_information {
     std::uint64_t process = 0;
-    bool alive = false;  ///< there is such a process, as far as this one can see
+    bool alive = false;  ///< this process can see a process of that number
     protocol_counters counters;
 };
 
-/// All zero where the heap never had any.
+/// All zero where the heap was never open in durability `atomic`.
 struct lane_information {
-    bool last_writer_atomic = false;  ///< the last writer worked in durability `atomic`, and not in `commit`
-    /// That writer has not closed the heap: it crashed, or still has it open. A heap opened read-only has replayed the
-    /// records in memory; the next writer will on media.
+    bool last_writer_atomic = false;  ///< the last writer worked in durability `atomic`
+    /// The last writer has not closed the heap: it crashed, or still has it open. A read-only open has replayed the
+    /// records in memory; the next writer replays them on media.
     bool pending = false;
     std::uint64_t incarnations = 0;  ///< how often the heap was opened for writing in durability `atomic`
-    std::uint64_t lanes = 0;         ///< in the file: as many as threads had one at the same time
+    std::uint64_t lanes = 0;         ///< in the file: the most threads that had a lane at the same time
     std::uint64_t slots = 0;         ///< records of a lane
-    /// Which records count after a crash: "clock", those newer than the last checkpoint (domains that flush); "in
-    /// flight", those of calls that had not returned (page-cache). "" where there are no lanes.
+    /// Which records count after a crash. "clock": those newer than the last checkpoint. "in flight" (page-cache):
+    /// those of calls that had not returned. "" where there are no lanes.
     std::string order;
-    /// Of the last checkpoint, before this open: a reading of the heap's clock, which is no time of day.
+    /// The time of the last checkpoint before this open, by the heap's clock, which is no time of day.
     std::uint64_t checkpoint_clock = 0;
-    /// Of the writer that has not closed the heap; nothing where there is none, or it was just then writing this.
+    /// Of a writer that has not closed the heap; empty where there is none, or where it was being written.
     std::optional<writer_information> writer;
 };
 

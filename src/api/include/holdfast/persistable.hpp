@@ -1,8 +1,8 @@
-// What may be kept in a heap: holdfast::persistable<T>, asked by construct<T>() and by every allocation of a container.
+// Which types may be stored in a heap: holdfast::persistable<T>, which construct<T>() and every allocator check.
 //
-// A heap is mapped at another address next time, by another run of the program, so a raw pointer, a reference, a
-// virtual table, a function or a thing of the operating system means nothing there. Types that show such a part are
-// refused at compile time, with a sentence. A struct is not looked into: what it has for members is its author's care.
+// The next process maps the heap at another address. Raw pointers, references, virtual tables, functions and objects of
+// the operating system mean nothing there. Types that visibly contain one are refused at compile time, with a message.
+// The members of a struct are not visible: its author must see to them.
 #pragma once
 
 #include <array>
@@ -20,16 +20,16 @@ namespace holdfast {
 
 namespace detail {
 
-/// Why a type cannot be kept in a heap.
+/// Why a type cannot be stored in a heap.
 enum class flaw {
     none,
-    raw_pointer,        ///< a pointer, a reference, a view, an iterator: an address of this run
+    raw_pointer,        ///< a pointer, a reference or a view: an address of this process
     foreign_container,  ///< a container whose memory comes from std::allocator or another that hands out raw pointers
     raw_container,      ///< a container that keeps raw pointers whatever its allocator hands out
     smart_pointer,      ///< std::unique_ptr to a raw pointer, std::shared_ptr, std::weak_ptr
     code,               ///< std::function, a pointer to a member function
     virtual_table,      ///< a polymorphic type
-    process,            ///< std::thread, std::any and others that only this process understands
+    process,            ///< std::thread, std::future, std::any and others that mean nothing in another process
     declared,           ///< persistable<T> was specialised as false
 };
 
@@ -38,9 +38,9 @@ template <class T, class... Outer>
 
 }  // namespace detail
 
-/// True where objects of type T may be kept in a heap. Specialise it for a type of yours, as std::true_type to allow
-/// what would be refused (raw pointers in a heap created with `same_address`, say), as std::false_type to refuse what
-/// cannot be seen from outside:
+/// Whether objects of type T may be stored in a heap. Specialise it for your own types: as std::true_type to allow what
+/// would be refused (raw pointers in a heap created with `same_address`), as std::false_type to refuse a type whose
+/// members are unfit:
 ///
 ///     template <> struct holdfast::persistable<node*> : std::true_type {};
 template <class T>
@@ -58,7 +58,7 @@ inline constexpr bool is_instance = false;
 template <class... Args, template <class...> class Template>
 inline constexpr bool is_instance<Template<Args...>, Template> = true;
 
-/// The types that T consists of, where that can be seen.
+/// The types that T visibly consists of: elements of arrays, halves of pairs, alternatives of variants.
 template <class T>
 struct parts {
     template <class... Outer>
@@ -96,7 +96,7 @@ concept allocator_aware = requires {
 template <class T>
 concept has_elements = requires { typename T::value_type; };
 
-/// A container that only counts its elements and keeps them inside itself has an allocator that never allocates.
+/// True for a container that keeps its elements inside itself (Boost's static_vector): its allocator never allocates.
 template <class T>
 concept keeps_elements_inside = requires { T::static_capacity; };
 
@@ -130,7 +130,7 @@ template <class T>
            name.starts_with("std::exception_ptr") || name.starts_with("std::__exception_ptr");
 }
 
-/// The flaw of T itself, its elements and parts aside.
+/// The flaw of T itself, without its elements and parts.
 template <class T>
 [[nodiscard]] consteval flaw own_flaw() noexcept {
     if constexpr (std::is_pointer_v<T> || std::is_reference_v<T> || is_view<T>()) {
@@ -156,7 +156,7 @@ template <class T>
     }
 }
 
-/// Outer: the types that T was found in, so that a container of itself ends the search.
+/// Outer: the types that T was found in; a type that contains itself ends the search.
 template <class T, class... Outer>
 [[nodiscard]] consteval flaw find_flaw() noexcept {
     using plain = std::remove_cv_t<T>;
@@ -173,7 +173,7 @@ template <class T, class... Outer>
     }
 }
 
-/// A sentence for each flaw; the compiler's note beside it names T.
+/// Fails to compile with a message for the flaw of T; the compiler's note beside it names T.
 template <class T>
 [[nodiscard]] consteval bool require_persistable() noexcept {
     constexpr flaw found = find_flaw<T>();

@@ -1,5 +1,5 @@
-// holdfast::persistent_malloc: a heap that is mapped at the same address for ever, so that raw pointers in it stay
-// right and ordinary containers of the standard library live in it (Makalu's model):
+// holdfast::persistent_malloc: a heap that is mapped at the same address at every open, so that raw pointers in it stay
+// valid and ordinary containers of the standard library live in it. Source: Makalu.
 //
 //     holdfast::persistent_malloc heap("words.hf");
 //     using word_map = std::map<int, int, std::less<>, holdfast::raw_allocator<std::pair<const int, int>>>;
@@ -7,11 +7,14 @@
 //     ++(*counts)[42];
 //     heap.manager().commit();
 //
-// The price: the range of addresses must be free when the heap is opened; else the open fails with
-// errc::address_taken, and the message says who has it. A heap takes 2 TiB of addresses. What does not survive a
-// process stays out: virtual tables, functions, pointers to other memory; no compiler checks that here.
+// The heap's range of addresses must be free when it is opened; else the open fails with errc::address_taken, and the
+// message says what occupies it. A new heap takes the first free one of 16 addresses that are 2 TiB apart, or any
+// address where none of them is free; open_options::base_address chooses another one. The program must not store what
+// does not survive a process: virtual tables, functions, pointers to other memory. The compiler does not check that
+// here.
 //
-// Thread safety and durability: as manager.hpp says. In durability `collect` tracing takes raw pointers for pointers.
+// Thread safety and durability: as manager.hpp. Tracing (durability `collect`, manager::collect()) also follows raw
+// pointers in such a heap.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +30,8 @@
 
 namespace holdfast {
 
-/// An allocator of the standard library's kind: `T*`. It holds the heap's key, and is right in every process that has
-/// the heap open. Two are equal iff they serve the same heap.
+/// An allocator whose pointers are `T*`. It holds the heap's key, so it works in every process that has the heap open.
+/// Two are equal iff they serve the same heap.
 template <class T>
 class raw_allocator {
 public:
@@ -43,8 +46,8 @@ public:
     raw_allocator(const raw_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc, holdfast::error where the heap is not open,
-    /// std::bad_array_new_length.
+    /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc, error(not_found) where the heap is not open for
+    /// writing, std::bad_array_new_length.
     [[nodiscard]] T* allocate(std::size_t n) {
         if (n > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
             detail::throw_bad_array_length();
@@ -67,7 +70,7 @@ private:
 
 namespace detail {
 
-/// What may hold raw pointers, for it comes back where it was.
+/// Wraps an object that may hold raw pointers, because its heap is always mapped at the same address.
 template <class T>
 struct at_one_address {
     template <class... Args>
@@ -75,9 +78,9 @@ struct at_one_address {
     T value;
 };
 
-/// Throws error(invalid_argument) where the heap may be mapped elsewhere next time.
+/// Throws error(invalid_argument) unless the heap was created with same_address.
 void require_same_address(const manager& heap);
-/// Opens or creates the heap; a new one at an address that is far from what the kernel and the loader choose.
+/// Opens or creates the heap; a new one at an address that the kernel and the loader do not choose.
 [[nodiscard]] manager open_at_one_address(const std::string& path, const open_options& options);
 
 }  // namespace detail
@@ -85,11 +88,11 @@ void require_same_address(const manager& heap);
 template <class T>
 struct persistable<detail::at_one_address<T>> : std::true_type {};
 
-/// Owns an open heap. Destroyed or closed as the manager that it has.
+/// Owns an open heap; its destructor is that of manager.
 class persistent_malloc {
 public:
-    /// Opens the heap at the path, or creates it. Throws error: address_taken; invalid_argument where the heap was
-    /// created without `same_address`; and as an open does.
+    /// Opens the heap at the path, or creates it. Throws error as an open does; address_taken; invalid_argument where
+    /// the heap was created without `same_address`.
     explicit persistent_malloc(const std::string& path, const open_options& options = {})
         : heap_(detail::open_at_one_address(path, options)) {}
 
@@ -101,7 +104,7 @@ public:
         return raw_allocator<T>(heap_.get_segment_manager()->key());
     }
 
-    /// The object of that name, constructed from `args` where there is none. Throws error (type_mismatch).
+    /// The object of that name, constructed from `args` where there is none. Throws as manager::find_or_construct().
     template <class T, class... Args>
     T* find_or_construct(const char* name, Args&&... args) {
         return &heap_
@@ -121,7 +124,8 @@ public:
         return heap_.template destroy<detail::at_one_address<T>>(name);
     }
 
-    /// As malloc() and free(): 16-byte aligned; throws holdfast::bad_alloc, error(bad_address).
+    /// As malloc() and free(): blocks of at least 16 bytes, aligned to 16. Throw holdfast::bad_alloc,
+    /// error(bad_address).
     [[nodiscard]] void* allocate(std::size_t bytes) { return heap_.allocate(bytes < 16 ? 16 : bytes); }
     void deallocate(void* block) { heap_.deallocate(block); }
 

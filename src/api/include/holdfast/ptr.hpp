@@ -1,14 +1,15 @@
 // holdfast::ptr<T>: an 8-byte pointer that survives being mapped at another address.
 //
-// Layout of the word: bits 0..47 hold the distance in bytes from the pointer itself to its target, plus 2^47;
-// bits 48..63 hold the stamp. So a zeroed word is null, a pointer to itself (distance 0) is not, and the decoding is
-// one shift, one addition. A distance of exactly -2^47 cannot occur: a user address space has 2^47 bytes.
+// Layout of the word: bits 0..47 hold the distance in bytes from the pointer itself to its target, plus 2^47; bits
+// 48..63 hold the stamp. A zeroed word is null; a pointer to itself (distance 0) is not. A distance of exactly -2^47
+// cannot occur: a user address space has 2^47 bytes.
 //
-// The stamp belongs to the word, not to the value: assignment copies the target and keeps the stamp of the pointer
-// written to. It is what lets the durability `atomic` do with one durable record (DESIGN section 4); only the allocator
-// changes it. So: never copy a ptr with memcpy.
+// The stamp belongs to the word and not to the value: assignment copies the target and keeps the stamp of the pointer
+// written to. Only the allocator changes a stamp. With it one durable record is enough for an operation of durability
+// `atomic` (docs/atomic-protocol.md). Never copy a ptr with memcpy.
 //
 // Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store.
+// Durability: a store to a ptr is durable as any store of the program is (manager::persist(), commit()).
 #pragma once
 
 #include <compare>
@@ -50,9 +51,9 @@ protected:
     [[nodiscard]] bool is_null() const noexcept { return (word_ & distance_mask) == 0; }
 
 private:
-    /// Compilers take the sum of an address and a distance for an address in the same object (GCC bug 49330; clang
-    /// rewrites it as one), and then reorder accesses through a ptr on the stack with those to its target. No
-    /// instruction comes of this line; it hides where the number came from.
+    /// Hides from the compiler where the address came from, without an instruction. Compilers take an address plus a
+    /// distance for an address in the same object (GCC bug 49330; clang rewrites it so) and would reorder accesses
+    /// through a ptr on the stack with accesses to its target.
     [[nodiscard]] static std::uintptr_t forget_origin(std::uintptr_t address) noexcept {
         __asm__("" : "+r"(address));
         return address;
@@ -62,8 +63,7 @@ private:
             return 0;
         }
         const std::uint64_t distance = target - reinterpret_cast<std::uintptr_t>(this) + distance_bias;
-        // True of all user addresses. Said aloud, it lets the compiler cancel the coding of temporaries against their
-        // decoding.
+        // Never true for user addresses. The compiler needs it to cancel the encoding of a temporary with its decoding.
         if (distance == 0 || distance > distance_mask) {
             __builtin_unreachable();
         }
@@ -77,7 +77,7 @@ template <class T>
 struct ptr_types {
     using reference = T&;
 };
-/// What Boost's pointer_traits can form a parameter of, where there is nothing to refer to.
+/// The reference type of ptr<void>: Boost's pointer_traits must be able to form a parameter of it.
 struct nothing_to_refer_to {};
 template <class T>
     requires std::is_void_v<T>
@@ -102,19 +102,19 @@ public:
 
     /// Null.
     constexpr ptr() noexcept = default;
-    /// A template, so that a literal 0, which Boost.Container uses, goes to the constructor from T*.
+    /// A template, so that the literal 0, which Boost.Container passes, selects the constructor from T*.
     template <std::same_as<std::nullptr_t> Null>
     constexpr ptr(Null) noexcept {}                           // NOLINT(google-explicit-constructor): as a raw pointer
     ptr(T* target) noexcept { initialise(address(target)); }  // NOLINT(google-explicit-constructor): as a raw pointer
     ptr(const ptr& other) noexcept : detail::ptr_word() { initialise(other.target()); }
-    /// Conversions that raw pointers do implicitly: to const, to a base class, to void.
+    /// Implicit conversions of raw pointers: to const, to a base class, to void.
     template <class U>
         requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
     ptr(const ptr<U>& other) noexcept {  // NOLINT(google-explicit-constructor): as a raw pointer
         T* const converted = other.get();
         initialise(address(converted));
     }
-    /// Conversions that raw pointers do with static_cast: to a derived class, from void.
+    /// Conversions that raw pointers need static_cast for: to a derived class, from void.
     template <class U>
         requires(!std::is_convertible_v<U*, T*> && requires(U* from) { static_cast<T*>(from); })
     explicit ptr(const ptr<U>& other) noexcept {
@@ -122,7 +122,7 @@ public:
     }
     ~ptr() = default;
 
-    /// Takes over the target; the stamp of this word stays.
+    /// Copies the target; this word keeps its stamp.
     ptr& operator=(const ptr& other) noexcept {
         set_target(other.target());
         return *this;
@@ -144,7 +144,7 @@ public:
         return *this;
     }
 
-    /// The address in this process, null for null.
+    /// The target's address in this process; null for a null ptr. operator* and operator[] need a ptr that is not null.
     [[nodiscard]] T* get() const noexcept { return reinterpret_cast<T*>(target()); }
     [[nodiscard]] T* operator->() const noexcept { return get(); }
     [[nodiscard]] reference operator*() const noexcept
@@ -205,13 +205,13 @@ public:
         b = kept;
     }
 
-    /// For std::pointer_traits.
+    /// Needed by std::pointer_traits.
     template <class U = T>
         requires(!std::is_void_v<U>)
     [[nodiscard]] static ptr pointer_to(U& target) noexcept {
         return ptr{std::addressof(target)};
     }
-    /// Casts as Boost's pointer_traits asks for them: of null, too, and without a reference in between.
+    /// The casts that Boost's pointer_traits looks for. They accept null.
     template <class U>
     [[nodiscard]] static ptr static_cast_from(const ptr<U>& other) noexcept {
         return ptr{static_cast<T*>(other.get())};
@@ -233,7 +233,7 @@ private:
 
 static_assert(sizeof(ptr<int>) == 8 && alignof(ptr<int>) == 8);
 
-/// ptr to ptr casts, found by ADL, as Boost.Container and users of smart pointers expect them.
+/// Casts from ptr to ptr, found by argument-dependent lookup, as for smart pointers.
 template <class T, class U>
 [[nodiscard]] ptr<T> static_pointer_cast(const ptr<U>& p) noexcept {
     return ptr<T>{static_cast<T*>(p.get())};
@@ -254,7 +254,7 @@ template <class T>
 [[nodiscard]] T* to_raw_pointer(const ptr<T>& p) noexcept {
     return p.get();
 }
-/// For templates that take either.
+/// For templates that take raw pointers as well.
 template <class T>
 [[nodiscard]] T* to_raw_pointer(T* p) noexcept {
     return p;

@@ -1,4 +1,5 @@
-// The sizes of small blocks, which all heaps have; those that separate cache lines use the multiples of 64 alone.
+// The sizes of small blocks, the same for all heaps. Heaps with open_options::separate_cache_lines use only those that
+// are multiples of 64.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,16 @@
 
 namespace holdfast {
 
-/// A size of small blocks: a request gets a block of the smallest class that holds it at its alignment.
+/// A request gets a block of the smallest class that holds it at its alignment.
 struct size_class_information {
     std::uint64_t block_size = 0;        ///< bytes
     std::uint64_t smallest_request = 0;  ///< bytes: one more than the class before holds
     std::uint64_t alignment = 0;         ///< of every block: the largest power of two that divides its size
-    std::uint64_t blocks_a_slab = 0;     ///< that fit in 64 KiB
-    std::uint64_t blocks_a_part = 0;     ///< at least so many does a thread keep at hand at once
+    std::uint64_t blocks_a_slab = 0;     ///< blocks in a slab of 64 KiB
+    std::uint64_t blocks_a_part = 0;     ///< blocks, at least, in the part of a slab that one thread takes at a time
 };
 
-/// All size classes in order of size. What is larger than the last is a block of whole pages. May throw std::bad_alloc.
+/// All size classes in order of size. A larger block consists of whole pages. May throw std::bad_alloc.
 [[nodiscard]] std::vector<size_class_information> size_classes();
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// What an open heap says of itself in numbers, and what its functions report.
+// Numbers about an open heap, and the reports of its functions.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace holdfast {
 
 /// What the recovery of this open did with the records of durability `atomic`.
 struct recovery_report {
-    std::uint64_t lanes = 0;        ///< read
-    std::uint64_t pending = 0;      ///< records newer than the last checkpoint
-    std::uint64_t replayed = 0;     ///< words of media that had to be rewritten
+    std::uint64_t lanes = 0;        ///< lanes that were read
+    std::uint64_t pending = 0;      ///< records that no checkpoint (page-cache: no completed call) had made void
+    std::uint64_t replayed = 0;     ///< words on media that were rewritten
     std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
     std::uint64_t time_ns = 0;
 };
@@ -24,47 +24,46 @@ struct heap_statistics {
     std::uint64_t allocated_bytes = 0;  ///< in allocated blocks, rounded to their class
     std::uint64_t allocated_blocks = 0;
     std::uint64_t free_bytes = 0;          ///< user_bytes - allocated_bytes
-    std::uint64_t largest_free_block = 0;  ///< without growing
+    std::uint64_t largest_free_block = 0;  ///< that can be had without growing the heap
     std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
     std::uint64_t charged_bytes = 0;       ///< what the file system charges
     std::uint64_t segments = 0;
-    std::uint64_t segment_size = 0;  ///< user bytes of one
+    std::uint64_t segment_size = 0;  ///< user bytes of one segment
     std::uint64_t slabs = 0;
     std::uint64_t extents = 0;       ///< allocated extents that are not slabs
-    std::uint64_t guard_ranges = 0;  ///< of a hardened heap: 64 KiB each, neither allocated nor to be had
+    std::uint64_t guard_ranges = 0;  ///< of a hardened heap: 64 KiB each, neither allocated nor free
     std::uint64_t named_objects = 0;
     std::uint64_t unique_objects = 0;
     std::uint64_t anonymous_objects = 0;
     std::uint64_t commit_sequence = 0;
     std::int64_t last_commit_ns = 0;  ///< nanoseconds since 1970, UTC; 0 where there was none
     std::int64_t created_ns = 0;
-    std::uint64_t recoveries = 0;  ///< how often the heap was opened after a crash and committed again
+    std::uint64_t recoveries = 0;  ///< how many writers have recovered the heap from a crash
     bool recovered = false;        ///< this open found a heap that was not closed
     bool rolled_forward = false;   ///< and finished a commit from the journal
 };
 
-/// What shrink() did; bytes.
+/// What manager::shrink() did, in bytes.
 struct shrink_report {
-    std::uint64_t charged_before = 0;  ///< by the file system, all files of the heap
+    std::uint64_t charged_before = 0;  ///< by the file system, for all files of the heap
     std::uint64_t charged_after = 0;
     std::uint64_t apparent_before = 0;  ///< sum of the file sizes
     std::uint64_t apparent_after = 0;
     std::uint64_t given_back = 0;  ///< free space that became holes
-    std::uint64_t shortened = 0;   ///< addresses by which the heap ends earlier
+    std::uint64_t shortened = 0;   ///< user space removed at the end of the heap
 };
 
-/// How much a heap gives back to its file system.
 struct shrink_options {
     std::uint64_t target = 0;  ///< stop when the file system charges no more than this many bytes
-    /// Called now and then, with what has been done so far.
+    /// Called in the thread of shrink() with the numbers so far: before the first step and after each one.
     std::function<void(const shrink_report&)> progress;
 };
 
-/// What the last commit() of this process did.
+/// What the last commit() of this process did. Durability `atomic` and `collect`: sync_ns and total_ns alone.
 struct commit_report {
     std::uint64_t dirty_pages = 0;      ///< found by the scan
-    std::uint64_t fresh_pages = 0;      ///< written once, home
-    std::uint64_t journaled_pages = 0;  ///< written twice
+    std::uint64_t fresh_pages = 0;      ///< written once, in their place
+    std::uint64_t journaled_pages = 0;  ///< written twice: to the journal, then in their place
     std::uint64_t written_bytes = 0;
     std::uint64_t scan_ns = 0;
     std::uint64_t write_ns = 0;  ///< pwrite, all files

@@ -1,4 +1,4 @@
-// Where the pointers of a program's types are: what precise collection (manager::collect()) needs to know.
+// Tells precise collection (manager::collect()) where the pointers of a program's types are.
 //
 //     struct node { holdfast::ptr<node> next; std::uint64_t value; };
 //     template <>
@@ -8,8 +8,8 @@
 //     heap.register_type<node>(1);            // kept in the heap
 //     heap.allocate_to(root, sizeof(node), {.type = 1});
 //
-// The numbers are those of allocation_traits::type. A type whose pointers only code can tell (a union, a tree with
-// variable nodes) has a visitor, which each process registers again (Makalu-rel, thesis chapter 6).
+// The type number is that of allocation_traits::type. A type whose pointers only code can find (a union, nodes of
+// variable size) needs a visitor, which each process registers again. Source: Makalu-rel, thesis chapter 6.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ namespace holdfast {
 /// One pointer of an object.
 struct pointer_field {
     std::uint32_t offset = 0;  ///< bytes, a multiple of 8
-    bool raw = false;          ///< an address, in a heap that is always mapped at the same one; else a `ptr`
+    bool raw = false;          ///< an address, which counts in a heap created with same_address alone; else a `ptr`
 };
 
-/// To be specialised: `fields`, the pointers of T in ascending order of offset; may be empty.
+/// Specialise it for T with a member `fields`: the pointers of T in ascending order of offset; it may be empty.
 template <class T>
 struct pointers_in;
 
@@ -38,12 +38,12 @@ struct pointers_in;
 struct type_layout {
     std::uint32_t type = 0;               ///< from 1 to 2^20 - 1
     std::uint64_t size = 0;               ///< bytes of an object: from 8 to 2^30
-    std::uint64_t stride = 0;             ///< from object to object in a block with several; 0: it holds one
-    std::vector<pointer_field> pointers;  ///< at most 65,536, ascending
+    std::uint64_t stride = 0;             ///< a multiple of 8, from `size` to 2^30; 0: a block holds one object
+    std::vector<pointer_field> pointers;  ///< at most 65,536, ascending, without overlap, within `size`
     std::string name{};                   ///< for people; may be empty
 };
 
-/// The layout of blocks that hold objects of type T, as many as fit.
+/// The layout of a block that holds as many objects of type T as fit.
 template <class T>
 [[nodiscard]] type_layout layout_of(std::uint32_t type, std::string name = {}) {
     static_assert(sizeof(T) % 8 == 0, "objects that hold pointers have a size that is a multiple of 8");
@@ -63,7 +63,7 @@ template <class T>
         type, sizeof(T), sizeof(T), {pointers_in<T>::fields.begin(), pointers_in<T>::fields.end()}, std::move(name)};
 }
 
-/// To whom a visitor shows the pointers of a block.
+/// Receives the pointers of a block from a block_visitor.
 class pointer_visitor {
 public:
     pointer_visitor() = default;
@@ -75,7 +75,7 @@ public:
     void operator()(ptr<T>& pointer) {
         visit_pointer(&pointer);
     }
-    /// An address, in a heap that is always mapped at the same one.
+    /// An address: counts in a heap created with same_address alone.
     template <class T>
     void operator()(T*& address) {
         visit_address(&address);
@@ -84,8 +84,9 @@ public:
     virtual void visit_address(void* word) = 0;
 };
 
-/// Shows every pointer of the block. Called by several threads at once, for different blocks, while the heap stands
-/// still: it reads the block, and nothing else of the heap. What it throws ends the collection with an error.
+/// Shows every pointer of the block to `visit`. Several threads call it at once, for different blocks, while no other
+/// thread uses the heap. It reads the block and nothing else of the heap. If it throws, the collection ends with an
+/// error.
 using block_visitor = std::function<void(void* block, std::size_t bytes, pointer_visitor& visit)>;
 
 }  // namespace holdfast

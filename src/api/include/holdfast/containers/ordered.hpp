@@ -1,6 +1,7 @@
 // Ordered associative containers that work in a heap: trees (map, set) and sorted vectors (flat_map, flat_set).
 //
-// With string keys they are searched with std::string_view or a literal, without building a string.
+// Look-up in a container with string keys takes a std::string_view or a literal, without building a string. Thread
+// safety and complexity are those of Boost.Container.
 #pragma once
 
 #include <utility>
@@ -23,7 +24,7 @@ using set = boost::container::set<Key, Compare, Allocator>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
 using multiset = boost::container::multiset<Key, Compare, Allocator>;
 
-/// A sorted vector of pairs: fast to search and small, slow to insert into the middle; insertion invalidates iterators.
+/// A sorted vector of pairs: small and fast to search; insertion is linear and invalidates iterators.
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>
 using flat_map = boost::container::flat_map<Key, T, Compare, Allocator>;
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>

@@ -1,8 +1,8 @@
-// Sequences: the Boost containers that work in a heap, with our allocator, under the names of the standard library.
+// Sequences in a heap: Boost's containers with holdfast::allocator, under the names of the standard library.
 //
 //     auto* numbers = heap.construct<holdfast::vector<int>>("numbers")(heap.get_allocator<int>());
 //
-// Thread safety and complexity are those of Boost.Container. A move between two heaps copies the elements.
+// Thread safety and complexity are those of Boost.Container. A move between two heaps moves the elements one by one.
 #pragma once
 
 #include <cstddef>
@@ -19,26 +19,27 @@ namespace holdfast {
 
 namespace detail {
 
-/// Doubling: Boost's default of 8/5 copies half as much again, and saves little where blocks come in size classes.
+/// Doubles the capacity. Boost's default factor of 8/5 copies about half as much again, and saves little memory where
+/// blocks come in size classes.
 using vector_options =
     boost::container::vector_options_t<boost::container::growth_factor<boost::container::growth_factor_100>>;
 
 }  // namespace detail
 
-/// vector<bool> holds bools, one byte each.
+/// vector<bool> holds bools of one byte each; it is no bit vector.
 template <class T, class Allocator = allocator<T>>
 using vector = boost::container::vector<T, Allocator, detail::vector_options>;
 template <class T, class Allocator = allocator<T>>
 using deque = boost::container::deque<T, Allocator>;
 template <class T, class Allocator = allocator<T>>
 using list = boost::container::list<T, Allocator>;
-/// Singly linked, and knows its size.
+/// A singly linked list that knows its size (Boost's slist).
 template <class T, class Allocator = allocator<T>>
 using forward_list = boost::container::slist<T, Allocator>;
 /// A vector whose elements never move.
 template <class T, class Allocator = allocator<T>>
 using stable_vector = boost::container::stable_vector<T, Allocator>;
-/// A vector that keeps up to N elements inside itself. Its allocator is a type of its own, made from ours explicitly:
+/// A vector that keeps up to N elements inside itself. Its allocator has a type of its own, constructed explicitly:
 /// small_vector<int, 8> v(small_vector<int, 8>::allocator_type(heap.get_allocator<int>())).
 template <class T, std::size_t N, class Allocator = allocator<T>>
 using small_vector = boost::container::small_vector<T, N, Allocator>;

@@ -1,9 +1,9 @@
-// Strings in a heap: up to 23 characters lie inside the string, longer ones in a block of their own.
+// Strings in a heap: up to 22 chars (fewer of wider types) lie inside the string, longer ones in a block of their own.
 //
-//     auto* title = heap.construct<holdfast::string>("title")("a heap that outlives its process",
-//     heap.get_allocator<char>());
+//     auto* title =
+//         heap.construct<holdfast::string>("title")("a heap that outlives its process", heap.get_allocator<char>());
 //
-// They compare with, and are assigned from, std::string_view; std::string_view(*title) views one.
+// A string compares with and can be assigned from std::string_view; std::string_view(*title) is a view of it.
 #pragma once
 
 #include <string>

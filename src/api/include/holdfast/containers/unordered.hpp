@@ -1,13 +1,12 @@
-// Hash tables in a heap, with the interface of the standard ones. Elements never move, so a holdfast::ptr to one holds
-// until it is erased.
+// Hash tables in a heap, with the interface of the standard ones. Elements never move, so a holdfast::ptr to an element
+// is valid until the element is erased. docs/decisions/0005-hash-tables-of-our-own.md says why they are not Boost's.
 //
-// They are ours and not Boost's, for there each copy of a pointer is paid for many times over (docs/decisions/0005).
+// The hash function is part of the stored data: see hash.hpp. With string keys, find, count, contains, equal_range and
+// erase take a std::string_view or a literal.
 //
-// The hash function is part of what is kept: see hash.hpp. With string keys, find, count, contains, equal_range, erase
-// take std::string_view or a literal.
-//
-// Thread safety: as the standard's; reading from many threads, changing from one while nobody else reads.
-// Durability: what a call changed is part of the heap's next commit().
+// Thread safety: as the standard's: several threads may read; a thread that changes the table must be alone.
+// Durability `commit`: changes are part of the heap's next commit(). In `atomic` and `collect` the program must
+// persist() its data, and a crash within a call may leave the table inconsistent.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +43,7 @@ struct hash_set_traits {
     [[nodiscard]] static const Key& key_of(const Key& value) noexcept { return value; }
 };
 
-/// The same elements, in whatever order; elements with equal keys in whatever order as well.
+/// Whether both hold the same elements, in any order.
 template <class Table>
 [[nodiscard]] bool equal_tables(const Table& a, const Table& b) {
     if (a.size() != b.size()) {
@@ -75,7 +74,8 @@ typename Table::size_type erase_elements_if(Table& table, Predicate predicate) {
 
 }  // namespace detail
 
-// Objects of these types are found again by type name: a change of layout gets another number.
+// The name of this namespace is part of the type names that a heap stores with its objects: a change of layout gets
+// another number, so that objects of the old layout are not found as new ones.
 inline namespace layout_1 {
 
 template <class Key, class T, class Hash = hash<Key>, class Equal = equal_to<Key>,
@@ -132,7 +132,7 @@ public:
     iterator insert_or_assign(const_iterator /*hint*/, Key&& key, Value&& value) {
         return assign_at(std::move(key), std::forward<Value>(value)).first;
     }
-    /// Needs a T that is made from nothing, or from the allocator (scoped_allocator).
+    /// T must be constructible without arguments or from the allocator alone.
     T& operator[](const Key& key) { return emplace_at(key).first->second; }
     T& operator[](Key&& key) { return emplace_at(std::move(key)).first->second; }
     /// Throws std::out_of_range.

@@ -1,5 +1,5 @@
-// The proxies behind construct<T>(name)[n](args...): they construct in place, and destroy what they constructed when a
-// constructor throws. Not for users.
+// The proxies behind construct<T>(name)[n](args...). They construct in place and, if a constructor throws, destroy what
+// they have constructed. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ private:
     std::size_t count_ = 0;
 };
 
-/// The object gets the arguments, and the heap's allocator where it takes one and none is among them.
+/// Constructs the elements by `construct_element` and publishes the object, under the object lock.
 template <class T, class ConstructElement>
 T* construct_elements(manager_core& core, const instance_name& name, std::size_t count, if_exists policy,
                       ConstructElement&& construct_element) {
@@ -77,7 +77,7 @@ public:
         count_ = count;
         return *this;
     }
-    /// Arguments are passed to every element as lvalues where there are several, and forwarded where there is one.
+    /// Forwards the arguments to a single element; several elements get them as lvalues.
     template <class... Args>
     T* operator()(Args&&... args) {
         const auto run = [&]() -> T* {
@@ -137,7 +137,7 @@ private:
     std::size_t count_ = 1;
 };
 
-/// Takes the object out of the directory, destroys its elements in reverse order, frees its memory.
+/// Removes the object from the directory, destroys its elements in reverse order, and frees its memory.
 template <class T>
 void destroy_found(manager_core& core, const found_object& found) {
     T* const first = static_cast<T*>(found.address);

@@ -1,4 +1,4 @@
-// Nodes outside of a table: making and destroying them, and the handles that extract() returns. Not for users.
+// Nodes outside a table: their construction and destruction, and the handles that extract() returns. Not for users.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace holdfast::detail {
 template <class Node, class Allocator>
 using hash_node_allocator = typename std::allocator_traits<Allocator>::template rebind_alloc<Node>;
 
-/// Gives the memory of a node back.
+/// Frees a node that has no value.
 template <class Node, class Allocator>
 void free_hash_node(Allocator& allocator, Node* freed) noexcept {
     hash_node_allocator<Node, Allocator> nodes(allocator);
@@ -22,14 +22,14 @@ void free_hash_node(Allocator& allocator, Node* freed) noexcept {
     nodes.deallocate(std::pointer_traits<pointer>::pointer_to(*freed), 1);
 }
 
-/// Destroys value and node.
+/// Destroys the value and frees the node.
 template <class Node, class Allocator>
 void destroy_hash_node(Allocator& allocator, Node* destroyed) noexcept {
     std::allocator_traits<Allocator>::destroy(allocator, std::addressof(destroyed->value));
     free_hash_node(allocator, destroyed);
 }
 
-/// A node that is in no table, with its value.
+/// A new node with its value, which is in no table.
 template <class Node, class Allocator, class... Args>
 [[nodiscard]] Node* make_hash_node(Allocator& allocator, Args&&... args) {
     hash_node_allocator<Node, Allocator> nodes(allocator);
@@ -44,7 +44,7 @@ template <class Node, class Allocator, class... Args>
     return made;
 }
 
-/// A node that is in no table; destroyed unless it is released.
+/// Owns a node that is in no table; destroys it unless it was released.
 template <class Node, class Allocator>
 class hash_node_owner {
 public:
@@ -74,7 +74,7 @@ public:
 
     hash_node_handle() noexcept = default;
     hash_node_handle(Node* owned, const Allocator& allocator) : owned_(owned), allocator_(allocator) {}
-    /// From a table that may hold a key more than once to one that may not, or back.
+    /// Converts between handles of tables with unique keys and of their multi variants.
     template <class OtherTraits>
     explicit hash_node_handle(hash_node_handle<OtherTraits, Node, Allocator>&& other)
         : hash_node_handle(other.empty() ? hash_node_handle{} : hash_node_handle{other.peek(), other.get_allocator()}) {
@@ -114,7 +114,7 @@ public:
     }
     void swap(hash_node_handle& other) noexcept {
         std::swap(owned_, other.owned_);
-        // An optional of an allocator that cannot be assigned is made anew.
+        // Destroyed and constructed anew, because an allocator need not be assignable.
         auto kept = allocator_;
         allocator_.reset();
         if (other.allocator_) {

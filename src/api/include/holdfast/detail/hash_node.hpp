@@ -1,12 +1,12 @@
-// What a hash table consists of: links, nodes, iterators. Not for users.
+// Links, nodes and iterators of a hash table. Not for users.
 //
 // A bucket is a link: null, or the first node of its chain. The link of a node is never null: it leads to the next node
-// of the chain, and that of the last one to its own bucket, marked by an odd address. So an iterator is one pointer,
-// and finds the next bucket without a table or a hash. Behind the last bucket lies one more, marked as well: where
-// iteration ends.
+// of the chain. The last node links to its own bucket, by an odd address (the end mark). So an iterator is one pointer
+// and finds the next bucket without the table or a hash. One more link behind the last bucket holds an end mark:
+// iteration ends there.
 //
-// All links are holdfast::ptr, and relative to themselves: the table is right wherever the heap is mapped. Code works
-// on raw pointers that it decodes once, for a ptr on the stack costs what the copying of a ptr costs.
+// Links are holdfast::ptr, so the table is right wherever the heap is mapped. The code decodes a link once and works on
+// raw pointers, because each copy of a ptr encodes and decodes.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct hash_not_kept {
     [[nodiscard]] static bool may_be(std::size_t /*wanted*/) noexcept { return true; }
 };
 
-/// KeepsHash: where hashing costs more than the eight bytes, or may throw.
+/// KeepsHash: the node stores its hash, where hashing again is slow or may throw.
 template <class Value, bool KeepsHash>
 struct hash_node : std::conditional_t<KeepsHash, hash_kept, hash_not_kept> {
     using value_type = Value;
@@ -74,12 +74,11 @@ struct hash_node : std::conditional_t<KeepsHash, hash_kept, hash_not_kept> {
     };
 };
 
-/// A node in the heap is asked for by its allocator's type: look into it.
+/// A table allocates nodes, so allocator<hash_node<V>> asks whether a node is persistable: it is if its value is.
 template <class Value, bool KeepsHash>
 struct parts<hash_node<Value, KeepsHash>> : part_list<Value> {};
 
-/// One pointer, null at the end. It may be kept in the heap, as a ptr may; insertion of elements invalidates it where
-/// the table is rehashed.
+/// One pointer, null at the end. It may be stored in the heap. A rehash invalidates it.
 template <class Node, bool IsConst>
 class hash_iterator {
 public:
@@ -116,7 +115,7 @@ private:
     ptr<Node> node_;
 };
 
-/// Within one bucket. Of this process only: it is not kept.
+/// Iterates over one bucket. It holds a raw pointer, so it must not be stored in the heap.
 template <class Node, bool IsConst>
 class hash_local_iterator {
 public:
@@ -156,6 +155,5 @@ private:
 
 }  // namespace holdfast::detail
 
-/// The iterator within a bucket keeps a raw pointer.
 template <class Node, bool IsConst>
 struct holdfast::persistable<holdfast::detail::hash_local_iterator<Node, IsConst>> : std::false_type {};

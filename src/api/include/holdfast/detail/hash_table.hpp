@@ -1,11 +1,11 @@
 // The hash table behind unordered_map, unordered_set and their multi variants. Not for users.
 //
-// Separate chaining: elements never move, as the standard containers promise. The number of buckets is a power of two;
-// the bucket is taken from the high bits of the hash times 2^64 / phi, so the identity will do as a hash, and a
-// doubling splits each bucket into two neighbours.
+// Separate chaining: elements never move, as the standard containers promise. The number of buckets is a power of two
+// (hash_chains::index_of()).
 //
-// Strong exception safety of single insertions: hashing, comparing, allocating, constructing and growing come first,
-// linking last, and that does not throw. Hashes that may throw are kept in the nodes, so growing does not call them.
+// A single insertion has strong exception safety: hashing, comparing, allocating, constructing and growing come first,
+// linking comes last and does not throw. A hash function that may throw has its results stored in the nodes, so growing
+// does not call it.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 
 namespace holdfast::detail {
 
-/// True where hashing again is as cheap as reading a hash that was kept.
+/// Whether hashing a key again is as cheap as reading a stored hash.
 template <class Key, class Hash>
 inline constexpr bool hashes_quickly =
     (std::is_arithmetic_v<Key> || std::is_enum_v<Key>)&&std::is_nothrow_invocable_v<const Hash&, const Key&>;
@@ -66,7 +66,7 @@ public:
     using const_local_iterator = hash_local_iterator<node, true>;
     using node_type = hash_node_handle<Traits, node, Allocator>;
     using insert_return_type = hash_insert_result<iterator, node_type>;
-    /// What one insertion tells: where the element is and, where keys are unique, whether it is new.
+    /// Result of an insertion: where the element is and, where keys are unique, whether it is new.
     using insertion = std::conditional_t<is_multi, iterator, std::pair<iterator, bool>>;
 
     hash_table()
@@ -121,7 +121,7 @@ public:
         }
         return *this;
     }
-    /// Between two heaps: moves the elements.
+    /// Between two heaps: moves the elements one by one.
     hash_table& operator=(hash_table&& other) {
         if (this != &other) {
             hash_table moved(std::move(other), allocator_);
@@ -150,7 +150,7 @@ public:
     [[nodiscard]] hasher hash_function() const { return hash_; }
     [[nodiscard]] key_equal key_eq() const { return equal_; }
 
-    /// Iteration is linear in size() + bucket_count().
+    /// Iterating over the table is linear in size() + bucket_count().
     [[nodiscard]] iterator begin() noexcept { return iterator(first_node()); }
     [[nodiscard]] const_iterator begin() const noexcept { return const_iterator(first_node()); }
     [[nodiscard]] const_iterator cbegin() const noexcept { return begin(); }
@@ -195,7 +195,7 @@ public:
     iterator emplace_hint(const_iterator /*hint*/, Args&&... args) {
         return place_of(emplace(std::forward<Args>(args)...));
     }
-    /// Of an empty handle: nothing. Needs a handle from a table of the same heap.
+    /// An empty handle inserts nothing. The handle must come from a table of the same heap.
     auto insert(node_type&& handle) {
         using result = std::conditional_t<is_multi, iterator, insert_return_type>;
         if (handle.empty()) {
@@ -256,7 +256,7 @@ public:
         node* const found = find_node(key, hash_of(key));
         return found != nullptr ? extract(const_iterator(found)) : node_type{};
     }
-    /// Takes over the nodes whose keys may be added. Between two heaps: nothing is taken.
+    /// Moves the nodes whose keys may be added to this table. Between two heaps it moves none.
     template <class OtherTraits, class OtherHash, class OtherEqual>
     void merge(hash_table<OtherTraits, OtherHash, OtherEqual, Allocator>& other) {
         if (static_cast<void*>(&other) == this || !(other.get_allocator() == allocator_)) {
@@ -285,7 +285,7 @@ public:
     [[nodiscard]] std::pair<const_iterator, const_iterator> equal_range(const key_type& key) const {
         return range_of<const_iterator>(key);
     }
-    // The same for whatever hash and comparison understand, where both are transparent.
+    // Look-up by any type that hash and comparison accept, where both are transparent.
     template <class K>
         requires transparent_pair<Hash, Equal>
     [[nodiscard]] iterator find(const K& key) {
@@ -319,7 +319,7 @@ public:
 
     [[nodiscard]] size_type bucket_count() const noexcept { return chains_.count(); }
     [[nodiscard]] size_type max_bucket_count() const noexcept { return std::bit_floor(max_size()); }
-    /// Needs a table that has buckets.
+    /// The table must have buckets.
     [[nodiscard]] size_type bucket(const key_type& key) const { return chains_.index_of(hash_of(key)); }
     [[nodiscard]] size_type bucket_size(size_type index) const noexcept {
         return static_cast<size_type>(std::distance(begin(index), end(index)));
@@ -336,7 +336,7 @@ public:
         return chains_.count() == 0 ? 0.0F : static_cast<float>(size_) / static_cast<float>(chains_.count());
     }
     [[nodiscard]] float max_load_factor() const noexcept { return max_load_; }
-    /// Values that are not positive numbers are ignored.
+    /// Ignores values that are not positive numbers.
     void max_load_factor(float load) {
         if (load > 0) {
             max_load_ = std::min(load, 1048576.0F);
@@ -389,7 +389,7 @@ protected:
         } while (!is_hash_end_mark(target));
         return nullptr;
     }
-    /// `equal`: a node with the same key, behind which the new one goes; or null.
+    /// Links the node, behind `equal` (a node with the same key) in a multi table where that is not null.
     insertion insert_node(node_owner& made, std::size_t hash, node* equal) {
         if (size_ >= limit_) {
             change_buckets(std::bit_ceil(std::max({min_buckets, buckets_for(size_ + 1), chains_.count() * 2})));
@@ -432,12 +432,12 @@ private:
     [[nodiscard]] size_type limit_for(size_type buckets) const noexcept {
         return static_cast<size_type>(static_cast<double>(max_load_) * static_cast<double>(buckets));
     }
-    /// Buckets for so many elements; not rounded yet.
+    /// The buckets that so many elements need, not yet rounded to a power of two.
     [[nodiscard]] size_type buckets_for(size_type elements) const noexcept {
         return static_cast<size_type>(std::ceil(static_cast<double>(elements) / static_cast<double>(max_load_)));
     }
     [[nodiscard]] node* first_node() const noexcept { return size_ == 0 ? nullptr : chains_.first(); }
-    /// Takes the node out; it stays constructed. True: see hash_chains.
+    /// Takes the node out of the table; it stays constructed. Result: as hash_chains::unlink().
     bool unlink(node* taken) noexcept {
         --size_;
         return chains_.unlink(taken, hash_of_node(taken));
@@ -445,13 +445,13 @@ private:
     iterator erase_node(node* taken) noexcept {
         node* const next = taken->following();
         if (unlink(taken) && next != nullptr) {
-            // Erasing the first element again and again is linear in all.
+            // Keeps erasing the first element until the table is empty linear in total.
             chains_.skip_to(hash_of_node(next));
         }
         destroy_hash_node(allocator_, taken);
         return iterator(next);
     }
-    /// The key may be one of those erased, so it is looked at before the first of them goes.
+    /// `key` may lie in an element that is erased, so all uses of it come before the first erasure.
     template <class K>
     size_type erase_key(const K& key) {
         const auto [first, last] = range_of<const_iterator>(key);
@@ -498,13 +498,13 @@ private:
         return {Iterator(found), Iterator(behind)};
     }
 
-    /// All nodes into `count` buckets; 0 where there are none.
+    /// Moves all nodes to `count` buckets; `count` may be 0 where there are no nodes.
     void change_buckets(size_type count) {
         hash_link* const before = chains_.buckets();
         const size_type count_before = chains_.count();
         hash_link* fresh = nullptr;
         if (count != 0) {
-            expect_writable(allocator_);  // what allocates is a copy
+            expect_writable(allocator_);  // the copy below cannot tell which heap the table lies in
             bucket_allocator allocator(allocator_);
             fresh = std::to_address(allocator.allocate(count + 1));
         }
@@ -546,7 +546,7 @@ private:
         swap(hash_, other.hash_);
         swap(equal_, other.equal_);
     }
-    /// Into an empty table without buckets.
+    /// Takes the contents of `other`. This table is empty and has no buckets.
     void steal(hash_table& other) noexcept {
         using std::swap;
         swap(chains_, other.chains_);
@@ -570,7 +570,8 @@ private:
             append(std::as_const(one->value), other.hash_of_node(one));
         }
     }
-    /// An element of another table, in its order: known to be new, or equal to the one before it.
+    /// Adds an element of another table, in that table's order. Its key is new here, or equal to that of the element
+    /// before it.
     template <class Value>
     void append(Value&& value, std::size_t hash) {
         node* const equal = is_multi ? last_equal(Traits::key_of(value), hash) : nullptr;
@@ -589,7 +590,7 @@ private:
     hash_chains<node> chains_;
     float max_load_ = 1.0F;
     size_type size_ = 0;
-    size_type limit_ = 0;  ///< elements that fit without growing
+    size_type limit_ = 0;  ///< number of elements that fit without growing
     [[no_unique_address]] Hash hash_;
     [[no_unique_address]] Equal equal_;
     [[no_unique_address]] Allocator allocator_;

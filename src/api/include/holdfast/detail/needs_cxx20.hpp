@@ -3,7 +3,6 @@
 
 #if defined(__cplusplus) && __cplusplus < 202002L
 #error "Holdfast needs C++20: compile with -std=c++20"
-// A header that is missing ends the compilation, which an error does not: hundreds of lines about concepts would
-// follow.
+// A missing header ends the compilation; #error alone would be followed by hundreds of errors about concepts.
 #include <Holdfast needs C++20: compile with -std=c++20>
 #endif

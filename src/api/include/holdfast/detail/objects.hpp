@@ -1,4 +1,4 @@
-// What construct, find and destroy of the manager share with the library: requests without templates. Not for users.
+// The parts of construct, find and destroy that need no templates; they are compiled in the library. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ private:
     std::string_view name_;
 };
 
-/// The type of an object as media record it: the ABI's name (the same from GCC and clang), size, alignment.
+/// The type of an object. Media hold its name, as the ABI mangles it (GCC and clang agree), and its size.
 struct object_type {
     std::string_view name;
     std::uint64_t size;
@@ -62,19 +62,19 @@ struct found_object {
     std::size_t count = 0;
 };
 
-/// One construction in flight. Holds the heap's object lock (recursive) from begin to end, so that two threads cannot
-/// construct one name; gives memory and name back in its destructor unless publish() was reached.
+/// One construction in flight: owns the memory, and frees it in its destructor unless publish() has succeeded. Without
+/// an object_lock around it, another thread may publish the name first; publish() then throws error(name_exists).
 class construction {
 public:
-    /// Throws error(name_exists) where the name is taken, holdfast::bad_alloc, error(invalid_argument) for count 0 of a
-    /// zero-sized request or an empty name.
+    /// Throws error(name_exists); error(invalid_argument) for an empty name or count 0; error(read_only);
+    /// holdfast::bad_alloc.
     construction(manager_core& core, const instance_name& name, object_type type, std::size_t count);
     construction(const construction&) = delete;
     construction& operator=(const construction&) = delete;
     ~construction();
 
     [[nodiscard]] void* memory() const noexcept { return memory_; }
-    /// Makes the object findable. Throws holdfast::bad_alloc; then the caller destroys what it constructed.
+    /// Enters the object into the directory. If it throws, the caller destroys the elements.
     void publish();
 
 private:
@@ -86,7 +86,7 @@ private:
     bool published_ = false;
 };
 
-/// The object lock, for operations of several steps (find_or_construct). Recursive.
+/// Holds the object lock of a heap, which is recursive, for operations of several steps (find_or_construct).
 class object_lock {
 public:
     explicit object_lock(manager_core& core);
@@ -98,16 +98,16 @@ private:
     manager_core& core_;
 };
 
-/// True where the name bears an object, of whatever type.
+/// Whether an object has the name, of any type.
 [[nodiscard]] bool is_taken(manager_core& core, const instance_name& name, object_type type);
 /// {nullptr, 0} where there is none. Throws error(type_mismatch) where the name bears an object of another type.
 [[nodiscard]] found_object find_object(manager_core& core, const instance_name& name, object_type type);
-/// The count of the object at the address; throws error(bad_address) or error(type_mismatch).
+/// The object at the address; throws error(bad_address) or error(type_mismatch).
 [[nodiscard]] found_object find_object_at(manager_core& core, const void* address, object_type type);
-/// Takes the object out of the directory; the caller destroys the elements and then calls release_memory.
+/// Removes the object from the directory. The caller then destroys the elements and calls release_memory().
 void unpublish(manager_core& core, void* address);
 void release_memory(manager_core& core, void* address) noexcept;
-/// Of the heap, for its allocators.
+/// The key of the heap, for its allocators.
 [[nodiscard]] std::uint64_t key_of(const manager_core& core) noexcept;
 
 }  // namespace detail

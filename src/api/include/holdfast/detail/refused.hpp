@@ -1,5 +1,5 @@
-// Which containers keep raw pointers although their allocator hands out fancy ones: found by the names of the nodes
-// that they allocate, since those are what an allocator sees. Not for users.
+// Refuses containers that keep raw pointers although their allocator hands out fancy ones. They are recognised by the
+// names of the nodes that they allocate, which is all that an allocator sees. Not for users.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class fallback_allocator;
 
 namespace detail {
 
-/// The name of T as the compiler prints it, up to where GCC adds its own remarks; fit for comparing beginnings.
+/// The name of T as the compiler prints it, with text behind it that depends on the compiler: compare the beginning.
 template <class T>
 [[nodiscard]] consteval std::string_view printed_name() noexcept {
     std::string_view name{__PRETTY_FUNCTION__};
@@ -28,7 +28,7 @@ template <class T>
     return name;
 }
 
-/// True where T is an instance of the std:: template `name`, be it in an inline namespace of libstdc++ or not.
+/// Whether T is an instance of the std:: template `name`, also in libstdc++'s inline namespace.
 template <class T>
 [[nodiscard]] consteval bool is_std_instance(std::string_view name) noexcept {
     std::string_view printed = printed_name<T>();
@@ -42,9 +42,9 @@ template <class T>
     return printed.starts_with(name) && printed.substr(name.size()).starts_with('<');
 }
 
-/// Instantiated by allocator<T>: allocating one of libstdc++'s nodes is what gives a container away. Only names are
-/// compared, so T may be incomplete, and a standard library whose nodes hold fancy pointers, which names them
-/// otherwise, is not refused.
+/// Instantiated by allocator<T>; fails to compile where T is a node of libstdc++'s containers. Only names are compared,
+/// so T may be incomplete. A standard library whose nodes hold fancy pointers has other names for them and is not
+/// refused.
 template <class T>
 struct refuse_raw_nodes {
     static_assert(
@@ -70,7 +70,7 @@ struct refuse_raw_nodes {
 template <class...>
 inline constexpr bool always_false = false;
 
-// What stands in for containers whose allocations do not give them away.
+// Bases of the specialisations below, which refuse containers that no allocated type reveals.
 template <class T>
 struct refuse_std_string {
     static_assert(always_false<T>,
@@ -94,8 +94,8 @@ struct refuse_flat_table {
 }  // namespace detail
 }  // namespace holdfast
 
-// These take fancy pointers, keep raw ones, and allocate nothing that would tell: their instances with our allocators
-// are specialised away.
+// These containers take fancy pointers, keep raw ones, and allocate no type that would reveal them. So their instances
+// with our allocators are specialised as refused.
 template <class Char, class Traits, class SegmentManager>
 class std::basic_string<Char, Traits, holdfast::allocator<Char, SegmentManager>>
     : holdfast::detail::refuse_std_string<SegmentManager> {};

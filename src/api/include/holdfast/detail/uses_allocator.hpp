@@ -1,6 +1,6 @@
-// Uses-allocator construction: an element that takes an allocator gets that of its container, so containers of
-// containers lie in one heap without a word of the program. Both halves of a pair are elements. Where the program
-// passes an allocator itself, or the element takes none, nothing is added. Not for users.
+// Uses-allocator construction: an element that takes an allocator gets that of its container, so that containers of
+// containers lie in one heap. Both halves of a pair are elements. Nothing is added where the program passes an
+// allocator itself or the element takes none. Not for users.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace holdfast::detail {
 
-/// std::pair, and what Boost's flat containers have in its place.
+/// std::pair, and the pair of Boost's flat containers.
 template <class T>
 concept pair_like = requires(T& pair) {
     typename T::first_type;
@@ -29,8 +29,8 @@ struct reaches_allocator<T, Allocator>
     : std::bool_constant<reaches_allocator<std::remove_const_t<typename T::first_type>, Allocator>::value ||
                          reaches_allocator<std::remove_const_t<typename T::second_type>, Allocator>::value> {};
 
-/// Whether a T is made from the arguments and the allocator behind them. Not where one of them is an allocator:
-/// containers have constructors of two iterators, which two allocators fit.
+/// Whether a T is constructed from the arguments and then the allocator. False where an argument is an allocator
+/// already: two allocators would fit the constructors that containers have for two iterators.
 template <class T, class Allocator, class... Args>
 inline constexpr bool takes_allocator_last =
     std::conjunction_v<std::uses_allocator<T, Allocator>,
@@ -40,7 +40,7 @@ inline constexpr bool takes_allocator_last =
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args);
 
-/// Constructs the first half; destroys it again where the second one cannot be made.
+/// Constructs both halves; destroys the first one if the second one throws.
 template <class T, class First, class Second>
 void construct_halves(T* target, First&& construct_first, Second&& construct_second) {
     using first_type = std::remove_const_t<typename T::first_type>;
@@ -95,12 +95,12 @@ void construct_pair(const Allocator& allocator, T* target, First&& first, Second
         [&](auto* half) { construct_with(allocator, half, std::forward<Second>(second)); });
 }
 
-// An argument that is converted is the caller's business, who cannot see it from here.
+// A narrowing conversion of a caller's argument must not be reported here, where the caller cannot mend it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 
-/// Constructs a T from the arguments, and from the allocator where T takes one after them, or before them behind
+/// Constructs a T from the arguments and, where T takes it, the allocator: after them, or before them behind
 /// std::allocator_arg.
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args) {
