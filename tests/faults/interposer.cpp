@@ -42,9 +42,9 @@ bool fails(call which) noexcept {
 
 std::string_view name_of(call which) {
     static constexpr std::array<std::string_view, call_count> names{
-        "copy_file_range", "fallocate",  "fchown",   "fdatasync", "fdopendir", "flock",  "fsync", "ftruncate",
-        "ioctl",           "madvise",    "mkdirat",  "mmap",      "open",      "openat", "pread", "pwrite",
-        "pwritev",         "readlinkat", "renameat", "symlinkat", "unlinkat",  "memory"};
+        "copy_file_range", "fallocate", "fchown",     "fdatasync", "fdopendir", "flock",    "fsync",  "ftruncate",
+        "ioctl",           "madvise",   "mkdirat",    "mmap",      "mremap",    "open",     "openat", "pread",
+        "pwrite",          "pwritev",   "readlinkat", "renameat",  "symlinkat", "unlinkat", "memory"};
     return names.at(static_cast<std::size_t>(which));
 }
 
@@ -66,6 +66,7 @@ std::span<const int> errors_of(call which) {
         case call::fdopendir:
         case call::madvise:
         case call::mmap:
+        case call::mremap:
         case call::memory: return no_memory;
         case call::open:
         case call::openat: return no_descriptor;
@@ -118,6 +119,7 @@ int __real_ioctl(int fd, unsigned long request, void* argument);
 int __real_madvise(void* address, size_t length, int advice);
 int __real_mkdirat(int directory, const char* path, mode_t mode);
 void* __real_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset);
+void* __real_mremap(void* old, size_t old_length, size_t length, int flags, void* address);
 int __real_open(const char* path, int flags, ...);
 int __real_openat(int directory, const char* path, int flags, ...);
 ssize_t __real_pread(int fd, void* buffer, size_t count, off_t offset);
@@ -153,6 +155,9 @@ int __wrap_mkdirat(int directory, const char* path, mode_t mode) {
 }
 void* __wrap_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
     return fails(call::mmap) ? MAP_FAILED : __real_mmap(address, length, protection, flags, fd, offset);
+}
+void* __wrap_mremap(void* old, size_t old_length, size_t length, int flags, void* address) {
+    return fails(call::mremap) ? MAP_FAILED : __real_mremap(old, old_length, length, flags, address);
 }
 int __wrap_open(const char* path, int flags, ...) {
     mode_t mode = 0;

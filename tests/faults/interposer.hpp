@@ -22,6 +22,7 @@ enum class call : std::uint8_t {
     madvise,
     mkdirat,
     mmap,
+    mremap,
     open,
     openat,
     pread,
