@@ -2,13 +2,14 @@
 
 #include <sched.h>
 
+#include <cerrno>
 #include <new>
 
 namespace holdfast::drop_in {
 
 void call_gate::add(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-    const base::scoped_lock closing(closing_);  // while the gate is closed nobody comes
+    const base::scoped_lock closing(closing_);  // no thread is added while the gate is closed
     const base::scoped_lock lock(list_mutex_);
     thread.previous = nullptr;
     thread.next = first_;
@@ -27,14 +28,16 @@ void call_gate::remove(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
 }
 
-/// The gate was closed when the thread came: it goes back, and waits for the gate to open.
+/// The gate was closed when the thread came: the thread goes back outside and waits for the gate to open.
 void call_gate::wait_inside(call_record& thread) noexcept {
+    const int before = errno;  // a call that succeeds must leave it as it was
     do {
         leave(thread);
         closing_.lock();
         closing_.unlock();
         barrier_.announce(thread.state, static_cast<std::uint64_t>(call_state::inside));
     } while (closed_.load(std::memory_order_relaxed));
+    errno = before;
 }
 
 void call_gate::close(const call_record* self) noexcept {
@@ -45,7 +48,7 @@ void call_gate::close(const call_record* self) noexcept {
     for (bool waits = true; waits;) {
         waits = false;
         {
-            const base::scoped_lock lock(list_mutex_);  // a thread that ends may take itself off meanwhile
+            const base::scoped_lock lock(list_mutex_);  // a thread that ends may remove itself between two rounds
             for (const call_record* thread = first_; thread != nullptr; thread = thread->next) {
                 waits = waits || (thread != self && thread->state.load(std::memory_order_acquire) ==
                                                         static_cast<std::uint64_t>(call_state::inside));
@@ -55,7 +58,7 @@ void call_gate::close(const call_record* self) noexcept {
             ::sched_yield();
         }
     }
-    list_mutex_.lock();  // nor does anybody end: it stays as it is, and a child finds it whole
+    list_mutex_.lock();  // no thread ends either, so that a child finds the list whole
 }
 
 void call_gate::open() noexcept {
@@ -66,7 +69,7 @@ void call_gate::open() noexcept {
 }
 
 void call_gate::open_in_child(call_record* self) noexcept {
-    // Others may have slept on these locks: they are not here.
+    // Threads of the parent may have waited for these locks; they do not exist here.
     new (&list_mutex_) base::mutex;
     new (&late_mutex_) base::mutex;
     new (&closing_) base::mutex;

@@ -1,9 +1,9 @@
-// Which threads are inside the allocator: so that what the allocator itself allocates is served elsewhere, and that a
-// fork waits until nobody is half way through a change.
+// Knows which threads are inside the allocator. So memory that the allocator itself allocates is served elsewhere, and
+// a fork waits until no thread is in the middle of a change.
 //
-// A call announces itself in its thread's record by a plain store and then looks whether the gate is closed; whoever
-// closes it runs a barrier on all cores (announcement_barrier.hpp) before he looks at the records. So an open gate
-// costs a call two stores and two loads.
+// A call announces itself in its thread's record by a plain store and then looks whether the gate is closed. A thread
+// that closes the gate runs a barrier on all cores (announcement_barrier.hpp) before it looks at the records. So an
+// open gate costs a call two stores and two loads.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@
 namespace holdfast::drop_in {
 
 enum class call_state : std::uint64_t {
-    unknown = 0,  ///< the thread has not called yet
+    unknown = 0,  ///< the thread has made no call yet
     outside = 1,
-    inside = 2,  ///< what it allocates now is the allocator's own
-    ended = 3,   ///< its cache is gone: one such thread at a time
+    inside = 2,  ///< what it allocates now belongs to the allocator itself
+    ended = 3,   ///< its cache is gone; such threads enter one at a time
 };
 
-/// Of one thread, in its thread-local storage; zero is its first state.
+/// The record of one thread, in its thread-local storage. Zeros are its first state.
 struct call_record {
     std::atomic<std::uint64_t> state{0};
     call_record* next = nullptr;
@@ -35,12 +35,12 @@ public:
     call_gate(const call_gate&) = delete;
     call_gate& operator=(const call_gate&) = delete;
 
-    /// The thread is known from here on, and inside. It is not `inside` in any other way.
+    /// Makes the thread known, and inside. Only for a thread that is not inside yet.
     void add(call_record& thread) noexcept;
-    /// The thread is gone; it was inside.
+    /// Removes a thread that ends. It must be inside.
     void remove(call_record& thread) noexcept;
 
-    /// Inside from here on, if it was outside: else false, and nothing is changed.
+    /// The thread is inside from here on, if it was outside; otherwise false, and nothing is changed.
     [[nodiscard]] bool try_enter(call_record& thread) noexcept {
         if (state_of(thread) != call_state::outside) [[unlikely]] {
             return false;
@@ -58,14 +58,14 @@ public:
         return static_cast<call_state>(thread.state.load(std::memory_order_relaxed));
     }
 
-    /// For threads that have ended, which have no record: one at a time is inside.
+    /// Held inside by threads that have ended and have no record: one of them at a time.
     base::mutex& late_mutex() noexcept { return late_mutex_; }
 
-    /// Waits until no other thread is inside, and keeps them all out. `self` is the calling thread's, null where it has
-    /// none.
+    /// Waits until no other thread is inside, and keeps all others out. `self`: the record of the calling thread; null
+    /// where it has none.
     void close(const call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
-    /// open(), in a child of fork, which has no thread but this one.
+    /// Opens the gate in a child of fork, where this thread is the only one.
     void open_in_child(call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
@@ -74,7 +74,7 @@ private:
     const lane::announcement_barrier& barrier_;
     std::atomic<bool> closed_{false};
     base::mutex closing_;     ///< held while the gate is closed
-    base::mutex late_mutex_;  ///< the same
+    base::mutex late_mutex_;  ///< held while the gate is closed; see late_mutex()
     base::mutex list_mutex_;
     call_record* first_ HF_GUARDED_BY(list_mutex_) = nullptr;
 };

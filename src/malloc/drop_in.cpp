@@ -17,6 +17,7 @@
 
 #include "base/checked.hpp"
 #include "heap/heap.hpp"
+#include "heap/reallocate.hpp"
 #include "malloc/call_gate.hpp"
 #include "malloc/internal_arena.hpp"
 
@@ -26,22 +27,25 @@ namespace {
 
 using heap::engine;
 
-/// Where heaps with a path are mapped, if the range is free: far from what the kernel and the loader choose.
+/// Where heaps with a path are mapped if the range is free: far from the addresses that the kernel and the loader
+/// choose.
 constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
 
 constinit internal_arena arena;
 
-/// Of the process, made by open() and never destroyed.
+/// The heap of the process, made by open() and never destroyed.
 struct process_heap {
     lane::announcement_barrier barrier;
     call_gate gate{barrier};
     std::unique_ptr<engine> owned;
     std::atomic<engine*> open{nullptr};  ///< null after close()
-    std::uintptr_t begin = 0;            ///< of the user space
+    /// engine::plain() while the heap is open; read by threads inside the gate.
+    std::atomic<const slab::plain_blocks*> plain{&slab::plain_blocks::of_no_heap()};
+    std::uintptr_t begin = 0;  ///< address of the user space
     std::uint64_t reservation = 0;
-    std::array<int, 2> pipe{-1, -1};  ///< of a fork: the child closes it when it has its copy
+    std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
     std::atomic<bool> refused{false};
-    std::uint64_t state_of_closer = 0;  ///< of the thread that closed the gate, before
+    std::uint64_t state_of_closer = 0;  ///< earlier state of the thread that closed the gate
     bool statistics = false;
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -71,8 +75,8 @@ void report_invalid(process_heap* of, const char* function, const void* address)
     say(text.data());
 }
 
-// A thread's cache (slab/thread_cache.hpp) ends with its thread-local storage. What that does is the allocator's own
-// business, and a fork waits for it: the one of these two objects is destroyed before, the other after.
+// A thread's cache (slab/thread_cache.hpp) ends with the thread-local storage. That is work of the allocator, and a
+// fork waits for it: one of these two objects is destroyed before the cache, the other after it.
 struct before_cache_ends {
     before_cache_ends() = default;
     before_cache_ends(const before_cache_ends&) = delete;
@@ -86,7 +90,7 @@ struct after_cache_ended {
     ~after_cache_ended() { process.load(std::memory_order_relaxed)->gate.remove(this_thread); }
 };
 
-/// The thread's destructors come in the reverse of this order.
+/// The thread's destructors run in the reverse of this order.
 void begin_thread(process_heap& of, engine& heap) noexcept {
     of.gate.add(this_thread);
     static thread_local const after_cache_ended last;
@@ -96,7 +100,7 @@ void begin_thread(process_heap& of, engine& heap) noexcept {
     static_cast<void>(&first);
 }
 
-/// A call of this thread: inside the allocator, unless it was there already or there is no heap.
+/// A call of this thread: inside the allocator, unless the thread was there already or there is no heap.
 class call {
 public:
     call() noexcept : of_(process.load(std::memory_order_acquire)) {
@@ -119,9 +123,9 @@ public:
             call_gate::leave(this_thread);
         }
     }
-    /// Null: the arena serves.
+    /// The heap for this call; null: the arena serves it.
     [[nodiscard]] engine* heap() const noexcept { return heap_; }
-    /// Blocks of a thread that has ended are freed, but it gets no new ones.
+    /// The heap for new blocks: a thread that has ended can free blocks, but gets none from the heap.
     [[nodiscard]] engine* heap_for_new() const noexcept { return late_ ? nullptr : heap_; }
     [[nodiscard]] process_heap* of() const noexcept { return of_; }
     [[nodiscard]] bool nested() const noexcept { return nested_; }
@@ -152,7 +156,7 @@ private:
     bool late_ = false;
 };
 
-/// Calls that succeed leave errno as it was.
+/// Restores errno, for calls that succeed.
 class kept_errno {
 public:
     kept_errno() noexcept : before_(errno) {}
@@ -181,13 +185,14 @@ void free_in(const call& here, void* block) noexcept {
     }
     engine* const heap = here.heap();
     const bool is_ours = here.of() != nullptr && here.of()->contains(block);
-    // Closed, or inside the allocator, which frees nothing but its own: the block stays.
+    // The heap is closed, or the call comes from within the allocator, which frees only blocks of the arena: the block
+    // stays.
     if (heap == nullptr ? !is_ours : !heap->try_deallocate(block)) {
         report_invalid(here.of(), "free", block);
     }
 }
 
-/// 0 where it is no block.
+/// The usable bytes of a block; 0 where the address is no block.
 std::size_t usable_size_in(const call& here, void* block) noexcept {
     if (arena.contains(block)) {
         return arena.usable_size(block);
@@ -202,13 +207,13 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
 
 // --- fork -----------------------------------------------------------------------------------------------------------
 
-/// Nothing is left to be done for a child that cannot have its memory.
+/// Ends a child that cannot have its memory.
 [[noreturn]] void end_child(std::string_view why) noexcept {
     say(why);
     ::_exit(127);
 }
 
-/// Nobody else is in the allocator from here on, and what this thread allocates is the allocator's own.
+/// From here on no other thread is in the allocator, and this thread allocates for the allocator itself.
 void close_gate(process_heap& of) noexcept {
     const std::uint64_t before = this_thread.state.load(std::memory_order_relaxed);
     this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
@@ -256,7 +261,7 @@ void fork_in_parent() noexcept {
     if (of->pipe[0] >= 0) {
         close_end(of->pipe[1]);
         char none = 0;
-        while (::read(of->pipe[0], &none, 1) < 0 && errno == EINTR) {  // until the child has no use for it any more
+        while (::read(of->pipe[0], &none, 1) < 0 && errno == EINTR) {  // until the child has its copy
         }
         close_end(of->pipe[0]);
         of->owned->resume_after_fork();
@@ -301,7 +306,7 @@ std::string expanded(const std::string& path) {
     return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
 }
 
-/// What a program before this one left behind is nobody's, but for what the heap's roots and objects reach.
+/// Frees what earlier programs left in the heap, except for what its roots and objects reach.
 base::result<void> free_unreached(engine& heap) {
     heap::trace_options options;
     options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
@@ -309,7 +314,7 @@ base::result<void> free_unreached(engine& heap) {
     return {};
 }
 
-/// Null, and a line says why, where it cannot be had.
+/// Opens or creates the heap at the path. Null where it cannot.
 std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
     heap::engine_options options = options_of(wanted);
     auto opened = engine::open(path, persist::access_mode::read_write, options);
@@ -326,7 +331,7 @@ std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted)
             opened = engine::create(path, options);
         }
         if (!opened && opened.error().code == base::failure_code::already_exists) {
-            opened = engine::open(path, persist::access_mode::read_write, options_of(wanted));  // another was faster
+            opened = engine::open(path, persist::access_mode::read_write, options_of(wanted));  // created meanwhile
         }
     }
     if (opened) {
@@ -408,6 +413,7 @@ bool open(const settings& wanted) noexcept {
     of->begin = reinterpret_cast<std::uintptr_t>(of->owned->files().view().base());
     of->reservation = of->owned->files().view().reservation();
     of->open.store(of->owned.get(), std::memory_order_relaxed);
+    of->plain.store(of->owned->plain(), std::memory_order_relaxed);
     process.store(of, std::memory_order_release);
     return true;
 }
@@ -419,6 +425,7 @@ void close() noexcept {
     }
     close_gate(*of);
     engine& heap = *of->open.exchange(nullptr);
+    of->plain.store(&slab::plain_blocks::of_no_heap(), std::memory_order_relaxed);
     try {
         if (of->statistics) {
             say_statistics(heap);
@@ -441,6 +448,18 @@ void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return block;
 }
 
+void* allocate(std::size_t bytes) noexcept {
+    if (process_heap* const of = process.load(std::memory_order_acquire);
+        of != nullptr && of->gate.try_enter(this_thread)) [[likely]] {
+        void* const block = of->plain.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment));
+        call_gate::leave(this_thread);
+        if (block != nullptr) [[likely]] {
+            return block;
+        }
+    }
+    return allocate(bytes, malloc_alignment);
+}
+
 void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
     const auto all = base::checked_multiply(std::uint64_t{count}, std::uint64_t{bytes});
     if (!all) {
@@ -451,24 +470,17 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
     return block == nullptr ? nullptr : std::memset(block, 0, *all);
 }
 
-void* reallocate(void* block, std::size_t bytes) noexcept {
-    if (block == nullptr) {
-        return allocate(bytes);
-    }
-    if (bytes == 0) {
-        free(block);
-        return nullptr;
-    }
-    kept_errno kept;
-    const call here;
+namespace {
+
+/// Reallocates a block of the arena, or a block for a thread that has ended, by copying it.
+void* move_between(const call& here, void* block, std::size_t bytes, kept_errno& kept) noexcept {
     const std::size_t usable = usable_size_in(here, block);
     if (usable == 0) {
         report_invalid(here.of(), "realloc", block);
         kept.fail(ENOMEM);
         return nullptr;
     }
-    // A block that shrinks stays where it is unless half of it or more would be idle.
-    if (bytes <= usable && (usable <= 2 * malloc_alignment || bytes > usable / 2)) {
+    if (bytes <= usable && bytes > usable / 2) {
         return block;
     }
     void* const moved = allocate_in(here, bytes, malloc_alignment);
@@ -481,11 +493,54 @@ void* reallocate(void* block, std::size_t bytes) noexcept {
     return moved;
 }
 
-void free(void* block) noexcept {
+}  // namespace
+
+void* reallocate(void* block, std::size_t bytes) noexcept {
+    if (block == nullptr) {
+        return allocate(bytes);
+    }
+    if (bytes == 0) {
+        free(block);
+        return nullptr;
+    }
+    kept_errno kept;
+    const call here;
+    engine* const heap = here.heap_for_new();
+    if (heap == nullptr || !here.of()->contains(block)) [[unlikely]] {
+        return move_between(here, block, bytes, kept);
+    }
+    void* const grown = heap::reallocate(*heap, block, bytes, malloc_alignment);
+    if (grown == nullptr) [[unlikely]] {
+        const base::failure_code why = engine::last_failure().code;
+        if (why == base::failure_code::bad_address || why == base::failure_code::corrupt) {
+            report_invalid(here.of(), "realloc", block);
+        }
+        kept.fail(ENOMEM);
+    }
+    return grown;
+}
+
+namespace {
+
+[[gnu::noinline]] void free_rarely(void* block) noexcept {
     if (block != nullptr) {
         const kept_errno kept;
         free_in(call(), block);
     }
+}
+
+}  // namespace
+
+void free(void* block) noexcept {
+    if (process_heap* const of = process.load(std::memory_order_acquire);
+        of != nullptr && of->gate.try_enter(this_thread)) [[likely]] {
+        const bool freed = of->plain.load(std::memory_order_relaxed)->free(block);
+        call_gate::leave(this_thread);
+        if (freed) [[likely]] {
+            return;
+        }
+    }
+    free_rarely(block);
 }
 
 std::size_t usable_size(void* block) noexcept {

@@ -1,4 +1,5 @@
-// malloc on a heap, without being malloc: each test in a process of its own, for a process has one such heap.
+// The functions behind malloc, called by other names. Each test runs in a process of its own, because a process has one
+// such heap.
 #include "malloc/drop_in.hpp"
 
 #include <sys/wait.h>
@@ -33,7 +34,7 @@ struct outcome {
     std::string said;  ///< on the standard error
 };
 
-/// Runs `work` in a process of its own, where an expectation that fails is an exception.
+/// Runs `work` in a process of its own, in which a failed expectation throws.
 outcome in_process(const std::function<void()>& work) {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) {
@@ -85,8 +86,8 @@ protected:
     segment::test_directory directory_;
 };
 
-/// Allocates and frees, and looks whether what it holds stays as it was. Calls no other malloc: that of a sanitizer has
-/// locks that a fork at the wrong moment leaves taken in the child.
+/// Allocates and frees, and checks that the content of its blocks stays. Calls no other malloc: the one of a sanitizer
+/// has locks that a fork at the wrong moment leaves taken in the child.
 void work_for_a_while(unsigned seed, int rounds) {
     std::mt19937 random(seed);
     struct held {

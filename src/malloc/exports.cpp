@@ -1,5 +1,5 @@
-// The functions that libholdfast-malloc.so puts in the place of those of the C library and of the C++ runtime, and
-// nothing else: all other symbols are hidden.
+// The functions of the C library and of the C++ runtime that libholdfast-malloc.so replaces. All other symbols are
+// hidden.
 #include <unistd.h>
 
 #include <bit>
@@ -19,21 +19,22 @@ namespace {
 
 namespace drop_in = holdfast::drop_in;
 
-/// The runtime of C++ is there, and what was linked before this library has been initialised.
+/// At this time the C++ runtime is usable, and libraries that were linked before this one are initialised.
 [[gnu::constructor]] void open_heap() {
     try {
         static_cast<void>(drop_in::open(drop_in::settings_from_environment()));
     } catch (const std::bad_alloc&) {
-        return;  // the arena serves
+        return;  // the arena serves all calls
     }
 }
 [[gnu::destructor]] void close_heap() { drop_in::close(); }
 
 std::size_t size_of_page() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
+/// Called where there was no block: does what the standard asks of operator new.
+[[gnu::noinline]] void* allocate_with_handler(std::size_t bytes, std::size_t alignment) {
     for (;;) {
-        if (void* const block = drop_in::allocate(bytes, alignment)) [[likely]] {
+        if (void* const block = drop_in::allocate(bytes, alignment)) {
             return block;
         }
         const std::new_handler handler = std::get_new_handler();
@@ -42,6 +43,16 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
         }
         handler();
     }
+}
+
+void* allocate_or_throw(std::size_t bytes) {
+    void* const block = drop_in::allocate(bytes);
+    return block != nullptr ? block : allocate_with_handler(bytes, drop_in::malloc_alignment);
+}
+
+void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
+    void* const block = drop_in::allocate(bytes, alignment);
+    return block != nullptr ? block : allocate_with_handler(bytes, alignment);
 }
 
 void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
@@ -77,7 +88,7 @@ HF_EXPORTED void free(void* block) noexcept { drop_in::free(block); }
 HF_EXPORTED void cfree(void* block) noexcept { drop_in::free(block); }
 
 HF_EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-    // As glibc: what is no power of two is made one.
+    // As in glibc: an alignment that is no power of two is rounded up to one.
     constexpr std::size_t largest = std::size_t{1} << 62U;
     return alignment > largest ? nullptr : drop_in::allocate(bytes, std::bit_ceil(alignment));
 }
@@ -117,8 +128,8 @@ HF_EXPORTED std::size_t malloc_usable_size(void* block) noexcept { return drop_i
 using std::align_val_t;
 using std::nothrow_t;
 
-HF_EXPORTED void* operator new(std::size_t bytes) { return allocate_or_throw(bytes, drop_in::malloc_alignment); }
-HF_EXPORTED void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes, drop_in::malloc_alignment); }
+HF_EXPORTED void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+HF_EXPORTED void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
 HF_EXPORTED void* operator new(std::size_t bytes, const nothrow_t& /*no*/) noexcept {
     return allocate_or_null(bytes, drop_in::malloc_alignment);
 }

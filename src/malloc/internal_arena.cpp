@@ -23,7 +23,7 @@ bool internal_arena::reserve() noexcept {
     return true;
 }
 
-/// Makes a free block of the class, or a granule of them.
+/// Adds a free block of the class to its list, or a granule full of them.
 bool internal_arena::refill(unsigned size_class) noexcept {
     if (!reserve()) {
         return false;

@@ -1,8 +1,10 @@
-// Memory for the allocator itself, and for calls of malloc that come before the heap is open or out of its own code.
+// Memory for the allocator itself, and for calls of malloc that come before the heap is open or from within the
+// allocator.
 //
-// Blocks are powers of two of 16 bytes and more, from one range of addresses, so that free() knows them by address.
-// Those of up to half a granule (64 KiB) share granules of their size, larger ones are runs of granules. What was freed
-// waits in a list of its size. Never used for what the program allocates in any number, so it is small and simple.
+// Blocks are powers of two from 16 bytes on, in one range of addresses, so that free() knows them by address. Blocks of
+// up to half a granule (64 KiB) share granules with blocks of their size; larger blocks are runs of granules. Freed
+// blocks wait in a list for their size. The program's own allocations do not come here in number, so the arena is kept
+// simple.
 #pragma once
 
 #include <array>
@@ -15,7 +17,7 @@
 
 namespace holdfast::drop_in {
 
-/// Thread-safe. Constant-initialised and never destroyed: there before the first constructor and after the last
+/// Thread-safe. Constant-initialised and never destroyed: usable before the first constructor and after the last
 /// destructor.
 class internal_arena {
 public:
@@ -23,14 +25,15 @@ public:
     internal_arena(const internal_arena&) = delete;
     internal_arena& operator=(const internal_arena&) = delete;
 
-    /// At a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Null where there is no memory. Not zeroed.
+    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Null where there is no memory.
+    /// Not zeroed.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
-    /// Whether the address lies in the arena's range; only such are given to the other functions.
+    /// Whether the address lies in the arena's range. Only such addresses may be given to free() and usable_size().
     [[nodiscard]] bool contains(const void* address) const noexcept {
         const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
         return reinterpret_cast<std::uintptr_t>(address) - begin < range_size && begin != 0;
     }
-    /// False, and nothing changed, where no block can start there.
+    /// Frees a block. False, and nothing is changed, where no block can start there.
     [[nodiscard]] bool free(void* block) noexcept;
     /// Bytes of the block; 0 where none can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
@@ -48,15 +51,15 @@ private:
 
     [[nodiscard]] bool reserve() noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool refill(unsigned size_class) noexcept HF_REQUIRES(mutex_);
-    /// The logarithm of the block's size, 0 where no block can start there.
+    /// The binary logarithm of the block's size; 0 where no block can start there.
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 
     base::mutex mutex_;
     std::atomic<std::uintptr_t> begin_{0};
-    std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< from the begin on
-    std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< the same
+    std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range
+    std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin of the range
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};
-    /// By granule, of the first one of a run: the class of its blocks.
+    /// The class of the blocks in a granule; for a run of granules, at its first one.
     std::array<std::atomic<std::uint8_t>, range_size / granule> class_of_granule_{};
 };
 
