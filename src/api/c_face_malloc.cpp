@@ -6,6 +6,7 @@
 #include "api/c_face.hpp"
 #include "api/manager_core.hpp"
 #include "base/checked.hpp"
+#include "heap/reallocate.hpp"
 
 namespace {
 
@@ -24,13 +25,6 @@ void* allocate(engine& heap, std::size_t bytes, std::size_t alignment, std::uint
         holdfast::throw_allocation_failure(engine::last_failure(), heap.files().paths().directory());
     }
     return block;
-}
-
-/// Whether a block keeps its place: `bytes` fit it, and less than half of it would be idle. A block of the smallest
-/// sizes always does, because no much smaller block exists.
-bool fits_in_place(const engine& heap, std::size_t usable, std::size_t bytes) {
-    const std::size_t small = heap.separates_cache_lines() ? holdfast::base::cache_line_size : 2 * malloc_alignment;
-    return bytes <= usable && (usable <= small || bytes > usable / 2);
 }
 
 /// Returns what `make` returns; NULL, with errno set, where it throws.
@@ -67,19 +61,12 @@ void* hf_realloc(hf_heap* heap, void* address, size_t bytes) {
     }
     return block_or_errno([&]() -> void* {
         engine& of = engine_of(heap);
-        const std::size_t usable = holdfast::value_or_throw(of.usable_size(address));
-        if (fits_in_place(of, usable, bytes)) {
-            holdfast::detail::refuse_read_only(of, "reallocate");
-            return address;
+        holdfast::detail::refuse_read_only(of, "reallocate");
+        void* const block = holdfast::heap::reallocate(of, address, std::max<std::size_t>(bytes, 1), malloc_alignment);
+        if (block == nullptr) {
+            holdfast::detail::throw_last_failure(of);
         }
-        void* const moved = allocate(of, bytes, malloc_alignment, holdfast::value_or_throw(of.type_of(address)));
-        std::memcpy(moved, address, std::min(usable, bytes));
-        if (!of.try_deallocate(address)) {
-            const auto refused = engine::last_failure();
-            static_cast<void>(of.try_deallocate(moved));
-            holdfast::throw_failure(refused);
-        }
-        return moved;
+        return block;
     });
 }
 

@@ -31,6 +31,15 @@ void throw_refused_free(const heap::engine& engine) {
     throw_failure(what);
 }
 
+void throw_last_failure(const heap::engine& engine) {
+    base::failure what = heap::engine::last_failure();
+    if (what.code == base::failure_code::bad_address || what.code == base::failure_code::corrupt) {
+        what.path = engine.files().paths().directory();
+        throw_failure(what);
+    }
+    throw_allocation_failure(what, engine.files().paths().directory());
+}
+
 }  // namespace detail
 
 namespace {
@@ -40,15 +49,6 @@ using base::failure_code;
 
 heap::block_request request_of(std::size_t bytes, const allocation_traits& traits) {
     return {bytes, traits.alignment != 0 ? traits.alignment : (bytes >= 16 ? 16U : 8U), traits.zeroed, traits.type};
-}
-
-[[noreturn]] void throw_last(const heap::engine& engine) {
-    failure what = heap::engine::last_failure();
-    if (what.code == failure_code::bad_address || what.code == failure_code::corrupt) {
-        what.path = engine.files().paths().directory();
-        throw_failure(what);
-    }
-    throw_allocation_failure(what, engine.files().paths().directory());
 }
 
 std::uint64_t& word_at(void* destination) noexcept { return *static_cast<std::uint64_t*>(destination); }
@@ -76,7 +76,7 @@ void* manager::allocate_to_word(void* destination, size_type bytes, const alloca
     void* const block =
         destinations_of(engine, "allocate_to").allocate_to(word_at(destination), request_of(bytes, traits));
     if (block == nullptr) [[unlikely]] {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
     return block;
 }
@@ -85,7 +85,7 @@ bool manager::free_from_word(void* destination) {
     heap::engine& engine = core().engine();
     const heap::operation_result done = destinations_of(engine, "free_from").free_from(word_at(destination));
     if (done == heap::operation_result::failed) [[unlikely]] {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
     return done == heap::operation_result::done;
 }
@@ -95,7 +95,7 @@ void* manager::reallocate_to_word(void* destination, size_type bytes, const allo
     void* const block =
         destinations_of(engine, "realloc_to").reallocate_to(word_at(destination), request_of(bytes, traits));
     if (block == nullptr) {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
     return block;
 }
@@ -104,7 +104,7 @@ void* manager::reserve(size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block = destinations_of(engine, "reserve").reserve(request_of(bytes, traits));
     if (block == nullptr) {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
     return block;
 }
@@ -112,14 +112,14 @@ void* manager::reserve(size_type bytes, const allocation_traits& traits) {
 void manager::publish_word(void* destination, void* reserved) {
     heap::engine& engine = core().engine();
     if (!destinations_of(engine, "publish").publish(word_at(destination), reserved)) {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
 }
 
 void manager::cancel(void* reserved) {
     heap::engine& engine = core().engine();
     if (!destinations_of(engine, "cancel").cancel(reserved)) {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
 }
 
@@ -128,7 +128,7 @@ void manager::allocate_words(std::span<void* const> destinations, size_type byte
     std::uint64_t* words[batch_size];
     const auto all = words_of(destinations, words);
     if (destinations_of(engine, "allocate_batch").allocate_batch(all, request_of(bytes, traits)) != all.size()) {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
 }
 
@@ -137,7 +137,7 @@ void manager::free_words(std::span<void* const> destinations) {
     std::uint64_t* words[batch_size];
     const auto all = words_of(destinations, words);
     if (destinations_of(engine, "free_batch").free_batch(all) != all.size()) {
-        throw_last(engine);
+        detail::throw_last_failure(engine);
     }
 }
 

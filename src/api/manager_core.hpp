@@ -54,6 +54,9 @@ inline void refuse_read_only(const heap::engine& engine, std::string_view operat
 }
 
 [[noreturn, gnu::cold]] void throw_refused_free(const heap::engine& engine);
+/// Throws what engine::last_failure() says: error where an address is not the start of an allocated block, else as
+/// throw_allocation_failure().
+[[noreturn, gnu::cold]] void throw_last_failure(const heap::engine& engine);
 /// Throws error(bad_address) where `block` is not the start of an allocated block.
 inline void free_or_throw(heap::engine& engine, void* block) {
     if (!engine.try_deallocate(block)) [[unlikely]] {

@@ -1,6 +1,6 @@
-// How much free memory may keep its space on disk: what was freed fades along the smootherstep curve, in steps of
-// 50 ms, until after `total` nothing of it may be kept (jemalloc's decay, as PMAlloc 2.2 takes it over). What has been
-// used again meanwhile need not fade.
+// How much free memory may keep its space on disk. Freed memory decays along the smootherstep curve, in steps of 50 ms;
+// after `total` none of it may be kept (jemalloc's decay, as in PMAlloc 2.2). Memory that was used again meanwhile
+// counts as decayed already.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace holdfast::extent {
 
-/// Of x in 0..1: 0 at 0, 1 at 1, first and second derivative 0 at both.
+/// For x in 0..1: 0 at 0, 1 at 1, first and second derivatives 0 at both ends.
 [[nodiscard]] constexpr double smootherstep(double x) noexcept { return x * x * x * (x * (x * 6 - 15) + 10); }
 
 /// Time is in nanoseconds of any clock that does not run backward. Thread safety: none.
@@ -19,7 +19,7 @@ class decay_curve {
 public:
     static constexpr std::uint64_t step_ns = 50'000'000;
 
-    /// `total_ns`: 0: free memory is given back at once; never: it is not.
+    /// For `total_ns`: free memory is never given back. With 0 it is given back at once.
     static constexpr std::uint64_t never = ~std::uint64_t{0};
     /// May throw std::bad_alloc.
     void start(std::uint64_t total_ns, std::uint64_t now_ns) {
@@ -30,12 +30,12 @@ public:
         newest_ = 0;
     }
     [[nodiscard]] bool enabled() const noexcept { return total_ns_ != never; }
-    /// Whether a step is over, so that limit() says something new.
+    /// Whether a step is over, so that limit() has a new result.
     [[nodiscard]] bool is_due(std::uint64_t now_ns) const noexcept {
         return enabled() && (freed_.empty() || now_ns >= epoch_ns_ + step_ns);
     }
 
-    /// Pages that may stay of the `backed` free pages that there are now.
+    /// How many of the `backed` free pages that there are now may keep their space.
     [[nodiscard]] std::uint64_t limit(std::uint64_t now_ns, std::uint64_t backed) noexcept {
         if (!enabled()) {
             return backed;

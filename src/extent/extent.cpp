@@ -39,13 +39,12 @@ void extent_allocator::store(pages page, page_entry entry) const noexcept {
         .store(segment::encode(entry), std::memory_order_release);
 }
 
-/// Extents that are used and those that are reserved are counted together: their page entry changes without the lock.
+/// Used and reserved extents are counted together, because their page entries change without the lock.
 std::size_t extent_allocator::counter_of(extent_kind kind) noexcept {
     return static_cast<std::size_t>(kind == extent_kind::reserved ? extent_kind::used : kind);
 }
 
-// The index in DRAM follows with add() and remove(); the page entries are the business of the caller, in the right
-// order.
+// add() and remove() change the index in DRAM. The caller stores the page entries, in the right order.
 void extent_allocator::add(const extent& added) noexcept {
     starts_.set(added.start);
     ++counts_[counter_of(added.kind)];
@@ -93,11 +92,13 @@ result<void> extent_allocator::format() {
     }
     HF_TRY(reset());
     const extent roots{{0}, {base::pages_per_granule}, extent_kind::roots};
-    const extent rest{roots.length, frontier - roots.length, extent_kind::free};
-    store(rest.start, {rest.kind, rest.length});
+    const pages backed = std::min(growth_.backed_end(), frontier) - roots.length;
+    const free_index::run rest{roots.length, frontier - roots.length, backed};
+    store(rest.start, {extent_kind::free, rest.length});
     store(roots.start, {roots.kind, roots.length});
-    note_backed(rest.start, rest.length);
-    add(rest);
+    note_backed(rest.start, backed);
+    note_hole(rest.start + backed, rest.length - backed);
+    add_free(rest);
     add(roots);
     frontier_.store(frontier.value, std::memory_order_release);
     return {};
@@ -119,25 +120,25 @@ result<pages> extent_allocator::allocate(pages length, pages alignment, extent_k
         {
             const base::scoped_lock lock(mutex_);
             if (const auto place = free_place(length, alignment, node)) {
-                HF_TRY(back(*place, length));
-                return carve(*place, wanted);
+                HF_TRY_ASSIGN(const auto backed, backed_place(*place, length, alignment));
+                return carve(backed, wanted);
             }
         }
         (*fetch_hoard_)();
     }
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(const free_index::placement place, find_place(length, alignment, node));
-    HF_TRY(back(place, length));
-    return carve(place, wanted);
+    HF_TRY_ASSIGN(const auto backed, backed_place(place, length, alignment));
+    return carve(backed, wanted);
 }
 
-/// What there is without growth; on the node, where that is asked for.
+/// A place in the present space; on the node, where one is asked for.
 std::optional<free_index::placement> extent_allocator::free_place(pages length, pages alignment,
                                                                   std::uint32_t node) const noexcept {
     return is_local(node, length) ? free_.best_fit_on(node, length, alignment) : free_.best_fit(length, alignment);
 }
 
-/// Where the disk is full, what is free elsewhere makes room for it.
+/// Finds a place, growing the space where there is none. Where the disk is full, free extents elsewhere make room.
 result<free_index::placement> extent_allocator::find_place(pages length, pages alignment, std::uint32_t node) {
     if (is_local(node, length)) {
         const auto near = free_.best_fit_on(node, length, alignment);
@@ -182,8 +183,8 @@ result<void> extent_allocator::grow_for(pages length, pages alignment) {
     return {};
 }
 
-/// Makes the space longer, up to a segment of the node that has room. What is skipped has no space on disk. False where
-/// it cannot; nobody is told why, for other nodes are asked next.
+/// Grows the space into a segment of the node, skipping pages of other nodes. The skipped pages have no space on disk.
+/// False, without a reason, where it cannot: the caller asks other nodes next.
 bool extent_allocator::grow_on(std::uint32_t node, pages length, pages alignment) {
     const pages old_frontier{frontier_.load(std::memory_order_relaxed)};
     if (growth_.frontier() != old_frontier) {
@@ -206,8 +207,9 @@ bool extent_allocator::grow_on(std::uint32_t node, pages length, pages alignment
     }
 }
 
-/// Makes the pages between our frontier and the new one a free extent, or part of the free extent before them.
-/// `backed`: they were reserved just now, but for the first ones, `skipped`; else nobody knows.
+/// Makes the pages between the old frontier and the new one a free extent, or a part of the free extent before them.
+/// `backed`: the pages behind the `skipped` first ones, up to space_growth::backed_end(), have just been reserved;
+/// otherwise this is unknown.
 void extent_allocator::adopt(pages new_frontier, bool backed, pages skipped) noexcept {
     const pages old_frontier{frontier_.load(std::memory_order_relaxed)};
     if (new_frontier <= old_frontier) {
@@ -215,12 +217,16 @@ void extent_allocator::adopt(pages new_frontier, bool backed, pages skipped) noe
     }
     free_index::run grown{old_frontier, new_frontier - old_frontier, new_frontier - old_frontier - skipped};
     if (backed) {
+        const pages from = old_frontier + skipped;
+        const pages end{std::clamp(growth_.backed_end().value, from.value, new_frontier.value)};
         note_hole(grown.start, skipped);
-        note_backed(grown.start + skipped, grown.backed);
+        note_backed(from, end - from);
+        note_hole(end, new_frontier - end);
+        grown.backed = end - from;
     }
     if (growth_.gives_back_at_once()) {
         for (pages page = old_frontier; page < new_frontier; ++page.value) {
-            if (load(page) != 0) {  // what a power loss left of a heap that was longer once
+            if (load(page) != 0) {  // left by a heap that was longer before a power loss
                 store(page, {});
             }
         }
@@ -234,7 +240,7 @@ void extent_allocator::adopt(pages new_frontier, bool backed, pages skipped) noe
     frontier_.store(new_frontier.value, std::memory_order_release);
 }
 
-/// The pages at the place are backed.
+/// Makes an extent of pages at the place, which must be backed.
 pages extent_allocator::carve(const free_index::placement& place, page_entry wanted) {
     const pages length = wanted.length;
     const pages end = place.at + length;
@@ -290,13 +296,14 @@ result<void> extent_allocator::free(pages start, extent_kind kind, bool backed) 
         due = is_due();
     }
     if (huge.length.value != 0) {
-        static_cast<void>(give_back_reserved(huge));  // where it fails, it fades with what follows
+        static_cast<void>(give_back_reserved(huge));  // where it fails, the extent decays like others
     }
     decay_if(due);
     return {};
 }
 
-/// Returns a huge extent that is reserved now, and to be given back; or nothing, and the extent is free.
+/// Frees the extent. A huge one becomes reserved and is returned, for the caller to give back; otherwise the result is
+/// empty.
 result<free_index::run> extent_allocator::free_locked(pages start, extent_kind kind, bool backed) {
     if (kind != extent_kind::used && kind != extent_kind::slab && kind != extent_kind::reserved) {
         return make_failure(failure_code::invalid_argument, "kind of extent", "none of them", "used, slab or reserved");
@@ -325,7 +332,7 @@ result<free_index::run> extent_allocator::free_locked(pages start, extent_kind k
     if (backed) {
         note_backed(start, length);
     } else {
-        backed_.clear(start, length);  // from when it was free last
+        backed_.clear(start, length);  // bits from its last time as a free extent
     }
     unite({start, length, length});
     return free_index::run{};
@@ -344,7 +351,7 @@ void extent_allocator::unite(const free_index::run& one) noexcept {
         const free_index::run joined = remove_free(end);
         freed = {freed.start, freed.length + joined.length, freed.backed + joined.backed};
     }
-    store(freed.start, {extent_kind::free, freed.length});  // this store frees; those below only tidy up inside
+    store(freed.start, {extent_kind::free, freed.length});  // this store frees; those below only clean the inside
     if (freed.start != one.start) {
         store(one.start, {});
     }
@@ -367,7 +374,7 @@ void extent_allocator::slab_withdrawn() noexcept {
     ++counts_[counter_of(extent_kind::reserved)];
 }
 
-/// Without the lock: who owns the extent sees that it starts there; for others, it may come or go at this moment.
+/// Read without the lock: the owner of an extent sees that it starts there; for other threads it may come or go now.
 bool extent_allocator::starts_at_now(pages page) const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return starts_[page]; }
 
 std::optional<page_entry> extent_allocator::find(pages start) const {
@@ -410,7 +417,7 @@ std::uint64_t extent_allocator::count(extent_kind kind) const {
     return counts_.at(static_cast<std::size_t>(kind));
 }
 
-/// The next extents from `position` on, which moves beyond them.
+/// Copies the next extents from `position` on, and moves `position` beyond them.
 std::size_t extent_allocator::copy_some(pages& position, std::array<extent, 128>& some) const {
     const base::scoped_lock lock(mutex_);
     std::size_t copied = 0;
@@ -506,7 +513,7 @@ result<void> extent_allocator::check_entries(pages first, pages count) const {
     return {};
 }
 
-// EXT-8: holes are in free extents alone, and the index counts them.
+// EXT-8: holes are only in free extents, and the index counts them.
 void extent_allocator::check_holes(const extent& of, pages& holes, std::vector<std::string>& problems) const {
     const pages found = holes_.count(of.start, of.length);
     if (of.kind == extent_kind::free) {
@@ -517,7 +524,7 @@ void extent_allocator::check_holes(const extent& of, pages& holes, std::vector<s
     }
 }
 
-// EXT-6: no page entry inside an extent speaks of a block. (What a crash left of free extents may be there.)
+// EXT-6: no page entry inside an extent says that a block starts there. (Old entries of free extents may be there.)
 void extent_allocator::check_interiors(const extent& of, std::vector<std::string>& problems) const {
     for (std::uint64_t page = of.start.value + 1; page < of.start.value + of.length.value; ++page) {
         if (const std::uint64_t word = load({page}); is_block_entry(word)) {
@@ -529,7 +536,7 @@ void extent_allocator::check_interiors(const extent& of, std::vector<std::string
     }
 }
 
-// EXT-7: the index in DRAM says of every extent what its page entry says.
+// EXT-7: the index in DRAM agrees with the page entry of every extent.
 void extent_allocator::check_index(const extent& of, std::vector<std::string>& problems) const {
     const pages expected = of.kind == extent_kind::free ? of.length : pages{};
     if (!starts_at(of.start) || free_.length_at(of.start) != expected ||

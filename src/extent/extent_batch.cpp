@@ -1,4 +1,4 @@
-// What caches of free extents need: several extents with one lock, and one without any.
+// Operations for caches of free extents: on several extents under one lock, and on one without a lock.
 #include <algorithm>
 #include <new>
 
@@ -26,7 +26,7 @@ std::size_t extent_allocator::allocate_some(pages length, std::span<pages> out, 
         const base::scoped_lock lock(mutex_);
         const auto place = find_place(length, {1}, node);
         return place ? allocate_some_at(*place, length, out, node) : 0;
-    } catch (const std::bad_alloc&) {  // while a failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
         return 0;
     }
 }
@@ -36,8 +36,8 @@ result<void> extent_allocator::allocate_adjacent(pages length, pages alignment, 
     HF_ASSERT(length.value != 0 && !out.empty());
     const pages all{length.value * out.size()};
     const auto take = [&](const free_index::placement& place) HF_REQUIRES(mutex_) -> result<void> {
-        HF_TRY(back(place, all));
-        carve_some(place, length, out);
+        HF_TRY_ASSIGN(const auto backed, backed_place(place, all, alignment));
+        carve_some(backed, length, out);
         return {};
     };
     if (fetch_hoard_) {
@@ -60,18 +60,21 @@ std::size_t extent_allocator::allocate_some_at(const free_index::placement& plac
     if (is_local(node, length)) {
         end = std::max(place.at + length, std::min(end, layout_.segment_end(place.at)));
     }
-    std::size_t some = std::min<std::uint64_t>(out.size(), (end - place.at).value / length.value);
+    const std::size_t some = std::min<std::uint64_t>(out.size(), (end - place.at).value / length.value);
     if (!back(place, {some * length.value})) {
-        some = 1;  // the disk is full, and one may fit still
-        if (!back(place, length)) {
+        // The disk is full, but one extent may still fit.
+        const auto one = backed_place(place, length, {1});
+        if (!one) {
             return 0;
         }
+        carve_some(*one, length, out.first(1));
+        return 1;
     }
     carve_some(place, length, out.first(some));
     return some;
 }
 
-/// So many as `out` has room for, from the place on. They are backed, and fit.
+/// Makes as many extents as `out` has room for, from the place on. The pages must be backed and suffice.
 void extent_allocator::carve_some(const free_index::placement& place, pages length, std::span<pages> out) noexcept {
     const free_index::run whole = remove_free(place.in.start);
     const pages taken{length.value * out.size()};
@@ -82,7 +85,8 @@ void extent_allocator::carve_some(const free_index::placement& place, pages leng
         store(place.at + taken, {extent_kind::free, rest});
         add_free({place.at + taken, rest, whole.backed - taken - front_backed});
     }
-    for (std::size_t i = out.size(); i-- > 0;) {  // until the last store, of the first, all lie inside the free one
+    // The last store is that of the first extent: until then all of them lie inside the free one.
+    for (std::size_t i = out.size(); i-- > 0;) {
         out[i] = place.at + pages{i * length.value};
         store(out[i], {extent_kind::reserved, length});
         add({out[i], length, extent_kind::reserved});
@@ -114,7 +118,7 @@ void extent_allocator::free_some(std::span<extent> some) noexcept {
     decay_if(due);
 }
 
-/// Reserved extents, each of which begins where the one before ends: one free extent from here on.
+/// Makes one free extent of reserved extents, each of which begins where the one before ends.
 void extent_allocator::free_neighbours(std::span<const extent> run) noexcept {
     pages length{};
     for (const extent& one : run) {
@@ -140,7 +144,7 @@ std::optional<extent> extent_allocator::claim(pages start, pages least, pages mo
     }
     const pages end = start + entry.length;
     if (end > limit || (end < limit && !starts_at_now(end))) {
-        return std::nullopt;  // the neighbour is about to be united with another, or media is corrupt
+        return std::nullopt;  // the neighbour is being united with another, or media are corrupt
     }
     if (!std::atomic_ref<std::uint64_t>(space_.page_entry_word(start))
              .compare_exchange_strong(word, segment::encode({extent_kind::reserved, entry.length}),

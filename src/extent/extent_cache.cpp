@@ -14,7 +14,7 @@ using segment::extent_kind;
 
 namespace {
 
-/// No more than this is fetched at once: 8 MiB.
+/// At most this is fetched at once: 8 MiB.
 constexpr pages most_fetched{8 * base::mebibyte / base::page_size};
 
 constexpr std::size_t index_of(pages length) noexcept { return length.value - least_cached.value; }
@@ -35,7 +35,7 @@ result<void> extent_cache::reset() {
     return {};
 }
 
-/// The first length from this one on of which there are some; `lengths` where there is none.
+/// The index of the first length from this one on that has extents; `lengths` where there is none.
 std::size_t extent_cache::next_used(std::size_t from) const noexcept {
     for (std::size_t word = from / 64; word < words; ++word) {
         const std::uint64_t here =
@@ -47,7 +47,7 @@ std::size_t extent_cache::next_used(std::size_t from) const noexcept {
     return lengths;
 }
 
-/// The bookkeeping of `some` that left.
+/// Counts `some` extents that left.
 void extent_cache::removed(std::size_t index, std::size_t some) noexcept {
     counts_[index] = static_cast<std::uint16_t>(counts_[index] - some);
     idle_[index] = std::min(idle_[index], counts_[index]);
@@ -177,7 +177,18 @@ std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept
     return found ? found : fetch(arena, wanted, refill);
 }
 
-/// Apart from the callers, for an array on the stack costs them more than all the rest.
+std::optional<extent> extent_caches::take_aligned(unsigned arena, pages wanted, pages alignment) noexcept {
+    extent_cache& cache = caches_[arena];
+    std::size_t refill = 1;
+    const auto found = cache.take(wanted, refill);
+    if (found && found->start.value % alignment.value != 0) {
+        keep(cache, *found);
+        return std::nullopt;
+    }
+    return found;
+}
+
+/// Not inlined: the array on the stack costs its callers more than all the rest.
 [[gnu::noinline]] std::optional<extent> extent_caches::fetch(unsigned arena, pages wanted,
                                                              std::size_t refill) noexcept {
     std::array<pages, extent_cache::most_refilled> fresh;
@@ -187,13 +198,13 @@ std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept
     if (some == 0) {
         return std::nullopt;
     }
-    for (std::size_t i = some; i-- > 1;) {  // the lowest is taken first
+    for (std::size_t i = some; i-- > 1;) {  // so that the lowest is taken first
         keep(caches_[arena], {fresh[i], wanted, extent_kind::reserved});
     }
     return extent{fresh[0], wanted, extent_kind::reserved};
 }
 
-/// The arena that keeps what starts there: this one, or on the node of the page one in its place.
+/// The arena that keeps an extent that starts there: this one, or the one in its place on the node of the page.
 unsigned extent_caches::arena_of(unsigned arena, pages start) const noexcept {
     const unsigned nodes = extents_.nodes();
     return nodes == 1 ? arena : arena - arena % nodes + extents_.node_of(start);
@@ -209,7 +220,7 @@ void extent_caches::keep(extent_cache& cache, const extent& added) noexcept {
     extent_cache::evicted_extents evicted;
     const std::size_t gone = cache.take_oldest(added.length, evicted);
     extents_.free_some(std::span(evicted).first(gone));
-    if (!cache.put(added)) {  // others were quicker
+    if (!cache.put(added)) {  // other threads filled the cache
         std::array<extent, 1> one{added};
         extents_.free_some(one);
     }
@@ -217,7 +228,7 @@ void extent_caches::keep(extent_cache& cache, const extent& added) noexcept {
 
 void extent_caches::put(unsigned arena, const extent& freed) noexcept {
     if (!extents_.is_reserved(freed.start, freed.length)) {
-        return;  // something wrote over its page entry; check() names it
+        return;  // its page entry was overwritten; check() names it
     }
     keep(caches_[arena_of(arena, freed.start)], freed);
     if (const std::uint64_t now = extents_.now(); now >= period_end_.load(std::memory_order_relaxed) && now != 0) {
@@ -225,8 +236,8 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
     }
 }
 
-/// Once a period, whoever comes first, for all arenas: their threads may be gone. A little at a time, so that no free
-/// takes long.
+/// Once a period, the first thread that comes releases the idle extents of all arenas, because threads of some arenas
+/// may be gone. It does a little at a time, so that no free takes long.
 void extent_caches::release_idle(std::uint64_t now) noexcept {
     if (!releasing_.try_lock()) {
         return;
@@ -242,7 +253,7 @@ void extent_caches::release_idle(std::uint64_t now) noexcept {
         }
     }
     releasing_.unlock();
-    constexpr std::uint64_t most = 4;  // where all frees are cached, nobody else does it
+    constexpr std::uint64_t most = 4;  // where all frees are cached, nothing else calls decay()
     extents_.decay(most);
 }
 
@@ -272,7 +283,7 @@ bool extent_caches::contains(pages start) const noexcept {
     return false;
 }
 
-// EXT-9: what is cached is reserved and of its length, and in one cache.
+// EXT-9: a cached extent is reserved, has its length, and is in one cache.
 void extent_caches::check(std::vector<std::string>& problems) const {
     std::vector<extent> all;
     for (unsigned i = 0; i < arenas_; ++i) {

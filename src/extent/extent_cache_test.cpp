@@ -1,4 +1,4 @@
-// Caches of free extents: what they give, what they keep, and that nothing is lost.
+// Caches of free extents: what they give and keep, and that no extent is lost.
 #include "extent/extent_cache.hpp"
 
 #include <set>
@@ -44,7 +44,7 @@ TEST(extent_batch_test, adjacent_extents_begin_where_others_end_and_are_free_one
     }
     expect_sound();
     EXPECT_GT(extents.frontier().value, 512U);
-    // All of the second ones first: nothing can be united yet.
+    // Every second one first: nothing can be united yet.
     for (const std::uint64_t odd : {16U, 0U}) {
         for (const std::uint64_t start : starts) {
             if (start % 32 == (pair[0].value + odd) % 32) {

@@ -1,8 +1,8 @@
 // The invariants of extents: each one function, shared by open(), check() and the tests.
 //
-// EXT-1 to EXT-5 can be asked of one page entry and what stands before it, so that open() asks them while it walks, in
-// time proportional to the number of extents. EXT-6 looks at every page entry and EXT-7 at the index in DRAM: check()
-// asks them. EXT-8 speaks of space on disk (extent.cpp), EXT-9 of what is cached (extent_cache.cpp).
+// EXT-1 to EXT-5 need one page entry and the one before it, so open() checks them while it walks, in time proportional
+// to the number of extents. check() asks the others: EXT-6 looks at every page entry, EXT-7 at the index in DRAM, EXT-8
+// at the space on disk of free extents (all in extent.cpp); EXT-9 looks at cached extents (extent_cache.cpp).
 #pragma once
 
 #include <cstdint>

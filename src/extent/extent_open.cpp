@@ -1,4 +1,4 @@
-// From page entries to the index: after a clean close, and after a crash.
+// Builds the index from the page entries: after a clean close, and after a crash.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ result<void> extent_allocator::begin(pages frontier) {
 result<void> extent_allocator::open(pages frontier, visitor each) {
     const base::scoped_lock lock(mutex_);
     HF_TRY(begin(frontier));
-    pages gap{};  // free and reserved extents: those of a program that ended before it published them are free
+    pages gap{};  // free extents, and reserved ones, which were never published
     pages gap_begin{};
     bool any_reserved = false;
     const auto end_gap = [&]() HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held above
@@ -88,8 +88,8 @@ result<void> extent_allocator::rebuild(pages frontier) const {
         {}, frontier, frontier, [](const extent&) {}, [this](pages start, pages length) { write_gap(start, length); });
 }
 
-/// The first page from `from` on whose entry speaks of a block; `end` where none does. Zeros, and that is most of what
-/// is there, are passed over by the line.
+/// The first page from `from` on whose entry says that a block starts there; `end` where there is none. Zeros, which
+/// are most of the entries, are skipped a cache line at a time.
 pages extent_allocator::next_block(pages from, pages end) const noexcept {
     constexpr std::uint64_t line = base::cache_line_size / segment::page_entry_size;
     const std::uint64_t per_segment = space_.shape().pages();
@@ -117,8 +117,8 @@ pages extent_allocator::next_block(pages from, pages end) const noexcept {
     return end;
 }
 
-/// Makes the page entries of a gap those of one free extent. What says so already is not written: its page is not
-/// dirty.
+/// Makes the page entries of a gap those of one free extent. Entries that are right already are not written, so that
+/// their pages stay clean.
 void extent_allocator::write_gap(pages start, pages length) const noexcept {
     const std::uint64_t per_segment = space_.shape().pages();
     const std::uint64_t end = start.value + length.value;

@@ -1,5 +1,5 @@
-// The index after a crash, read by several threads. After a crash only entries of blocks count, and none lies within an
-// extent (EXT-6), so that a thread may begin anywhere: the first such entry that it meets is an extent's.
+// Builds the index after a crash with several threads. After a crash only entries of blocks count, and none lies within
+// an extent (EXT-6). So a thread may begin anywhere: the first such entry that it meets is the start of an extent.
 #include <algorithm>
 #include <array>
 #include <new>
@@ -22,27 +22,27 @@ using segment::extent_kind;
 
 namespace {
 
-/// Pages that are worth a thread: 1 GiB, whose page entries take half a millisecond to read.
+/// The least pages for a thread: 1 GiB, whose page entries take half a millisecond to read.
 constexpr std::uint64_t least_part = base::gibibyte / base::page_size;
 constexpr std::uint64_t most_parts = 16;
-/// Parts begin where a word of page_bits and a line of page entries do.
+/// Parts begin at the start of a word of page_bits and of a cache line of page entries.
 constexpr std::uint64_t part_unit = 512;
 
 }  // namespace
 
-/// [begin, end) of the space, and what one thread found of extents that start there.
+/// A part [begin, end) of the space, and what one thread found about extents that start there.
 struct extent_allocator::recovered_part {
     pages begin{};
     pages end{};
     pages first_block{};  ///< `end` where there is none
     pages end_of_last{};  ///< may lie beyond `end`
     std::vector<extent> slabs;
-    std::vector<extent> gaps;  ///< between blocks; the first and the last are the business of join_parts()
+    std::vector<extent> gaps;  ///< between blocks; join_parts() handles the first and the last
     std::array<std::uint64_t, 6> counts{};
     std::optional<failure> fault;
 };
 
-/// Nobody else touches the words of this part meanwhile; recover() holds the lock.
+/// No other thread touches the words of this part meanwhile; recover() holds the lock.
 void extent_allocator::recover_part(recovered_part& part, pages frontier) HF_NO_THREAD_SAFETY_ANALYSIS {
     part.first_block = part.end;
     part.end_of_last = part.begin;
@@ -85,7 +85,7 @@ result<void> extent_allocator::join_parts(std::vector<recovered_part>& parts, pa
             return std::move(*part.fault);
         }
         if (part.first_block == part.end) {
-            continue;  // all of it is a gap, or within an extent
+            continue;  // the part is all gap, or within an extent
         }
         if (part.first_block < end_of_last) {
             failure what;
@@ -129,7 +129,7 @@ result<void> extent_allocator::recover(pages frontier, visitor each, unsigned pa
         for (std::size_t i = 1; i < parts.size(); ++i) {
             try {
                 helpers.emplace_back([this, &part = parts[i], frontier] { recover_part(part, frontier); });
-            } catch (const std::system_error&) {  // no thread to be had
+            } catch (const std::system_error&) {  // no thread can be started
                 recover_part(parts[i], frontier);
             }
         }

@@ -1,4 +1,4 @@
-// The index after a crash: what several threads find is what one walk finds, and damage is named whoever meets it.
+// The index after a crash: several threads find what one walk finds, and damage is named whichever thread meets it.
 #include <random>
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ std::vector<extent> make_extents(fake_space& space, std::mt19937_64& random) {
     return all;
 }
 
-/// What was stored past the records: lost, or of another time.
+/// Changes the entries that count only as hints: some are lost, some are of another time.
 void spoil_hints(fake_space& space, const std::vector<extent>& all, std::mt19937_64& random) {
     for (const extent& found : all) {
         for (std::uint64_t page = found.start.value + 1; page < found.start.value + found.length.value; ++page) {

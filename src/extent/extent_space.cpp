@@ -1,4 +1,4 @@
-// The space on disk of free extents: what fades, what is given back, what is reserved again, where the heap ends.
+// The space on disk of free extents: what decays, what is given back, what is reserved again, where the heap ends.
 #include <algorithm>
 
 #include "base/checked.hpp"
@@ -12,14 +12,6 @@ using base::pages;
 using base::result;
 using segment::extent_kind;
 
-namespace {
-
-/// What is reserved again at once at least, and at most: a hole that is used again is used from end to end.
-constexpr std::uint64_t least_step = 64;
-constexpr std::uint64_t largest_step = 4096;
-
-}  // namespace
-
 void extent_allocator::note_backed(pages start, pages length) noexcept {
     backed_.set(start, length);
     holes_.clear(start, length);
@@ -30,24 +22,28 @@ void extent_allocator::note_hole(pages start, pages length) noexcept {
     holes_.set(start, length);
 }
 
-/// Reserves space on disk for the first `length` pages at the place, and some more of the same free extent.
+/// Reserves space on disk for the `length` pages at the place, and for some more of the same free extent.
 result<void> extent_allocator::back(const free_index::placement& place, pages length) {
     if (backed_.all(place.at, length)) {
         return {};
     }
-    const std::uint64_t step = std::clamp(std::bit_floor(place.in.length.value / 8 + 1), least_step, largest_step);
+    // Reserve more than is needed: a hole that comes into use again is mostly used from end to end.
+    const auto [least, most] = growth_.reserve_steps();
+    const std::uint64_t step = std::clamp(std::bit_floor(place.in.length.value / 8 + 1), least.value, most.value);
     const pages in_end = place.in.start + place.in.length;
     const pages needed_end = place.at + length;
-    const pages from{std::max(place.in.start.value, base::align_down(place.at.value, least_step))};
-    auto taken = back_range(place.in.start, from, {std::min(in_end.value, base::align_up(needed_end.value, step))});
-    if (!taken && is_full_disk(taken.error())) {
+    const pages from{std::max(place.in.start.value, base::align_down(place.at.value, least.value))};
+    const pages end{std::min(in_end.value, base::align_up(needed_end.value, step))};
+    const bool more = growth_.has_room(end - from);
+    auto taken = more ? back_range(place.in.start, from, end) : back_range(place.in.start, place.at, needed_end);
+    if (!taken && more && is_full_disk(taken.error())) {
         taken = back_range(place.in.start, place.at, needed_end);
     }
     while (!taken && is_full_disk(taken.error()) && make_space(length, place.in.start)) {
         taken = back_range(place.in.start, place.at, needed_end);
     }
     if (!taken && is_full_disk(taken.error()) && growth_.gives_back_at_once()) {
-        // What is left is the rest of the same extent.
+        // The last space to give back is in the rest of the same extent.
         give_back_part(place.in.start, place.in.start, place.at);
         give_back_part(place.in.start, needed_end, in_end);
         taken = back_range(place.in.start, place.at, needed_end);
@@ -55,9 +51,47 @@ result<void> extent_allocator::back(const free_index::placement& place, pages le
     return taken;
 }
 
+/// Reserves space for the place; where the disk is full, returns another place that has space.
+result<free_index::placement> extent_allocator::backed_place(const free_index::placement& place, pages length,
+                                                             pages alignment) {
+    auto taken = back(place, length);
+    if (taken) {
+        // Parts of the free extent may have been given back meanwhile, so look it up again.
+        return free_index::placement{{place.in.start, free_.length_at(place.in.start), {}}, place.at};
+    }
+    if (is_full_disk(taken.error())) {
+        if (const auto other = find_backed(length, alignment)) {
+            return *other;
+        }
+    }
+    return std::move(taken).error();
+}
+
+/// Looks at all free extents: on a full disk the best fit may be a hole while others are backed.
+std::optional<free_index::placement> extent_allocator::find_backed(pages length, pages alignment) const {
+    std::optional<free_index::placement> found;
+    free_.for_each_backed([&](const free_index::run& one) HF_NO_THREAD_SAFETY_ANALYSIS {  // locked by the caller
+        if (found || one.backed < length) {
+            return;
+        }
+        const pages end = one.start + one.length;
+        pages at{base::align_up(one.start.value, alignment.value)};
+        while (!found && at + length <= end) {
+            const pages last = at + length - pages{1};
+            const pages gap = backed_.last_clear_up_to(last);
+            if (gap < at) {
+                found = free_index::placement{one, at};
+            } else {
+                at = {base::align_up(gap.value + 1, alignment.value)};
+            }
+        }
+    });
+    return found;
+}
+
 /// Reserves space for [from, end) of the free extent that starts at `whole`.
 result<void> extent_allocator::back_range(pages whole, pages from, pages end) {
-    // Where it fails, nobody knows what is reserved and what is not.
+    // Where this fails, it is unknown which pages are reserved.
     free_index::run changed = free_.erase(whole);
     changed.backed += holes_.count(from, end - from);
     holes_.clear(from, end - from);
@@ -87,8 +121,8 @@ void extent_allocator::give_back_part(pages whole, pages from, pages end) {
     free_.insert(changed);
 }
 
-/// The disk is full: gives back free extents, but for the one that starts at `spared`, until `wanted` pages are. False
-/// where there was nothing to give.
+/// The disk is full: gives back free extents, except for the one that starts at `spared`, until it has given back
+/// `wanted` pages. False where it could give back nothing.
 bool extent_allocator::make_space(pages wanted, pages spared) {
     if (!growth_.gives_back_at_once() || !may_go()) {
         return false;
@@ -105,7 +139,7 @@ bool extent_allocator::make_space(pages wanted, pages spared) {
             gone += one.backed;
             one.backed = {};
         }
-        free_.insert(one);  // backed still, it is the youngest now
+        free_.insert(one);  // still backed, so it becomes the youngest
     }
     return gone.value != 0;
 }
@@ -117,15 +151,15 @@ void extent_allocator::set_decay(std::uint64_t total_ns, clock_function clock) {
     decay_.start(total_ns, clock());
 }
 
-/// Gives back a reserved extent, which is free then. It is nobody's meanwhile, and no lock is held while the file
-/// system works.
+/// Gives back a reserved extent, which is free afterwards. Meanwhile no other thread has it, and no lock is held while
+/// the file system works.
 bool extent_allocator::give_back_reserved(const free_index::run& taken) noexcept {
     free_index::run one = taken;
     const bool settled = may_go();
     bool gone = false;
     try {
         gone = settled && growth_.give_back(one.start, one.length).ok();
-    } catch (const std::bad_alloc&) {  // while a failure was worded; what it did nobody knows
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text; the result is unknown
         gone = false;
     }
     const base::scoped_lock lock(mutex_);
@@ -141,7 +175,7 @@ bool extent_allocator::give_back_reserved(const free_index::run& taken) noexcept
     return gone;
 }
 
-/// Gives back the oldest backed extent; `faded_only`: where more has faded than is gone.
+/// Gives back the oldest backed extent; `faded_only`: only where more has decayed than was given back.
 bool extent_allocator::give_back_oldest(bool faded_only) noexcept {
     free_index::run one;
     {
@@ -156,14 +190,14 @@ bool extent_allocator::give_back_oldest(bool faded_only) noexcept {
     return give_back_reserved(one);
 }
 
-/// Makes the last backed pages of a free extent a reserved one; not too many, so that others need not grow the heap for
-/// want of what is on its way out.
+/// Makes the last backed pages of a free extent a reserved extent; not too many at once, so that other threads do not
+/// grow the heap because these pages are being given back.
 free_index::run extent_allocator::reserve_backed_end(const free_index::run& from) noexcept {
     const free_index::run whole = remove_free(from.start);
     const pages end{holes_.last_clear_up_to(whole.start + whole.length - pages{1}).value + 1};
     const pages start{std::max(whole.start.value, end.value - std::min(end.value, huge_length.value))};
     const free_index::run one{start, end - start, end - start - holes_.count(start, end - start)};
-    const pages behind = whole.start + whole.length - end;  // holes, all of them
+    const pages behind = whole.start + whole.length - end;  // all of them holes
     if (behind.value != 0) {
         store(end, {extent_kind::free, behind});
         add_free({end, behind, {}});
@@ -179,7 +213,7 @@ free_index::run extent_allocator::reserve_backed_end(const free_index::run& from
 
 bool extent_allocator::is_due() noexcept { return clock_ != nullptr && decay_.is_due(clock_()); }
 
-/// After a free. A little of it, so that no free takes long.
+/// Comes after a free. Does a little, so that no free takes long.
 void extent_allocator::decay_if(bool due) noexcept {
     if (due || behind_.load(std::memory_order_relaxed)) {
         constexpr std::uint64_t at_once = 4;
@@ -255,7 +289,7 @@ void extent_allocator::gave_back(const std::vector<extent>& gone) noexcept {
     }
 }
 
-/// Where the heap can end.
+/// The page at which the heap can end.
 pages extent_allocator::shorter(pages keep) const noexcept {
     const pages end = frontier();
     const pages tail = free_.length_before(end);
@@ -264,7 +298,7 @@ pages extent_allocator::shorter(pages keep) const noexcept {
     return {std::clamp(wanted, unit, end.value)};
 }
 
-/// The free extent at the end of the space ends at `to`, which is its end now or in it.
+/// Makes the space end at `to`, which is in the free extent at its end, or is that end.
 void extent_allocator::end_at(pages to) noexcept {
     const pages end = frontier();
     free_index::run tail = remove_free(end - free_.length_before(end));

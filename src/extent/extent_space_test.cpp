@@ -1,4 +1,4 @@
-// The space of free extents: what fades, what is given back, what a full disk does, where the heap ends.
+// The space of free extents: what decays, what is given back, what a full disk does, where the heap ends.
 #include <map>
 #include <memory>
 #include <random>
@@ -49,7 +49,7 @@ TEST(decay_curve_test, what_is_used_again_need_not_fade) {
 TEST(decay_curve_test, a_long_silence_is_one_step) {
     decay_curve curve;
     curve.start(second_ns, 0);
-    EXPECT_EQ(curve.limit(60 * second_ns, 1000), 1000U);  // freed since nobody knows when
+    EXPECT_EQ(curve.limit(60 * second_ns, 1000), 1000U);  // freed at an unknown time
     EXPECT_FALSE(curve.is_due(60 * second_ns + decay_curve::step_ns - 1));
     EXPECT_TRUE(curve.is_due(60 * second_ns + decay_curve::step_ns));
     EXPECT_EQ(curve.limit(120 * second_ns, 1000), 0U);
@@ -108,7 +108,7 @@ TEST_F(extent_space_test, what_is_freed_without_saying_that_it_has_space_gets_so
     EXPECT_EQ(allocator_.backed_free_pages().value, 16U) << "as after open(): not known to be holes";
     EXPECT_THAT(problems_of(allocator_), IsEmpty());
     EXPECT_EQ(allocate(16), block);
-    // United with neighbours that have space.
+    // The hole is united with neighbours that have space.
     ASSERT_TRUE(space_.give_back(block + pages{3}, {9}).ok());
     free(before);
     free(after);
@@ -373,7 +373,7 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
     EXPECT_GE(asked, 2U);
     EXPECT_EQ(space_.given_back(), 0U);
     EXPECT_EQ(allocator_.give_back({1})->value, 0U);
-    // Nor where the disk is full.
+    // On a full disk no space goes back either.
     space_.set_disk(space_.on_disk() + huge_length.value);
     const pages larger{2 * huge_length.value};
     EXPECT_EQ(allocator_.allocate(larger, {1}, extent_kind::used).error().code, failure_code::no_space);
@@ -405,6 +405,7 @@ public:
         EXPECT_GT(space_.given_back(), steps / 10'000);
         EXPECT_GT(refused_, 0U);
         EXPECT_GT(shrunk_, 0U);
+        EXPECT_GT(resized_, steps / 1000);
     }
 
 private:
@@ -424,13 +425,30 @@ private:
         } else if (choice < 10) {
             ASSERT_TRUE(allocator_->give_back({random_() % 2000}).ok());
         } else if (choice < 20) {
-            // Phases of plenty and of want, so that the heap grows and empties.
+            // Phases with many allocations and with many frees, so that the heap grows and empties.
             share_ = random_() % 100;
             space_.set_disk(1000 + random_() % 30'000);
+            space_.reserve_at_once(random_() % 3 == 0 ? ~std::uint64_t{0} : random_() % 2000);
         } else if (choice % 100 <= share_ || blocks_.empty()) {
             allocate();
+        } else if (choice % 16 == 0) {
+            resize();
         } else {
             free();
+        }
+    }
+    void resize() {
+        const auto chosen = blocks_.find(names_[random_() % names_.size()]);
+        extent& block = chosen->second;
+        const pages wanted{1 + random_() % (2 * block.length.value)};
+        const auto next = std::next(chosen);
+        const bool resized = allocator_->resize(block.start, wanted);
+        ASSERT_TRUE(!resized || block.kind == extent_kind::used);
+        ASSERT_TRUE(!resized || next == blocks_.end() || block.start + wanted <= next->second.start)
+            << "two blocks overlap";
+        if (resized) {
+            block.length = wanted;
+            ++resized_;
         }
     }
     void allocate() {
@@ -499,6 +517,7 @@ private:
     std::uint64_t share_ = 60;
     std::uint64_t refused_ = 0;
     std::uint64_t shrunk_ = 0;
+    std::uint64_t resized_ = 0;
 };
 
 TEST(extent_space_model_test, ten_million_operations_agree_with_the_model) {

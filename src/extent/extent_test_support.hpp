@@ -1,4 +1,4 @@
-// For tests of the extents: time as a test sets it, and what check finds.
+// For tests of extents: a clock that the test sets, and the problems that check() finds.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// The walk over all extents: included by the sources of extent_allocator alone.
+// The walks over all extents. Only the sources of extent_allocator include this file.
 #pragma once
 
 #include "extent/extent.hpp"
 
 namespace holdfast::extent {
 
-/// Asks EXT-1 to EXT-5 of every extent below the frontier and calls `each` for it. Each step depends on the one before,
-/// so what comes next is asked for early.
+/// Checks EXT-1 to EXT-5 for every extent below the frontier and calls `each` for it. Each step depends on the one
+/// before, so later page entries are prefetched.
 template <class Each>
 base::result<void> extent_allocator::walk(base::pages frontier, Each each) const {
     constexpr std::uint64_t ahead = 128;  // pages: 16 cache lines
@@ -27,8 +27,9 @@ base::result<void> extent_allocator::walk(base::pages frontier, Each each) const
     return {};
 }
 
-/// Calls `block` for every extent that counts after a crash and starts in [begin, end), and `gap` for what lies before,
-/// between and behind them there. Where `begin` is not 0 it may lie within an extent: so may the first gap.
+/// Calls `block` for every extent that counts after a crash and starts in [begin, end), and `gap` for the space before,
+/// between and behind these. If `begin` is not 0, it may lie within an extent, and then so does the start of the first
+/// gap.
 template <class Block, class Gap>
 base::result<void> extent_allocator::walk_blocks(base::pages begin, base::pages end, base::pages frontier, Block block,
                                                  Gap gap) const {

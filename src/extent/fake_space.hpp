@@ -19,8 +19,8 @@
 
 namespace holdfast::extent {
 
-/// Grows by at least `step` pages at a time, up to `capacity` pages of the reservation. Outlives the allocators upon
-/// it, so that they can be closed and opened again.
+/// Grows by at least `step` pages at a time, up to `capacity` pages of the reservation. Outlives the allocators that
+/// use it, so that they can be closed and opened again.
 class fake_space final : public segment::space_growth {
 public:
     static constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte / 2 : 4 * base::gibibyte;
@@ -76,13 +76,16 @@ public:
         }
         const base::pages added{std::min(std::max(rounded, step_.value), room)};
         const std::scoped_lock lock(mutex_);
-        if (added.value > disk_ - std::min(disk_, count_on_disk())) {
+        const base::pages backed{std::min(added.value, std::max(wanted.value, reserved_at_once_))};
+        if (backed.value > disk_ - std::min(disk_, count_on_disk())) {
             ++refused_;
-            return full_disk(added.value);
+            return full_disk(backed.value);
         }
+        backed_end_ = frontier_ + backed;
         frontier_ += added;
-        backed_.resize(frontier_.value, true);
-        on_disk_ += added.value;
+        backed_.resize(backed_end_.value, true);
+        backed_.resize(frontier_.value, false);
+        on_disk_ += backed.value;
         ++grown_;
         return added;
     }
@@ -98,6 +101,9 @@ public:
         return grown;
     }
 
+    [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
+    /// Limits the pages that the disk reserves at once when the space grows ahead of need.
+    void reserve_at_once(std::uint64_t pages) noexcept { reserved_at_once_ = pages; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
     base::result<void> give_back(base::pages start, base::pages length) override {
         const std::scoped_lock lock(mutex_);
@@ -116,7 +122,7 @@ public:
         on_disk_ += holes;
         return {};
     }
-    /// The next shrink() fails, and the heap ends where it did.
+    /// Makes the next shrink() fail; the heap then ends where it did.
     void fail_shrink() noexcept { shrink_fails_ = true; }
     base::result<void> shrink(base::pages to) override {
         const std::scoped_lock lock(mutex_);
@@ -159,6 +165,8 @@ private:
     base::pages capacity_{};
     base::pages step_{};
     base::pages frontier_{};
+    base::pages backed_end_{};
+    std::uint64_t reserved_at_once_ = ~std::uint64_t{0};
     base::pages last_wanted_{};
     std::uint64_t grown_ = 0;
     std::uint64_t refused_ = 0;

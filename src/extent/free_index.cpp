@@ -10,7 +10,7 @@
 namespace holdfast::extent {
 
 base::result<void> free_index::reset(base::pages pages, node_layout layout) {
-    // With more free extents than numbers, those beyond are found again when the heap is opened.
+    // If there were more free extents than numbers, the others would be found again at the next open.
     const std::uint64_t most = std::min<std::uint64_t>(pages.value + 1, std::numeric_limits<std::uint32_t>::max());
     HF_TRY_ASSIGN(numbers_, base::sparse_table<std::uint32_t>::create(pages.value, "pages of free extents"));
     HF_TRY_ASSIGN(nodes_, base::sparse_table<node>::create(most, "index of free extents"));
@@ -113,7 +113,7 @@ free_index::run free_index::erase(base::pages start) noexcept {
     return erased;
 }
 
-/// The lowest of the shortest that have at least this length; null where there is none.
+/// The lowest of the shortest extents that have at least this length; null where there is none.
 free_index::node* free_index::trees::first_of_length(base::pages length) const noexcept {
     if (length.value <= longest_short) {
         std::size_t word = length.value / 64;
@@ -130,7 +130,7 @@ free_index::node* free_index::trees::first_of_length(base::pages length) const n
     return found == &header ? nullptr : found;
 }
 
-/// The next by length, then by address; null behind the last.
+/// The next extent by length, then by address; null behind the last.
 free_index::node* free_index::trees::next_of(const node* one) const noexcept {
     const node* const end = header_of(one->length);
     node* const next = tree::next_node(const_cast<node*>(one));

@@ -1,14 +1,14 @@
 // The free extents, in DRAM: by length for best fit, by their first and last page for coalescing, by age for decay.
 //
-// Up to 256 pages, each length has a tree of its own, by address, and a bit that says whether there are any: most trees
-// have a few nodes. All longer ones share a tree.
+// Each length up to 256 pages has a tree of its own, ordered by address, and a bit that says whether it is empty: most
+// trees have a few nodes. All longer extents share a tree.
 //
-// Where segments belong to nodes of the machine, each node has trees of its own, for the free extents that lie within
-// one of its segments, and those that reach from one segment into the next have others: so the best fit of a node is
-// found as fast as that of all.
+// Where segments belong to nodes of the machine, each node has trees of its own for the free extents that lie within
+// one of its segments. Free extents that reach from one segment into the next are in a further set of trees. So the
+// best fit on a node is found as fast as the best fit of all.
 //
-// A node a free extent, in a pool of addresses for as many as there can be, and four bytes a page that lead to it: to
-// insert or to erase needs no memory that could be refused, so a free cannot fail for want of DRAM.
+// Each free extent has a tree node in a pool of addresses that has room for all possible ones, and four bytes for each
+// page lead to it. To insert or to erase needs no memory that could be refused, so a free cannot fail for want of DRAM.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@
 
 namespace holdfast::extent {
 
-/// Where segments are, by nodes in turns: segment i is on node i mod `nodes`.
+/// Which node a segment is on: segment i is on node i mod `nodes`.
 struct node_layout {
     std::uint32_t nodes = 1;
-    base::pages segment{};  ///< its length, a power of two; of one node it does not matter
+    base::pages segment{};  ///< its length, a power of two; unused with one node
 
     [[nodiscard]] constexpr std::uint32_t node_of(base::pages page) const noexcept {
         return nodes == 1 ? 0 : static_cast<std::uint32_t>(page.value / segment.value % nodes);
     }
-    /// Where the segment ends that the page lies in.
+    /// The end of the segment that contains the page.
     [[nodiscard]] constexpr base::pages segment_end(base::pages page) const noexcept {
         return {(page.value / segment.value + 1) * segment.value};
     }
@@ -62,9 +62,9 @@ public:
     /// An empty index for `pages` pages. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout = {});
 
-    /// The caller knows that no free extent overlaps the new one, which is the youngest from here on.
+    /// Inserts a free extent, which is then the youngest. No other free extent may overlap it.
     void insert(const run& added) noexcept;
-    /// Removes the free extent that starts there; the caller knows that there is one. Returns it.
+    /// Removes the free extent that starts there and returns it. There must be one.
     run erase(base::pages start) noexcept;
 
     /// Pages of the free extent that starts there; 0 where none does.
@@ -80,17 +80,17 @@ public:
     }
 
     /// The smallest free extent that can hold `length` pages at a multiple of `alignment`; the lowest among equals.
-    /// Logarithmic, with one exception: where only an extent shorter than length + alignment would do, a few are tried
-    /// and then a longer one taken; all are tried only where there is no longer one.
+    /// Logarithmic time, with one exception: where only an extent shorter than length + alignment would do, a few are
+    /// tried and then a longer one is taken; all are tried only where there is no longer one.
     [[nodiscard]] std::optional<placement> best_fit(base::pages length, base::pages alignment) const noexcept;
-    /// The same of the places within a segment of the node. One in an extent that reaches beyond the segment counts for
-    /// less than any in one that does not.
+    /// The best fit among places within a segment of the node. An extent that reaches beyond the segment is taken only
+    /// where no other fits.
     [[nodiscard]] std::optional<placement> best_fit_on(std::uint32_t on, base::pages length,
                                                        base::pages alignment) const noexcept;
 
-    /// Of those with backed pages, the one that was inserted first.
+    /// The free extent with backed pages that was inserted first.
     [[nodiscard]] std::optional<run> oldest_backed() const noexcept;
-    /// All with backed pages, the oldest first. `each` changes nothing here.
+    /// Calls `each` for all free extents with backed pages, the oldest first. `each` must not change the index.
     template <class Each>
     void for_each_backed(Each each) const {
         for (std::uint32_t number = oldest_; number != nobody; number = nodes_[number].younger) {
@@ -113,7 +113,7 @@ private:
         std::uint64_t color : 1;
         std::uint64_t backed;
         std::uint32_t older;    ///< number of a node with backed pages; nobody: this is the oldest
-        std::uint32_t younger;  ///< in the list of unused nodes: the next of them
+        std::uint32_t younger;  ///< in the list of unused nodes: the next one
     };
     static constexpr std::uint32_t nobody = 0;
     struct node_traits {
@@ -144,11 +144,11 @@ private:
     void unlink(std::uint32_t number) noexcept;
     static constexpr std::uint64_t longest_short = 256;
 
-    // The algorithms take the header of a tree that they only read as a pointer to change.
+    // The headers are mutable because the tree algorithms take a pointer to non-const even where they only read.
     struct trees {
         mutable std::array<node, longest_short + 1> short_headers{};     ///< by length
-        mutable node header{};                                           ///< of the longer ones
-        std::array<std::uint64_t, longest_short / 64 + 1> short_used{};  ///< a bit a length
+        mutable node header{};                                           ///< of longer extents
+        std::array<std::uint64_t, longest_short / 64 + 1> short_used{};  ///< a bit for each length
 
         trees() noexcept { clear(); }
         trees(const trees&) = delete;  // headers point to themselves
@@ -169,15 +169,15 @@ private:
     [[nodiscard]] static std::optional<placement> fit(const node* candidate, base::pages length,
                                                       base::pages alignment) noexcept;
 
-    base::sparse_table<std::uint32_t> numbers_;  ///< of the node, at the first and the last page of its extent
+    base::sparse_table<std::uint32_t> numbers_;  ///< numbers of nodes, at the first and the last page of each extent
     base::sparse_table<node> nodes_;             ///< from 1 on
     std::uint32_t nodes_made_ = 0;
     std::uint32_t first_unused_ = nobody;
     std::uint32_t oldest_ = nobody;
     std::uint32_t youngest_ = nobody;
     node_layout layout_;
-    trees first_;              ///< of node 0; of all, where there is one node
-    std::vector<trees> more_;  ///< of the other nodes, then of what reaches into several segments
+    trees first_;              ///< of node 0; of all extents where there is one node
+    std::vector<trees> more_;  ///< of the other nodes, then of extents in several segments
     base::pages total_{};
     base::pages backed_{};
     std::uint64_t count_ = 0;

@@ -1,4 +1,4 @@
-// One bit a page, in DRAM.
+// One bit for each page, in DRAM.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace holdfast::extent {
 
-/// All bits are clear at first. Memory is used where bits were set. Thread safety: one thread at a time, but for
-/// reading a bit while others are set and cleared one by one: it is as it was before or after.
+/// All bits are clear at first. Memory is used only where bits were set. Thread safety: one thread at a time, except
+/// that a thread may read a bit while another sets and clears single bits: it sees the bit before or after the change.
 class page_bits {
 public:
     [[nodiscard]] base::result<void> reset(base::pages pages, const char* purpose) {
@@ -83,7 +83,7 @@ public:
 private:
     static constexpr std::uint64_t bits = 64;
 
-    /// There is one writer, so this need be no read-modify-write.
+    /// There is one writer, so no read-modify-write instruction is needed.
     static void store(std::uint64_t& word, std::uint64_t value) noexcept {
         std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
     }

@@ -16,6 +16,7 @@
 
 #include "base/hot.hpp"
 #include "heap/atomic_operations.hpp"
+#include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
 #include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
@@ -79,10 +80,19 @@ public:
         if (!blocks_.find_allocated(source, old)) {
             return nullptr;
         }
+        if (can_stay(old, source, wanted)) {
+            lanes_.domain().flush(source, wanted.bytes, "heap.reallocate.flush_in_place");
+            lanes_.domain().fence("heap.reallocate.fence_in_place");
+            return space_.address({old.offset});
+        }
         block_request typed = wanted;
         typed.type = wanted.type != 0 ? wanted.type : old.block.type;
+        typed.bytes = bytes_with_room(old.bytes(), wanted.bytes);
         if (!hold(cache, typed, held)) {
-            return nullptr;
+            typed.bytes = wanted.bytes;
+            if (!hold(cache, typed, held)) {
+                return nullptr;
+            }
         }
         void* const target = space_.address({held.offset});
         const std::uint64_t kept = std::min(old.bytes(), std::min(held.bytes(), wanted.bytes));

@@ -74,15 +74,23 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
         }
         return opened;
     }
-    HF_TRY(made->keep_extents(path));
-    made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
-    if (options.hardened) {
-        made->harden();
-        HF_TRY(made->start_guards());
+    const auto start = [&]() -> base::result<void> {
+        HF_TRY(made->keep_extents(path));
+        made->start_decay(options.initial_bytes != 0 ? extent::decay_curve::never : options.decay_ns);
+        if (options.hardened) {
+            made->harden();
+            HF_TRY(made->start_guards());
+        }
+        made->start_destinations();
+        made->find_plain_path();
+        return register_engine(*made);
+    };
+    if (auto started = start(); !started) {
+        const auto hold = made->files_->hold();
+        made.reset();
+        static_cast<void>(segment::remove_heap(*options.storage, path, hold).ok());
+        return std::move(started).error();
     }
-    made->start_destinations();
-    made->find_plain_path();
-    HF_TRY(register_engine(*made));
     return made;
 }
 

@@ -167,6 +167,9 @@ public:
             blocks_.keep(held);
         }
     }
+    /// Whether block_allocator::resize_pages() may be called: no record and no flush has to say that a block of whole
+    /// pages has another length.
+    [[nodiscard]] bool can_resize_in_place() const noexcept { return atomic_ == nullptr && headers_ == nullptr; }
     /// Null in other durabilities.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_.get(); }
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "heap/destination_operations.hpp"
+#include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
 #include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
@@ -71,9 +72,18 @@ public:
         if (!heap_.blocks().find_allocated(old, found)) {
             return nullptr;
         }
+        if (can_stay(found, old, wanted)) {
+            heap_.persist(old, wanted.bytes, "heap.destination.content_in_place");
+            return old;
+        }
         block_request typed = wanted;
         typed.type = wanted.type != 0 ? wanted.type : found.block.type;
-        void* const block = allocate(typed);
+        typed.bytes = bytes_with_room(found.bytes(), wanted.bytes);
+        void* block = allocate(typed);
+        if (block == nullptr) {
+            typed.bytes = wanted.bytes;
+            block = allocate(typed);
+        }
         if (block == nullptr) {
             return nullptr;
         }

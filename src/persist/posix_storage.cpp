@@ -291,13 +291,14 @@ public:
         return std::uint64_t{numbers.f_bavail} * numbers.f_frsize;
     }
 
+    result<bool> is_memory(const std::string& directory) override {
+        HF_TRY_ASSIGN(const auto type, type_of_file_system(directory));
+        return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
+    }
+
     result<void> check_place(const std::string& directory) override {
-        const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
-        struct statfs numbers {};
-        if (!fd.valid() || ::fstatfs(fd.get(), &numbers) != 0) {
-            return os_failure(errno, "statfs", directory);
-        }
-        if (numbers.f_type != HUGETLBFS_MAGIC) {
+        HF_TRY_ASSIGN(const auto type, type_of_file_system(directory));
+        if (type != HUGETLBFS_MAGIC) {
             return {};
         }
         failure what;
@@ -367,6 +368,15 @@ public:
     }
 
 private:
+    /// As statfs() says it.
+    [[nodiscard]] result<long> type_of_file_system(const std::string& directory) const {
+        const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
+        struct statfs numbers {};
+        if (!fd.valid() || ::fstatfs(fd.get(), &numbers) != 0) {
+            return os_failure(errno, "statfs", directory);
+        }
+        return long{numbers.f_type};
+    }
     static constexpr std::uint32_t all_permissions = 0777;
 
     held_directories held_;

@@ -115,6 +115,8 @@ public:
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
     /// Bytes that the file system has left for files in this directory; 2^64 - 1 where it is unknown.
     virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
+    /// Whether the files of this directory lie in memory: tmpfs, ramfs.
+    virtual base::result<bool> is_memory(const std::string& /*directory*/) { return false; }
     /// Fails with `unsupported` where files in this directory lack an operation of this interface (hugetlbfs: system
     /// calls cannot write them).
     virtual base::result<void> check_place(const std::string& /*directory*/) { return {}; }

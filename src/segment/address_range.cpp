@@ -22,6 +22,10 @@
 #if !defined(MADV_COLLAPSE)
 #define MADV_COLLAPSE 25
 #endif
+// From Linux 5.14 on.
+#if !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace holdfast::segment {
 
@@ -63,8 +67,8 @@ failure mapping_failure(std::string_view operation, std::string_view path) {
     return what;
 }
 
-/// Puts a new mapping into the place of what is there. A failure leaves that as it was: mmap() at a fixed address does
-/// not, because the kernel asks the file system only after it has taken the old pages away.
+/// Replaces what is mapped at the address. A failure leaves the old mapping as it was. mmap() at a fixed address would
+/// not: the kernel asks the file system only after it has taken the old pages away.
 base::result<void> map_over(std::byte* address, std::uint64_t bytes, int flags, int fd, std::uint64_t offset,
                             std::string_view path) {
     void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
@@ -117,7 +121,7 @@ base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::ui
 }
 
 base::result<address_range> address_range::exactly(std::byte* begin, std::uint64_t bytes) {
-    // Null is no place, though root may map it: a range that begins there counts as none.
+    // A range must not begin at null, although root may map it: begin_ == nullptr means that there is no range.
     void* const raw =
         begin == nullptr ? nullptr : ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw != nullptr && raw == begin) {
@@ -125,7 +129,7 @@ base::result<address_range> address_range::exactly(std::byte* begin, std::uint64
     }
     const int os_error = raw == MAP_FAILED ? errno : EEXIST;
     if (raw != MAP_FAILED && raw != nullptr) {
-        ::munmap(raw, bytes);  // a kernel that does not know MAP_FIXED_NOREPLACE took the address for a hint
+        ::munmap(raw, bytes);  // an old kernel takes the address for a hint
     }
     const auto from = reinterpret_cast<std::uintptr_t>(begin);
     return failure{failure_code::address_taken,
@@ -155,7 +159,7 @@ base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages) {
     HF_TRY(map_over(address, bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, {}));
     if (huge_pages) {
-        ::madvise(address, bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages is as right, only slower
+        ::madvise(address, bytes, MADV_HUGEPAGE);  // advice: without huge pages it is only slower
     }
     return {};
 }
@@ -166,6 +170,8 @@ void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bo
         ::madvise(address, bytes, MADV_COLLAPSE);
     }
 }
+
+void populate(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_POPULATE_WRITE); }
 
 void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept {
     ::madvise(address, bytes, MADV_NOHUGEPAGE);
@@ -196,7 +202,7 @@ void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::ma
 
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
 #ifdef SYS_process_madvise
-    // Opened for each call: one that was kept would mean the parent after a fork.
+    // Opened for each call: after a fork, a descriptor from before means the parent process.
     const persist::descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     std::array<iovec, 1024> batch{};
     while (self.valid() && !ranges.empty()) {
@@ -208,7 +214,7 @@ void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
         }
         const long done = ::syscall(SYS_process_madvise, self.get(), batch.data(), count, MADV_DONTNEED, 0);
         if (done != static_cast<long>(bytes)) {
-            break;  // an older kernel; dropping what was dropped already does no harm
+            break;  // an older kernel; to drop pages twice does no harm
         }
         ranges = ranges.subspan(count);
     }

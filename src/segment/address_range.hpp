@@ -34,7 +34,8 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// Whether a program may have mappings far below where the kernel puts them. ThreadSanitizer ends the process.
+/// Whether a program may have mappings far below the addresses that the kernel chooses. ThreadSanitizer ends a process
+/// that has one.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool may_map_anywhere = false;
 #elif defined(__has_feature)
@@ -45,9 +46,9 @@ inline constexpr bool may_map_anywhere = true;
 
 /// What stores to a mapping of a file do.
 enum class page_sharing {
-    private_pages,  ///< copy on write: they never reach the file by themselves
-    shared_pages,   ///< they are the file's at once; a child of fork does not have the mapping
-    shared_sync,    ///< the same on media behind the memory bus, with MAP_SYNC
+    private_pages,  ///< copy on write: a store never reaches the file
+    shared_pages,   ///< a store is in the file at once; a child of fork has no mapping
+    shared_sync,    ///< as shared_pages, with MAP_SYNC: for persistent memory
 };
 
 /// Maps part of a reserved range, readable and writable.
@@ -55,29 +56,35 @@ base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std
                             const std::string& path, page_sharing sharing = page_sharing::private_pages);
 /// Maps zeroed memory; asks for huge pages where that helps.
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);
-/// Pages of 2 MiB instead of 4 KiB, for what may have them: addresses and places in files are congruent modulo 2 MiB.
+/// Whether the kernel should use pages of 2 MiB. It can only where address and place in the file are congruent modulo 2
+/// MiB.
 enum class huge_pages {
-    advise,   ///< the kernel is told that they are welcome (MADV_HUGEPAGE)
-    none,     ///< it is told that they are not
-    at_once,  ///< as advise; and what is new is put together from small ones where it must be (MADV_COLLAPSE)
+    advise,   ///< the kernel may use them (MADV_HUGEPAGE)
+    none,     ///< the kernel must not use them (MADV_NOHUGEPAGE)
+    at_once,  ///< as advise; new pages are also collapsed into huge ones (MADV_COLLAPSE)
 };
-/// Advice: a kernel without huge pages, or without one that is free, is as right, only slower. `fresh`: all of the
-/// range has its space on disk already, so that to put pages together takes no more.
+/// Advice: without a huge page the range works as well, only slower. `fresh`: the whole range has its space on disk, so
+/// that collapsing pages takes no more space.
 void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept;
-/// Advice: the page cache gets no more of the file than is touched, a page of 4 KiB at a time.
+/// Makes all pages writable with one call, which costs less than a page fault for each. Advice: where it fails, the
+/// pages are faulted in when they are touched.
+void populate(std::byte* address, std::uint64_t bytes) noexcept;
+/// Advice: a touch brings one page of 4 KiB of the file into the page cache, and no more.
 void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept;
-/// Advice: reads the file there into the page cache, in pages of 4 KiB, without waiting.
+/// Advice: starts to read this part of the file into the page cache, and does not wait for it.
 void read_ahead(std::byte* address, std::uint64_t bytes) noexcept;
 /// Takes the memory away; the addresses stay reserved.
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
-/// Changes what this process may do with mapped pages; `limit` where it is out of mappings: nothing is changed then.
+/// Changes what this process may do with mapped pages. `limit` where the process is out of mappings; then nothing is
+/// changed.
 enum class page_rights { none, read, read_write };
 base::result<void> set_rights(std::byte* address, std::uint64_t bytes, page_rights wanted);
 /// Forgets private pages: the range shows the file again.
 void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept;
-/// The same, for a caller that must know: the kernel refuses where pages are locked in memory.
+/// Forgets private pages, and reports it where the kernel refuses: it does so where pages are locked in memory.
 base::result<void> try_to_drop_private_pages(std::byte* address, std::uint64_t bytes);
-/// The same for many ranges; one system call for hundreds of them where the kernel can (Linux 6.13).
+/// Forgets the private pages of many ranges, with one system call for hundreds of them where the kernel can (Linux
+/// 6.13).
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept;
 
 }  // namespace holdfast::segment

@@ -124,8 +124,8 @@ TEST_F(mapped_files, never_see_what_is_stored) {
     EXPECT_FALSE(is_readable(range.begin() + 2 * page_size));
 }
 
-/// Was: on a file system that had been shut down, what a commit could not map was gone, and the next load ended the
-/// process. A file of sysfs stands for it: it refuses to be mapped when it is asked, and it is asked last.
+/// Regression: on a file system that had been shut down, pages that a commit could not map were gone, and the next load
+/// ended the process. A file of sysfs stands in for it: it refuses to be mapped, and mmap asks it last.
 TEST(address_ranges, stay_as_they_are_where_a_file_cannot_be_mapped) {
     const persist::descriptor refuses(::open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(refuses.valid());

@@ -15,17 +15,17 @@ namespace holdfast::segment {
 
 struct backed_bytes {
     std::uint64_t bytes = 0;
-    bool exact = true;  ///< off: at least so many (persist::file_backing)
+    bool exact = true;  ///< false: the count is a lower bound (persist::file_backing)
 };
 
-/// Answers for ranges in order of address, none of which overlap; reads each file's extents once. The heap may be in
-/// use: an answer is what the file system said when the segment was reached.
+/// Counts for ranges that come in order of address and do not overlap, so each file's extents are read once. The heap
+/// may be in use: the count is what the file system said when the cursor reached the segment.
 class backing_cursor {
 public:
     backing_cursor(persist::storage& storage, const heap_paths& paths, geometry shape)
         : storage_(storage), paths_(paths), shape_(shape) {}
 
-    /// Of the user space [begin, end), below the frontier.
+    /// The bytes of user space [begin, end) that have space on disk. `end` is at most the frontier.
     base::result<backed_bytes> count(base::heap_offset begin, base::heap_offset end);
 
 private:
@@ -34,9 +34,9 @@ private:
     persist::storage& storage_;
     const heap_paths& paths_;
     geometry shape_;
-    std::uint64_t loaded_ = ~std::uint64_t{0};  ///< the segment that backing_ is of
+    std::uint64_t loaded_ = ~std::uint64_t{0};  ///< the segment that backing_ describes
     persist::file_backing backing_;
-    std::size_t next_ = 0;  ///< ranges before this one end before what was asked last
+    std::size_t next_ = 0;  ///< the first range that the next count may need
 };
 
 }  // namespace holdfast::segment

@@ -1,5 +1,5 @@
-// Pages that the last commit has free and without a sum: the next one writes them home at once (JRN-5), everything else
-// goes through the journal.
+// Pages that the last commit has free and without a sum: the next commit writes them to their places at once (JRN-5).
+// All other changed pages go through the journal.
 #include <cstring>
 #include <filesystem>
 
@@ -55,7 +55,7 @@ protected:
         must(files_->verify(problems, 100));
         EXPECT_THAT(problems, IsEmpty());
     }
-    /// What a crash at this moment leaves, opened.
+    /// Opens what a crash at this moment would leave.
     [[nodiscard]] std::unique_ptr<heap_files> after_a_crash() {
         const std::string copy = directory_.path("crashed");
         fs::remove_all(copy);
@@ -101,7 +101,7 @@ TEST_F(blank_pages_test, holes_are_written_once) {
     EXPECT_TRUE(must(files_->unchanged({}))) << "no page stays private";
     EXPECT_EQ(byte_of(begin + 10), 2);
     expect_sound();
-    // They are the last commit's now.
+    // Now the last commit has these pages.
     fill(begin + 10, 50, 3);
     EXPECT_EQ(must(files_->commit({})).fresh_pages, 0U);
     expect_sound();
@@ -158,7 +158,7 @@ TEST_F(blank_pages_test, used_pages_that_were_never_written_go_through_the_journ
 
 TEST_F(blank_pages_test, free_space_that_is_used_and_not_written_is_blank_no_more) {
     must(files_->commit({{{begin}, {20}}}));
-    must(files_->commit({}));  // somebody has it, and reads zeros
+    must(files_->commit({}));  // the page is in use, and reads as zero
     fill(begin, 20, 2);
     EXPECT_EQ(must(files_->commit({})).fresh_pages, 0U);
 }

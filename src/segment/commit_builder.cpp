@@ -127,8 +127,8 @@ void commit_builder::add_user(base::pages first, std::uint64_t count) {
     }
 }
 
-/// What the last commit has at the page, and of how many of the `most` pages from there on the same is true. Asked in
-/// order of address.
+/// What the last commit has at page `first`, and for how many of the `most` pages from there on this is so. Calls come
+/// in order of address.
 std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
                                                                                  std::uint64_t most) {
     const base::pages committed = files_.committed_frontier_;
@@ -154,9 +154,10 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
     return {blank ? content::blank : content::known, (same - first).value};
 }
 
-// JRN-5: a page below the end of the last commit is written home before the commit point only where that one has it
-// free and without a sum: then nobody asks what is there, whichever of the two commits a crash leaves. A used page
-// without a sum was never written, and reads as it always did; a free one with a sum is still compared with it.
+// JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
+// last commit has it free and without a sum. Whichever of the two commits a crash leaves, nobody then needs the page's
+// old content. A used page without a sum was never written, and must go on to read as zero. A free page with a sum is
+// still compared with its sum.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free && !HF_MUTANT("space.blank_though_used")) {
         return false;
@@ -214,7 +215,8 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     }
 }
 
-/// What becomes a hole must not have a sum that says otherwise: not now, and not when it is used again.
+/// A page that becomes a hole reads as zero, so its old sum must go: the sum would be wrong now, and when the page is
+/// used again.
 void commit_builder::forget_sums(base::pages first, base::pages end) {
     const std::uint64_t per_segment = files_.view_.shape().pages();
     for (base::pages page = first; page < end; ++page.value) {
@@ -241,7 +243,7 @@ void commit_builder::forget_sums_of_going() {
     }
 }
 
-/// Checksum pages come last: by then all of their entries are there.
+/// Checksum pages are summed last: each covers entries of all other pages.
 void commit_builder::close_checksum_pages() {
     sort_unique(checksum_pages_);
     const std::uint64_t committed = files_.segment_count(files_.committed_frontier_);
@@ -317,7 +319,7 @@ void commit_builder::restore_sums() noexcept {
     }
 }
 
-/// Whether the file shows where private pages are dropped: MAP-2.
+/// Whether the file's content appears where private pages of the run are dropped (MAP-2).
 bool commit_builder::is_file_below(const page_run& run) const noexcept {
     if (run.file == objects_file_id) {
         return (run.page + run.count) * page_size <= files_.adopted_objects_size_;
@@ -330,8 +332,8 @@ bool commit_builder::is_file_below(const page_run& run) const noexcept {
 }
 
 void commit_builder::release() noexcept {
-    // What lies beyond the last commit is not dropped: it is memory, which a mapping of the file replaces
-    // (heap_files::adopt).
+    // Pages beyond the end of the last commit are not dropped: they are memory, which adopt() replaces by a mapping of
+    // the file.
     std::array<std::span<std::byte>, 1024> batch;
     std::size_t count = 0;
     const auto drop = [&](std::byte* address, std::uint64_t pages) {

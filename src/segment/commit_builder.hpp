@@ -1,5 +1,6 @@
-// Turns the dirty pages of a mapped heap into a commit_plan: finds them, drops what is free, stores their checksums,
-// sorts them into fresh (the last commit has nothing there, so they are written home at once) and changed.
+// Makes the commit_plan of a mapped heap: finds its dirty pages, drops those that are free, stores their checksums, and
+// sorts them into fresh ones (the last commit has nothing that counts there, so they are written to their places at
+// once) and changed ones.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +19,24 @@ public:
 
     /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
-    /// What the commit's caller says of the pages of metadata that scan() found.
+    /// Asks `check` about each page of metadata that scan() found; its failure is the result.
     base::result<void> check_metadata(heap_files::metadata_check check) const;
-    /// Stores checksums into the mapped checksum pages and fills the plan's runs and sums. After scan().
+    /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);
     /// True where scan() found nothing.
     [[nodiscard]] bool empty() const noexcept;
-    /// After a commit that was refused: the sums of pages are again those of the last commit. What was written must not
-    /// have a sum that the media do not match, should it be freed before the next commit, which then leaves it out.
+    /// After a commit that was refused: puts the sums of the last commit back. A page may be freed before the next
+    /// commit, which then does not write it; its sum must match what the media hold.
     void restore_sums() noexcept;
-    /// After the commit: private pages of changed runs and of free space are dropped, so that the next scan starts
-    /// clean.
+    /// After a commit that succeeded: private pages of changed runs and of free space are dropped, so that the next
+    /// scan starts clean.
     void release() noexcept;
 
 private:
     /// What the last commit has at a page.
     enum class content : std::uint8_t {
         none,   ///< the page lies beyond its end
-        blank,  ///< free, and without a sum: whatever is there
+        blank,  ///< free, and without a sum: its content means nothing
         known,
     };
     struct summed_run {
@@ -62,13 +63,13 @@ private:
     heap_files& files_;
     const free_runs& free_;
     const space_going going_;
-    free_runs::const_iterator next_free_;  ///< of the last commit: the first that the scan has not passed
+    free_runs::const_iterator next_free_;  ///< in committed_free_: the first run that the scan has not passed
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<memory_run> dropped_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index: written by this commit
     std::vector<std::uint64_t> object_groups_;
-    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< of pages in segments, before build()
+    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< each place, and its sum before build()
 };
 
 }  // namespace holdfast::segment

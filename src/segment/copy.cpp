@@ -57,7 +57,7 @@ public:
     }
 
 private:
-    /// Holds the directory, which is empty and can hold a heap.
+    /// Holds the directory of the copy, which must be empty and able to hold a heap.
     base::result<void> take_directory() {
         HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
         HF_TRY_ASSIGN(const auto names, to_->list(target_.directory()));
@@ -77,7 +77,7 @@ private:
     base::result<void> copy_all() {
         superblock_on_media superblock = state_.superblock;
         superblock.nodes = target_.nodes();
-        superblock.home = 0;  // what is copied is content: who opens it for writing reserves the rest
+        superblock.home = 0;  // the copy has content only: its first writer reserves space
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
@@ -91,8 +91,7 @@ private:
             HF_TRY(copy_file(i));
         }
         HF_TRY(copy_file(objects_file_id));
-        // Records that count are part of the heap, and so is that it must be traced: a copy of one that crashed has
-        // crashed too.
+        // Pending records and a pending trace are part of the heap: the copy of a crashed heap counts as crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
         const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
         if (crashed && (superblock.flags & flag_lanes) != 0) {
@@ -119,7 +118,7 @@ private:
         if (id == objects_file_id) {
             HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
         } else {
-            // What a crashed writer left beyond the frontier is no part of the heap.
+            // Content that a crashed writer left beyond the frontier is not part of the heap.
             const std::uint64_t used = std::min(state_.superblock.segment_size,
                                                 state_.superblock.frontier - id * state_.superblock.segment_size);
             if (used < state_.superblock.segment_size) {
@@ -130,7 +129,7 @@ private:
         return to->sync("copy.sync");
     }
 
-    /// A new file that is as private as the one it is a copy of; where there is none, as the source's superblock.
+    /// Makes a file that is as private as `original`, or as the source's superblock where there is no `original`.
     base::result<std::unique_ptr<persist::file>> create_like(const std::string& original, const std::string& path,
                                                              persist::site where) {
         const auto of_original = from_.permissions_of(source_.directory(), original);
@@ -174,7 +173,7 @@ private:
                 static_cast<void>(remove_held_directory(outer_, target_.directory(), held, "copy.undo_directory").ok());
             }
         } catch (const std::bad_alloc&) {
-            return;  // no memory for the names: what remains is no heap
+            return;  // no memory for the names: what remains has no superblock
         }
     }
 
@@ -184,8 +183,8 @@ private:
     persist::storage& outer_;
     std::shared_ptr<persist::storage> to_;  ///< holds the target
     persist::permissions of_source_;
-    bool made_directory_ = false;  ///< there was none
-    bool owns_files_ = false;      ///< it was empty: what is in it now was made here
+    bool made_directory_ = false;  ///< this copy made it
+    bool owns_files_ = false;      ///< it was empty: this copy made all that is in it
     heap_paths target_;
     std::span<const std::string> node_places_;
     persist::shared_blocks blocks_;
@@ -239,7 +238,7 @@ base::result<std::vector<std::string>> names_to_remove(persist::storage& storage
     return names;
 }
 
-/// Of a heap whose directory is held and locked.
+/// Removes a heap whose directory is held and locked.
 base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_hold& hold) {
     HF_TRY_ASSIGN(const auto names, names_to_remove(*hold.storage, paths.directory()));
     HF_TRY_ASSIGN(const auto superblock, superblock_of(*hold.storage, paths));
@@ -249,8 +248,8 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
         HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
     }
     persist::storage& storage = *hold.storage;
-    // The name that makes it a heap goes first, durably: what a crash leaves is no heap, and create or remove take it
-    // away.
+    // The superblock goes first, durably. What a crash leaves has none and is no heap, and the next create or remove
+    // takes it away.
     HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
     HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
     HF_TRY(remove_node_directories(storage, paths, says));
@@ -262,8 +261,8 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
     return outer.sync_directory(paths.parent(), "remove.parent.sync");
 }
 
-/// Holds and locks what is in the directory, where that is a heap's. Any failure may come of a removal by another
-/// process in the middle of it: then the path no longer leads to what is held.
+/// Holds and locks the directory of a heap that is to be removed. While another process removes it, any failure is
+/// possible: then the path no longer leads to the directory that is held.
 base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
     HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
     HF_TRY(names_to_remove(*hold.storage, directory));

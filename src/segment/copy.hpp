@@ -19,20 +19,21 @@ struct copy_source {
     const recovered_state& state;
 };
 
-/// Copies the state that recover() decided on to a new directory: a clean heap with a uuid of its own and the same heap
-/// key. A heap that crashed in durability `atomic` is copied with its lanes, as one that crashed: its next open
-/// recovers it. Stays sparse; shares blocks where it may (`blocks`) and the file system can. No file of it may be used
-/// by anybody who may not use that of the source. Durable when it returns; until then the directory is no heap, and on
-/// failure it is removed. The segments of the copy lie in its directory, or in `node_places`, whatever those of the
-/// source do. `destination` is a path of `storage`. The caller holds the source's lock, and no writer has uncommitted
-/// growth.
+/// Copies the state that recover() decided on to a new directory. The copy is a clean heap with a uuid of its own and
+/// the heap key of its source. A heap that crashed in durability `atomic` is copied with its lanes and counts as
+/// crashed: its next open recovers it. The copy is sparse, and shares blocks with the source where `blocks` allows it
+/// and the file system can. Each of its files is as private as the source's file.
+///
+/// Durable when it returns. Until then the directory is no heap; on failure it is removed. The segments of the copy lie
+/// in its directory or in `node_places`, wherever those of the source lie. `destination` is a path of `storage`. The
+/// caller holds the source's lock, and no writer has uncommitted growth.
 base::result<void> copy_heap(const copy_source& source, persist::storage& storage, const std::string& destination,
                              std::span<const std::string> node_places = {},
                              persist::shared_blocks blocks = persist::shared_blocks::allowed);
 
-/// Removes the heap's own files, the directories of its nodes, and its directory. `locked` where somebody has it open;
-/// `invalid_argument`, and nothing removed, where the directory holds anything else. False where nothing is there.
-/// Durable when it returns. `held`: by this process, who has it open no more.
+/// Removes the heap's own files, the directories of its nodes, and its directory. `locked` where it is open;
+/// `invalid_argument`, and nothing is removed, where the directory holds anything else. False where nothing is there.
+/// Durable when it returns. `held`: the hold of this process, which had the heap open before and has closed it.
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
                                std::shared_ptr<heap_hold> held = nullptr);
 

@@ -22,7 +22,8 @@ namespace {
 
 constexpr auto pagemap_path = "/proc/self/pagemap";
 
-/// The scan of clean pages is what a commit costs whatever is dirty, and the program's other threads stand still.
+/// Every commit scans all pages, clean ones too, while the program's other threads stand still. So threads share a
+/// large scan.
 constexpr std::uint64_t most_scanners = 4;
 constexpr std::uint64_t least_share = std::uint64_t{512} << 20U;  // 4 ms; a thread costs 0.1
 
@@ -67,7 +68,7 @@ pm_scan_arg make_request(std::uint64_t start, std::uint64_t end, std::span<page_
     request.end = end;
     request.vec = reinterpret_cast<std::uint64_t>(regions.data());
     request.vec_len = regions.size();
-    // Neither file nor zero page, but present or swapped out.
+    // Wanted: pages that are neither the file's nor the zero page, and that are present or swapped out.
     request.category_inverted = page_is_file | page_is_zero;
     request.category_mask = page_is_file | page_is_zero;
     request.category_anyof_mask = page_is_present | page_is_swapped;
@@ -127,7 +128,7 @@ base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, st
             try {
                 threads.emplace_back([this, &part = shares[i]]() noexcept { scan_share(part); });
             } catch (const std::system_error&) {
-                scan_share(shares[i]);  // no more threads
+                scan_share(shares[i]);  // no further thread: this one scans the share
             }
         }
         scan_share(shares[0]);
@@ -171,7 +172,8 @@ base::result<void> dirty_scanner::scan_ioctl(std::byte* begin, std::uint64_t byt
             const page_region& region = regions.at(i);
             append(runs, begin + (region.start - start), (region.end - region.start) / base::page_size);
         }
-        // Where the answer was full just as the range ended, kernels say an end that lies before the last region.
+        // Where the last region fills the array just at the end of the range, kernels report a walk_end before that
+        // region's end.
         const std::uint64_t last = count == 0 ? 0 : regions.at(static_cast<std::size_t>(count) - 1).end;
         const std::uint64_t walked = std::max<std::uint64_t>(request.walk_end, last);
         if (walked <= next) {

@@ -1,9 +1,9 @@
 // Which pages of a private mapping hold stores that the file has not seen.
 //
-// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table; one
-// that was only read is the file's (or the zero page). So the page table itself is the record of what is dirty, without
-// a fault handler and without a write barrier in the program. Read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from the
-// bits of /proc/self/pagemap.
+// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table. A
+// page that was only read is the file's page, or the zero page. So the page table records what is dirty: no fault
+// handler is needed, and no write barrier in the program. It is read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from
+// the bits of /proc/self/pagemap.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ public:
     static base::result<dirty_scanner> open();
     static base::result<dirty_scanner> open(method how);
 
-    /// Appends the dirty runs of [begin, begin + bytes), in order of address, neighbours merged. Page aligned.
-    /// Large ranges are shared out to up to four threads, which end before it returns.
+    /// Appends the dirty runs of [begin, begin + bytes), in order of address, neighbours merged. The range is page
+    /// aligned. Up to four threads share a large range; they end before it returns.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
     [[nodiscard]] method used() const noexcept { return method_; }
 

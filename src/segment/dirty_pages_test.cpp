@@ -75,7 +75,7 @@ protected:
         read_.clear();
     }
 
-    /// What must be found is; what need not be found is so for a reason.
+    /// Expects every page that must be found, and a reason for every other page that is found.
     void check() {
         std::vector<memory_run> runs;
         must(scanner_.scan(range_.begin(), range_.size(), runs));

@@ -56,8 +56,8 @@ inline void expect_telling(const base::failure& what) {
     }
 }
 
-/// A reader goes by what the superblock says; a writer refuses a file that is another heap's, though he does not read
-/// it.
+/// Whether a writer may refuse the file: a reader follows the superblock, but a writer refuses a file of another heap
+/// that it would not even read.
 inline bool is_not_ours_to_write(const base::failure& what) { return what.field == "uuid"; }
 
 enum class fuzz_place : std::uint8_t {

@@ -96,7 +96,7 @@ public:
         return found == files_.end() ? 0 : found->second.size();
     }
 
-    /// What stands within one page, wherever the truth of that page is; zeros beyond the end of the file.
+    /// A value within one page, from the journal where that carries the page; zeros beyond the end of the file.
     template <class T>
     [[nodiscard]] T read(std::uint64_t id, std::uint64_t offset) const {
         T value{};
@@ -182,7 +182,7 @@ private:
         files_.at(name_of(id)).write(offset, bytes);
     }
 
-    /// Of the first copy of the superblock, as long as it makes files of a size to work with.
+    /// The shape that the first copy of the superblock says, as long as its files have a size to work with.
     [[nodiscard]] geometry shape() const {
         const geometry said = geometry_of(read<superblock_on_media>(superblock_id, 0));
         return said.valid() && said.segment_size <= largest_file ? said : geometry{minimum_segment_size};
@@ -385,7 +385,7 @@ private:
         write(journal_id, 0, header);
     }
 
-    /// Without what chance and the clock gave the heap, so that an input means the same in every process.
+    /// Removes what chance and the clock gave the heap, so that an input means the same in every process.
     void make_anonymous() {
         const bool carries = read<journal_header_on_media>(journal_id, 0).entry_count != 0;
         for (const auto& [id, at] : {place{superblock_id, 0}, place{superblock_id, 1}, place{journal_id, 1}}) {
@@ -418,7 +418,7 @@ private:
     std::set<place> touched_;
 };
 
-/// A directory that goes with the process, in memory where the machine has such a place.
+/// A directory that is removed at the end of the process; in memory where the machine has such a place.
 inline const std::string& fuzz_directory() {
     static const struct holder {
         holder() {

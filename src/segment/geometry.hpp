@@ -3,8 +3,8 @@
 // A segment file:       [ user pages | slab headers | page entries | live bitmaps | checksum pages ]
 // The address range:    [ metadata of segments 0, 1, ... | objects area | guard | base: user space of 0, 1, ... ]
 //
-// So the user spaces of all segments are contiguous, an extent may cross from one to the next, and no metadata stands
-// between user blocks: an overrun of a user block meets another user block, the unmapped end, never a bitmap.
+// So the user spaces of all segments are contiguous, and an extent may cross from one to the next. No metadata stands
+// between user blocks: an overrun of a user block meets another user block or the unmapped end, never a bitmap.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr std::uint64_t objects_area_size = base::under_qemu ? 64 * base:
 
 inline constexpr std::uint64_t slab_header_size = 64;
 inline constexpr std::uint64_t page_entry_size = 8;
-/// One bit for each 8 bytes of a granule: the smallest block.
+/// Bytes: one bit for each 8 bytes of a granule, which is the smallest block.
 inline constexpr std::uint64_t bitmap_size = base::granule_size / 64;
 inline constexpr std::uint64_t checksum_entry_size = 4;
 /// The last entry of a checksum page is the page's own checksum.

@@ -26,7 +26,7 @@ using base::page_size;
 using base::pages;
 using persist::access_mode;
 
-/// Unmapped addresses between the metadata and the base, so that an underrun of the first block meets nothing.
+/// Unmapped addresses between the metadata and the base: a store in front of the first block must meet no metadata.
 constexpr std::uint64_t guard_size = region_size;
 #if defined(__has_feature)
 #define HF_HAS_FEATURE(feature) __has_feature(feature)
@@ -34,7 +34,7 @@ constexpr std::uint64_t guard_size = region_size;
 #define HF_HAS_FEATURE(feature) 0
 #endif
 #if defined(__SANITIZE_THREAD__) || HF_HAS_FEATURE(thread_sanitizer)
-constexpr std::uint64_t default_reservation = 64 * base::gibibyte;  // its shadow leaves little room
+constexpr std::uint64_t default_reservation = 64 * base::gibibyte;  // ThreadSanitizer's shadow leaves little room
 #else
 constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte : base::tebibyte;
 #endif
@@ -102,7 +102,7 @@ failure heap_files::poisoned() const {
     failure what = poison_;
     what.code = failure_code::poisoned;
     if (what.path.empty()) {
-        // It was left by an exception, when there was no memory for more.
+        // An exception set only the code: there was no memory for the text.
         what.path = paths_.directory();
         what.field = "commit";
         what.found = "no memory in the middle of it";
@@ -135,6 +135,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
     HF_TRY(files->reserve(options.mapping));
     files->superblock_.base_address = reinterpret_cast<std::uint64_t>(files->view_.base());
     HF_TRY(files->create_files());
+    HF_TRY(files->look_whether_in_memory());
     HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
     files->scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
     return files;
@@ -152,8 +153,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::create_scratch(persist::st
     return files;
 }
 
-/// An empty directory, or the remains of a creation or removal that was cut off, may be used; anything else is
-/// somebody's.
+/// Accepts an empty directory, and the remains of a creation or removal that was cut off. Anything else belongs to
+/// somebody else and must stay.
 base::result<void> heap_files::check_empty(std::vector<std::string>& remains) const {
     HF_TRY_ASSIGN(remains, storage().list(paths_.directory()));
     for (const std::string& name : remains) {
@@ -179,7 +180,7 @@ base::result<bool> heap_files::take_directory() {
         if (!made && made.error().code != failure_code::already_exists) {
             return std::move(made).error();
         }
-        made_directory_ = made.ok();  // or another process was faster
+        made_directory_ = made.ok();  // false where another process made it first
     }
     auto held = hold_new_heap(storage_, paths_);
     if (!held) {
@@ -200,7 +201,7 @@ base::result<bool> heap_files::take_directory() {
     hold_ = std::move(held).value();
     auto locked = lock_directory();
     if (!leads_to(storage_, paths_.directory(), storage())) {
-        return false;  // whatever failed did so because of that
+        return false;  // whatever failed may have failed because of that
     }
     HF_TRY(std::move(locked));
     return true;
@@ -209,7 +210,7 @@ base::result<bool> heap_files::take_directory() {
 base::result<void> heap_files::lock_directory() {
     std::vector<std::string> names;
     if (auto empty = check_empty(names); !empty) {
-        // Another process was faster: its lock is not ours to remove.
+        // Where another process created the heap first, the lock file is not this process's to remove.
         made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
         return empty;
     }
@@ -238,7 +239,7 @@ base::result<void> heap_files::prepare_directory() {
                        {},
                        0};
     }
-    // Under the lock look again: another process may have finished creating meanwhile.
+    // Look again under the lock: another process may have finished its creation meanwhile.
     std::vector<std::string> remains;
     if (auto empty = check_empty(remains); !empty) {
         made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
@@ -318,7 +319,7 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
     }
     for (;; user /= 2) {
         const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
-        // Of numbers, for below a low address the metadata wrap around: what comes of it is refused as taken.
+        // Computed with integers: below a low address the sum wraps around, and the range is then refused as taken.
         auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(wanted) - before);
         auto range = fixed && wanted != nullptr ? address_range::exactly(begin, before + user)
                                                 : address_range::anywhere(before + user, before, region_size);
@@ -335,7 +336,7 @@ base::result<void> heap_files::reserve(const mapping_options& options) {
         }
     }
     if (options.capacity != 0 && mode_ == access_mode::read_write) {
-        superblock_.capacity = options.capacity;  // durable with the next state that is
+        superblock_.capacity = options.capacity;  // becomes durable with the next write of the superblock
     }
     capacity_ = std::min(view_.reservation(), superblock_.capacity != 0 ? superblock_.capacity : maximum_reservation);
     return {};
@@ -369,9 +370,10 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     }
     HF_TRY(files->reserve(options));
     HF_TRY(files->choose_sharing(options));
+    HF_TRY(files->look_whether_in_memory());
     HF_TRY(files->look_whether_copied());
     if (files->shared()) {
-        HF_TRY(files->split_folios());
+        HF_TRY(files->folios_.split(storage, files->paths_, files->superblock_.frontier));
     }
     if (mode == access_mode::read_write && !options.shared && !files->has_pending_lanes() &&
         !files->has_pending_tracing()) {
@@ -404,7 +406,7 @@ base::result<void> heap_files::map_committed() {
 }
 
 /// Maps the user pages [from_page, committed frontier) of one segment, and its metadata where from_page is 0. `fresh`:
-/// they have just been reserved on disk.
+/// their space was just reserved on disk.
 base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
     const geometry& shape = view_.shape();
     const std::string path = paths_.segment(index);
@@ -426,7 +428,7 @@ base::result<void> heap_files::map_committed_segment(std::uint64_t index, std::u
              {view_.metadata_of(index), shape.segment_size, shape.metadata_size()}}};
         return cover_holes(*file, windows);
     }
-    return choose_folios(*file, index, from_page, end_page, fresh);
+    return folios_.choose(*file, index, from_page, end_page, fresh);
 }
 
 base::result<void> heap_files::map_committed_objects(std::uint64_t from) {
@@ -454,7 +456,7 @@ base::result<void> heap_files::apply_overlay(const journal_content& journal) {
         if (id != objects_file_id) {
             const bool user = page < shape.pages();
             if (user && id * shape.pages() + page >= frontier_.value) {
-                continue;  // beyond the frontier: not mapped, and nobody's
+                continue;  // beyond the frontier: not mapped, not in use
             }
             target = user ? view_.base() + id * shape.segment_size + page * page_size
                           : view_.metadata_of(id) + (page - shape.pages()) * page_size;
@@ -470,7 +472,7 @@ base::result<page_comparison> heap_files::verify(std::vector<failure>& problems,
 
 void heap_files::abandon() noexcept {
     born_ = true;
-    // Best effort: what is left says by its lack of a superblock that it is no heap, and the next create removes it.
+    // Best effort: what is left has no superblock, so it is no heap, and the next create removes it.
     try {
         if (owns_files_) {
             static_cast<void>(remove_node_directories(storage(), paths_, nullptr).ok());

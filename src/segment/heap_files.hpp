@@ -1,14 +1,18 @@
-// The files of one open heap, mapped: reservation, growth, commit. The face of this layer to the heap layer.
+// The files of one open heap, mapped: reservation, growth, commit. The interface of this layer to the heap layer.
 //
-// Invariants (checked by check_mapping):
-//   MAP-1: user space [0, frontier) is mapped readable and writable, but for what forbid() has taken, and reserved on
-//          disk, but for what was given back, or skipped by grow_beyond(); beyond it nothing is accessible.
-//   MAP-2: pages below the committed frontier are private mappings of their files; pages beyond are zeroed memory until
-//          the commit that writes them home. Where the kernel refused to map a committed page it stays memory, beyond
-//          the adopted frontier, and counts as changed.
+// Invariants (no function checks them at run time; tests and the kernel's mappings show them):
 //
-// Thread safety: grow() is serialised by its callers, and so is grow_objects(); each may meet the other. commit() and
-// close() run alone.
+//   MAP-1: user space [0, frontier) is mapped readable and writable, except for what forbid() has taken; beyond the
+//          frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new
+//          pages that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on),
+//          and those that reserves_at_commit() leaves to the commit. take_back() reserves what give_back() and growths
+//          left.
+//   MAP-2: pages below the committed frontier are mappings of their files; pages beyond it are zeroed memory until the
+//          commit that writes them to their files. Where the kernel refused to map a committed page, the page stays
+//          memory, lies beyond the adopted frontier, and counts as changed.
+//
+// Thread safety: callers serialise grow(), and they serialise grow_objects(); one call of each may run at once.
+// commit() and close_cleanly() run alone.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +33,10 @@
 #include "persist/topology.hpp"
 #include "segment/address_range.hpp"
 #include "segment/dirty_pages.hpp"
+#include "segment/folio_policy.hpp"
 #include "segment/heap_hold.hpp"
+#include "segment/open_segment.hpp"
+#include "segment/promised_space.hpp"
 #include "segment/recovery.hpp"
 #include "segment/space.hpp"
 #include "segment/transaction.hpp"
@@ -40,14 +47,14 @@ class commit_builder;
 
 struct mapping_options {
     std::uint64_t reservation = 0;      ///< bytes of user addresses; 0: the default
-    std::byte* base_address = nullptr;  ///< exactly there, or anywhere
+    std::byte* base_address = nullptr;  ///< map exactly there; null: anywhere
     std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
-    bool verify = false;                ///< SEG-2 before the open returns
-    /// Durability `atomic` and `collect`: stores are the files' at once; no commit() ever comes.
+    bool verify = false;                ///< check SEG-2 before the open returns
+    /// Durability `atomic` and `collect`: a store is in the file at once, and nobody calls commit().
     bool shared = false;
     huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
     const persist::topology* topology = &persist::machine_topology::here();
-    std::optional<persist::domain_kind> domain;  ///< shared: instead of what is found; no more than the media can do
+    std::optional<persist::domain_kind> domain;  ///< shared: replaces the found one; no more than the media can do
 };
 
 struct creation_options {
@@ -55,14 +62,15 @@ struct creation_options {
     std::uint64_t segment_size = default_segment_size;
     bool same_address = false;
     bool separate_cache_lines = false;  ///< flag_separate_lines
-    /// Segments lie in these directories by turns, one a node; "": in one in the heap's. None: in the heap's itself.
+    /// One directory for each node, in which the segments lie by turns; "": one inside the heap's directory. Empty: all
+    /// segments lie in the heap's directory.
     std::vector<std::string> node_places;
 };
 
-/// What goes back to the file system with a commit.
+/// The space that goes back to the file system with a commit.
 struct space_going {
     free_runs holes;                      ///< free space that needs none on disk; sorted
-    std::optional<base::pages> frontier;  ///< the heap ends here from then on
+    std::optional<base::pages> frontier;  ///< the heap's new end
 };
 
 struct commit_statistics {
@@ -92,17 +100,17 @@ struct mapped_window {
 
 class heap_files final : public space_growth, public bitmap_guard, public lane_area, public page_access {
 public:
-    /// Makes the directory and its files, maps an empty user space (frontier 0). The heap exists for others from the
-    /// first commit() on; abandon() (or the destructor before it) removes what was made.
+    /// Makes the directory and its files, and maps an empty user space (frontier 0). Other processes see a heap from
+    /// the first commit() on. abandon(), or the destructor before that commit, removes what was made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
-    /// Locks, recovers, maps. Nothing on media is changed in access_mode::read_only. `hold`: of one that had the heap
-    /// open before, in this mode, and is gone; without it, what the path leads to.
+    /// Locks, recovers, maps. access_mode::read_only changes nothing on media. `hold`: the hold of an earlier object
+    /// that had this heap open in this mode and was destroyed; null: open what the path leads to.
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
                                                           persist::access_mode mode, const mapping_options& options,
                                                           std::shared_ptr<heap_hold> hold = nullptr);
-    /// A heap without files: memory of this process alone, which a child of fork has a copy of (continue_in_child()).
-    /// Nothing is on media, and nothing ever is: no commit, no close. As create(), frontier 0.
+    /// A heap without files, in memory of this process. A child of fork has a copy of it (continue_in_child()). Nothing
+    /// is ever on media: there is no commit and no close. Frontier 0, as after create().
     static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
                                                                     const creation_options& options);
     ~heap_files() override;
@@ -110,15 +118,15 @@ public:
     [[nodiscard]] const space_view& view() const noexcept { return view_; }
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_; }
     [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
-    /// In which paths() lead to the files, wherever the heap's directory is by now.
+    /// The storage in which paths() lead to the files, even after the heap's directory was moved.
     [[nodiscard]] persist::storage& storage() const noexcept { return hold_ != nullptr ? *hold_->storage : storage_; }
-    /// The one that it was given, in which paths mean what they mean now.
+    /// The storage that create() or open() was given, in which paths mean what they mean now.
     [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
     [[nodiscard]] std::shared_ptr<heap_hold> hold() const noexcept { return hold_; }
     [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
-    /// In whose directories the segments lie by turns; 0: in that of the heap.
+    /// The number of nodes in whose directories the segments lie by turns; 0: the segments lie in the heap's directory.
     [[nodiscard]] std::uint32_t nodes() const noexcept { return paths_.nodes(); }
-    /// How many of them threads should find their own among: 1 where the machine has one node.
+    /// Among how many nodes a thread should choose its own: 1 where the machine has one node.
     [[nodiscard]] std::uint32_t nodes_of_threads() const noexcept {
         return nodes() == 0 || topology_->nodes() == 1 ? 1 : nodes();
     }
@@ -135,70 +143,81 @@ public:
     }
     base::result<base::pages> grow(base::pages wanted) override;
     base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
+    [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
+    [[nodiscard]] steps reserve_steps() const noexcept override;
+    [[nodiscard]] bool has_room(base::pages wanted) const noexcept override;
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return shared() || scratch_; }
     base::result<void> give_back(base::pages start, base::pages length) override;
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
 
+    /// True in durability `commit` on a file system in memory. To reserve space there is to take memory, but private
+    /// pages that are no mapping of the file yet (MAP-2) have their memory already. So a growth only asks whether there
+    /// is room for such pages; the commit that maps the file in their place reserves them before its commit point.
+    [[nodiscard]] bool reserves_at_commit() const noexcept { return in_memory_ && !shared(); }
+
     // bitmap_guard
     base::result<void> admit(base::granule position) override;
     base::result<void> back(base::granule position) override;
     [[nodiscard]] bool has_bitmap(base::granule position) override;
-    /// Verifies all live bitmaps that nobody has used yet.
+    /// Verifies all live bitmaps that were not used yet.
     base::result<void> admit_all();
 
-    // page_access. A commit that replaces memory by a mapping of the file (MAP-2) gives access back: its caller forbids
-    // again what lies between file_backed_end() before it and after it; continue_in_child() does so to all.
+    // page_access. A commit that replaces memory by a mapping of the file (MAP-2) gives access back: its caller must
+    // forbid again the ranges between file_backed_end() before the commit and after it. continue_in_child() gives
+    // access back to every range.
     base::result<void> forbid(base::pages start, base::pages length, rights left) override;
     base::result<void> permit(base::pages start, base::pages length) override;
     [[nodiscard]] std::uint64_t most_ranges() const override;
     [[nodiscard]] base::pages file_backed_end() const noexcept { return adopted_frontier_; }
 
-    // lane_area: the file `lanes` as mapped; empty until open_lanes().
+    // lane_area: the mapped file `lanes`; empty until open_lanes().
     [[nodiscard]] std::byte* lanes() const noexcept override { return lanes_range_.begin(); }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return lanes_size_; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
-    /// Maps what there is of the file, as shared as the heap is; room for `limit` bytes.
+    /// Maps the file `lanes` as far as it goes, with the sharing of the heap, and sets addresses aside for `limit`
+    /// bytes.
     base::result<void> open_lanes(std::uint64_t limit);
 
     // --- shared pages -----------------------------------------------------------------------------------------------
     [[nodiscard]] bool shared() const noexcept { return sharing_ != page_sharing::private_pages; }
-    /// The last writer was one of durability `atomic`, and it crashed: lanes are to be replayed first.
+    /// The last writer had durability `atomic` and crashed: its lanes must be replayed first.
     [[nodiscard]] bool has_pending_lanes() const noexcept {
         return (superblock_.flags & flag_lanes) != 0 && superblock_.state != heap_state::clean;
     }
-    /// The last writer was one of durability `collect`, and it crashed: the live bitmaps are to be traced first.
+    /// The last writer had durability `collect` and crashed: a trace must find the live blocks first.
     [[nodiscard]] bool has_pending_tracing() const noexcept {
         return (superblock_.flags & flag_tracing) != 0 && superblock_.state != heap_state::clean;
     }
-    /// Durability `collect` begins, durably: from here a crash asks for a trace.
+    /// Durability `collect` begins, durably: after a crash from here on, the next open traces.
     base::result<void> begin_tracing();
-    /// Recovery is over, and the lanes are made: a new incarnation begins, durably. From here a crash is one of this.
+    /// Recovery is over, and the lanes are made: a new incarnation begins, durably. A crash from here on is a crash of
+    /// this incarnation.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
-    /// Gives the pages' contents to the media, by the system's own means. Not atomic.
+    /// Makes the contents of all mapped pages durable with system calls. Not atomic.
     base::result<void> sync_shared();
-    /// sync_shared(), then a clean heap. No lane counts any more, and nothing is to be traced.
+    /// Calls sync_shared(), then marks the heap clean: no record counts any more, and no trace is needed.
     base::result<void> close_shared(std::uint64_t checkpoint_clock);
 
     // --- copies -----------------------------------------------------------------------------------------------------
-    /// The files are copies of a heap's: what was reserved and never written may be holes. When a writer's open()
-    /// returns tables and objects have their space again, and after a crash in durability `atomic` or `collect` all
-    /// has.
+    /// The files are copies of those of a heap: space that was reserved and never written may be holes. When open()
+    /// returns to a writer, tables and objects have their space again; after a crash in durability `atomic` or
+    /// `collect`, everything has.
     [[nodiscard]] bool is_copied() const noexcept { return copied_; }
-    /// Reserves, durably, what is in use of a heap that is_copied(): `used`, and the live bitmaps of `slabs`; sorted.
-    /// From then on it is none. no_space: then it is one as before. Comes before the first store to what is reserved
-    /// so.
+    /// Reserves, durably, what is in use in a heap that is_copied(): the extents `used`, and the live bitmaps of
+    /// `slabs`; both sorted. Then is_copied() is false. On no_space it stays true. Must come before the first store to
+    /// any of these pages.
     base::result<void> reserve_copied(const free_runs& used, const free_runs& slabs);
 
     // --- fork -------------------------------------------------------------------------------------------------------
     [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
-    /// Shared pages: whether a child of fork has them, too. Only for the time of a fork() whose child calls
-    /// continue_in_child() before anything else.
+    /// Shared pages: says whether a child of fork has the mappings, too. To be switched on only around a fork() whose
+    /// child calls continue_in_child() before anything else.
     base::result<void> show_to_child(bool shown) const;
-    /// In a child of fork, for a scratch heap, or one of shared pages that was shown: the child has a scratch heap of
-    /// its own from here on, with the content of its parent's. Of shared pages it copies `used` (extents that are not
-    /// free) and the bitmaps of `slabs`; the parent must leave them alone meanwhile. On failure the child must not
-    /// touch the heap.
+    /// In a child of fork, for a scratch heap, or for a heap of shared pages after show_to_child(true): from here on
+    /// the child has a scratch heap of its own with the content of its parent's heap. Of shared pages it copies `used`
+    /// (extents that are not free) and the bitmaps of `slabs`; the parent must not change them meanwhile. On failure
+    /// the child must not touch the heap.
     base::result<void> continue_in_child(const free_runs& used, std::span<const base::granule> slabs);
 
     /// `wrong_process` in a child of fork: the files are its parent's to change.
@@ -210,26 +229,27 @@ public:
     /// Extends the objects file by at least `bytes`; new bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes);
 
-    /// Makes the mapped state durable. All other threads stand still. After a failed sync it answers `poisoned`.
+    /// Makes the mapped state durable. All other threads must stand still. After a failed sync it answers `poisoned`.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going = {}) {
         return commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
     }
-    /// The same, and space goes back to the file system. Failures to give it back are none of the commit. `check` is
-    /// asked of each page of metadata that will be written, but for sums: whose segment, and where in its metadata, in
-    /// bytes (geometry.hpp); its failure refuses the commit, and nothing was written.
+    /// Makes the mapped state durable, then gives the space in `going` back to the file system; a failure to give it
+    /// back does not fail the commit. `check` is called for each page of metadata that will be written, checksum pages
+    /// excepted, with the segment's index and the page's place in its metadata in bytes (geometry.hpp). Its failure
+    /// refuses the commit before anything is written.
     using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
-    /// What is free in the last commit, where nothing was changed since: of a heap that was opened. Without it pages of
-    /// free space go through the journal.
+    /// Says what is free in the last commit; to be called after an open, before anything is changed. Without it, pages
+    /// of free space go through the journal.
     void note_free(const free_runs& free) noexcept;
     /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
-    /// Leaves a clean heap on media; the last commit() has everything.
+    /// Leaves a clean heap on media. The last commit() must have everything.
     base::result<void> close_cleanly();
-    /// The same, and what was changed since the last commit() is forgotten. Where a commit() failed, the heap is left
-    /// as after a crash: the next open clears away what that one wrote.
+    /// Leaves a clean heap on media, and forgets what was changed since the last commit(). Where a commit() failed, it
+    /// leaves the heap as a crash would; the next open removes what the failed commit wrote.
     base::result<void> close_unchanged();
-    /// Whether the file system has little left beside so many free pages.
+    /// Whether a file system of the heap has less space left than for `free` pages and 64 MiB.
     [[nodiscard]] bool is_space_short(base::pages free) const;
     /// Removes all files of a heap whose creation did not succeed.
     void abandon() noexcept;
@@ -237,7 +257,7 @@ public:
     base::result<file_statistics> statistics() const;
     /// SEG-2 over the committed files.
     base::result<page_comparison> verify(std::vector<base::failure>& problems, std::size_t limit) const;
-    /// By the open, with mapping_options::verify.
+    /// What open() compared, with mapping_options::verify.
     [[nodiscard]] const page_comparison& compared() const noexcept { return compared_; }
 
 private:
@@ -255,7 +275,8 @@ private:
     [[nodiscard]] unsigned node_of_segment(std::uint64_t index) const noexcept {
         return static_cast<unsigned>(index % paths_.nodes() % topology_->nodes());
     }
-    /// For calls that reserve space of a segment: what a file system in memory takes is the node's.
+    /// Set around calls that reserve space of a segment: on a file system in memory, the memory is taken from this
+    /// node.
     [[nodiscard]] persist::topology::preference near(std::uint64_t index) const noexcept {
         return has_place() ? persist::topology::preference(*topology_, node_of_segment(index))
                            : persist::topology::preference();
@@ -273,14 +294,6 @@ private:
     base::result<void> reserve_copied_tables();
     base::result<void> reserve_copied_segment(std::uint64_t index, bool all);
     base::result<void> check_room(std::uint64_t wanted) const;
-    base::result<bool> has_folios(persist::file& file) const;
-    void keep_folios_small(std::uint64_t index);
-    base::result<void> part_folios(persist::file& file, std::uint64_t index, std::uint64_t first, std::uint64_t count);
-    base::result<void> choose_folios(persist::file& file, std::uint64_t index, std::uint64_t from_page,
-                                     std::uint64_t end_page, bool fresh);
-    base::result<void> split_folios();
-    static base::result<void> punch_again(persist::file& file, std::uint64_t begin, std::uint64_t end);
-    static void clean_around(persist::file& file, std::uint64_t edge) noexcept;
     base::result<void> cover_holes(persist::file& file, std::span<const mapped_window> windows);
     static base::result<void> allocate_tables(persist::file& file, const geometry& shape, std::uint64_t first_page,
                                               std::uint64_t last_page);
@@ -292,15 +305,17 @@ private:
     base::result<void> verify_mapped_page(std::uint64_t segment, std::uint64_t metadata_page) const;
     base::result<void> remove_leftovers();
     base::result<void> mark_running();
-    /// While the heap is in use: user space and objects grow under locks of their own, and both change it.
+    /// May be called while the heap is in use. User space and objects grow under different locks, and both growths
+    /// change the superblock.
     base::result<void> change_superblock(base::function_ref<void(superblock_on_media&)> change);
     base::result<void> begin_growth(base::pages wanted);
     base::result<base::pages> grow_by(base::pages skipped, base::pages wanted, base::pages generous);
-    base::result<void> reserve_growth(base::pages to, base::pages skipped);
+    base::result<void> reserve_growth(base::pages to, base::pages backed_from, base::pages backed_to);
     base::result<void> map_growth(base::pages to);
-    base::result<void> reserve_on_disk(base::pages from, base::pages to, base::pages skipped);
-    base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page,
-                                          std::uint64_t skipped);
+    base::result<void> reserve_on_disk(base::pages from, base::pages to, base::pages backed_from,
+                                       base::pages backed_to);
+    base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
+    base::result<void> look_whether_in_memory();
     base::result<void> map_fresh(base::pages from, base::pages to);
     void give_back_on_disk(base::pages from, base::pages to) noexcept;
     void remove_beyond(base::pages to, base::pages from) noexcept;
@@ -340,10 +355,14 @@ private:
     base::mutex superblock_mutex_;      ///< for change_superblock()
     base::pages frontier_{};
     base::pages committed_frontier_{};
-    free_runs committed_free_;  ///< extents that are free in the last commit; some may lack
+    free_runs committed_free_;  ///< free extents of the last commit; perhaps not all
     std::uint64_t objects_size_ = 0;
     std::uint64_t committed_objects_size_ = 0;
-    base::pages adopted_frontier_{};  ///< up to here pages are mappings of their files, not memory
+    base::pages backed_end_{};
+    open_segment open_segment_;
+    bool in_memory_ = false;          ///< all segments lie in file systems that are memory
+    promised_space promised_;         ///< used where reserves_at_commit() is true
+    base::pages adopted_frontier_{};  ///< pages below are mappings of their files, not memory
     std::uint64_t adopted_objects_size_ = 0;
     std::uint64_t capacity_ = 0;
     page_comparison compared_;
@@ -359,11 +378,11 @@ private:
     bool recovered_ = false;
     bool rolled_forward_ = false;
     bool born_ = false;              ///< the heap has its superblock on media
-    bool made_directory_ = false;    ///< create() made it, and nobody else can have put anything there
-    bool owns_files_ = false;        ///< create() knows, under the lock, that what is in the directory is its own
-    bool commit_failed_ = false;     ///< so there may be content beyond the frontier on media
-    bool content_beyond_ = false;    ///< the same, for clear_beyond() failed
-    bool end_in_doubt_ = false;      ///< shared: the superblock on media may speak of more, or less, than frontier_
+    bool made_directory_ = false;    ///< create() made the directory; nobody else has files in it
+    bool owns_files_ = false;        ///< create() checked under the lock that all files are its own
+    bool commit_failed_ = false;     ///< media may have content beyond the frontier
+    bool content_beyond_ = false;    ///< media have content beyond the frontier that clear_beyond() did not remove
+    bool end_in_doubt_ = false;      ///< shared: the frontier on media may differ from frontier_
     bool recovery_counted_ = false;  ///< a commit has counted the recovery
     base::mutex admitted_mutex_;
     std::vector<bool> admitted_
@@ -372,10 +391,8 @@ private:
     std::uint64_t examined_segment_ HF_GUARDED_BY(backed_bitmaps_mutex_) = ~std::uint64_t{0};
     persist::file_backing examined_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< of that segment's file, for has_bitmap()
     std::vector<bool> backed_bitmaps_ HF_GUARDED_BY(backed_bitmaps_mutex_);  ///< by bitmap page of all segments
-    base::mutex small_folios_mutex_;
-    std::uint64_t segments_at_open_ = 0;  ///< those that others may have read, where there are folios
-    std::vector<bool> small_folios_ HF_GUARDED_BY(small_folios_mutex_);  ///< of these
-    /// Read-only: the commit that lies over the files, in memory and for verify().
+    folio_policy folios_{sharing_, view_};
+    /// Read-only: the commit whose pages lie over the mappings of the files; verify() needs it, too.
     std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;
     base::failure poison_;

@@ -123,14 +123,15 @@ base::result<commit_statistics> heap_files::commit_scanned(const free_runs& free
     return statistics;
 }
 
-/// Everything that may fail: where it does, the sums are as they were, and beyond the point of return the heap is
-/// poisoned, for an exception too.
+/// The part of a commit that may fail. After a failure the sums are those of the last commit; after a failure behind
+/// the commit point the heap is poisoned. Both hold for an exception, too.
 base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                             transaction_report& report) {
     try {
         builder.build(plan, statistics);
         plan.superblock = next_superblock();
         plan.names_changed = names_changed_;
+        plan.reserved = promised_.runs(frontier_, view_.shape().pages());
         auto done = run(plan, report);
         if (done) {
             return done;
@@ -139,7 +140,7 @@ base::result<void> heap_files::write_commit(commit_builder& builder, commit_plan
         builder.restore_sums();
         failure what = std::move(done).error();
         if (report.stage != commit_stage::unchanged) {
-            poison_.code = what.code;  // first of all: the rest needs memory
+            poison_.code = what.code;  // the code first: the text needs memory
         }
         if (report.stage == commit_stage::durable) {
             what.hint = "the commit itself is durable; opening the heap again finishes it";
@@ -186,28 +187,29 @@ base::result<void> heap_files::finish_creation(commit_plan& plan, transaction_re
     return {};
 }
 
-/// The state of `plan` is on media: what was fresh becomes a mapping of its file.
+/// The state of `plan` is on media: fresh pages become mappings of their files.
 void heap_files::adopt(const commit_plan& plan) noexcept {
     superblock_ = plan.superblock;
     names_changed_ = false;
+    promised_.clear();
     recovery_counted_ = true;
     committed_frontier_ = frontier_;
     adopted_frontier_ = std::min(adopted_frontier_, committed_frontier_);
     committed_objects_size_ = objects_size_;
-    // Where a mapping cannot be replaced the memory stays, and the next commit tries again. Its pages are written by
-    // every commit until then, which is right, if slower.
+    // Where a mapping cannot be replaced, the memory stays, every commit writes its pages, and the next commit tries to
+    // map it again: slower, but correct.
     try {
         static_cast<void>(map_adopted().ok());
     } catch (const std::bad_alloc&) {
-        return;  // the same
+        return;  // the memory stays, as after a failure
     }
 }
 
-/// Takes a byte a page of the heap at the most. Where there are more runs than that, the shortest are left out; where
-/// there is no memory, all.
+/// Keeps at most one byte for each page of the heap. Where that is too little for all runs, the shortest are left out;
+/// where there is no memory, all.
 void heap_files::note_free(const free_runs& free) noexcept {
     constexpr std::uint64_t few = 1024;
-    constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: of these there is room for all
+    constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: there is room for all runs this long
     const std::uint64_t most = std::max(few, frontier_.value / sizeof(free_runs::value_type));
     std::array<std::uint64_t, long_enough + 1> of_length{};
     for (const auto& run : free) {
@@ -254,9 +256,9 @@ base::result<void> heap_files::close_cleanly() {
         return {};
     }
     if (content_beyond_ && !clear_beyond(frontier_)) {
-        return {};  // as after a crash: the next open clears it away
+        return {};  // left as after a crash: the next open removes the content
     }
-    // Poisoned until it is through, should an exception end it.
+    // Poisoned until the close has succeeded, in case an exception ends it.
     poison_.code = failure_code::out_of_memory;
     auto closed = segment::close_cleanly(storage(), paths_, superblock_);
     poison_ = closed ? failure{} : closed.error();

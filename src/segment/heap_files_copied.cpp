@@ -1,10 +1,10 @@
-// Copies of a heap: `cp`, `holdfast copy`, a snapshot, a restored backup carry content, and leave what was only
-// reserved as holes. A store to a hole through a shared mapping asks for space, and so does on tmpfs even a load: on a
-// full file system, a SIGBUS.
+// Copies of a heap. `cp`, `holdfast copy`, a snapshot and a restored backup carry content, and leave space that was
+// only reserved as holes. A store to a hole through a shared mapping asks the file system for space; on tmpfs even a
+// load does. On a full file system that is a SIGBUS.
 //
-// The superblock says which file it was written for (persist::storage::birth()); in a copy that is another one. There a
-// writer reserves again what is in use, before the first store to it, or fails with no_space; a reader, who must change
-// nothing, has zeros of its own where the file has holes. Why so: docs/decisions/0022-copies.md.
+// The superblock says which file it was written for (persist::storage::birth()); in a copy, the file is another one. A
+// writer of a copy reserves what is in use before the first store to it, or fails with no_space. A reader, who must
+// change nothing, maps zeros of its own where the file has holes. Reasons: docs/decisions/0022-copies.md.
 #include <algorithm>
 #include <string>
 
@@ -22,7 +22,7 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
-/// A failure to reserve, with what its reader can do.
+/// Adds to a failure to reserve what the user can do.
 base::result<void> with_hint(base::result<void> reserved) {
     if (!reserved && reserved.error().hint.empty()) {
         reserved.error().hint =
@@ -41,8 +41,8 @@ base::result<void> heap_files::look_whether_copied() {
     return copied_ && mode_ == access_mode::read_write ? with_hint(reserve_copied_tables()) : base::result<void>();
 }
 
-/// What an open reads, and a recovery changes. After a crash in durability `atomic` or `collect` nobody knows yet what
-/// is in use: then all is reserved, and what turns out to be free goes back as it fades.
+/// Reserves what an open reads and a recovery changes. After a crash in durability `atomic` or `collect` nobody knows
+/// yet what is in use: then everything is reserved, and what turns out to be free goes back when it decays.
 base::result<void> heap_files::reserve_copied_tables() {
     const bool all = has_pending_lanes() || has_pending_tracing();
     const geometry shape = geometry_of(superblock_);
@@ -54,8 +54,9 @@ base::result<void> heap_files::reserve_copied_tables() {
     return objects->allocate(0, superblock_.objects_size, "copied.objects");
 }
 
-/// Whether the file system has so many bytes for the heap, with those that it has already: who finds out half way has
-/// taken the rest from everybody else. Of a heap in several directories nobody knows beforehand.
+/// Fails where the file system has less than `wanted` bytes for the heap, including those that the heap has already. To
+/// find out half way would take the space that is left from everybody else. A heap in several directories is not
+/// checked: they may share a file system or not.
 base::result<void> heap_files::check_room(std::uint64_t wanted) const {
     if (nodes() != 0) {
         return {};
@@ -82,7 +83,7 @@ base::result<void> heap_files::reserve_copied_segment(std::uint64_t index, bool 
     HF_TRY(allocate_tables(*file, shape, 0, used / page_size));
     HF_TRY_ASSIGN(const bool reads_take_space, persist::reading_takes_space(*file));
     if (reads_take_space) {
-        // There are sums of pages that nobody uses any more, and who compares them reads these pages.
+        // Pages that are no longer in use may still have sums, and a check of these sums reads the pages.
         HF_TRY(file->allocate(shape.segment_size, shape.metadata_size(), "copied.metadata"));
     }
     if (!all) {
@@ -121,11 +122,11 @@ base::result<void> heap_files::reserve_copied(const free_runs& used, const free_
         return std::pair{shape.segment_size + shape.bitmaps_at() + begin, end - begin};
     }));
     if (!has_pending_lanes()) {
-        // Nothing in them counts; who needs some makes them anew.
+        // No record in the lanes counts. An open in durability `atomic` makes new lanes.
         HF_TRY(storage().remove(paths_.lanes(), "copied.lanes.remove"));
         HF_TRY(storage().sync_directory(paths_.directory(), "copied.lanes.remove.sync"));
     }
-    // A power loss must not undo it once the superblock says that it is done.
+    // A power loss must not undo the reservation after the superblock says that it is done.
     HF_TRY(sync_shared());
     const base::scoped_lock lock(superblock_mutex_);
     superblock_on_media next = superblock_;
@@ -136,7 +137,8 @@ base::result<void> heap_files::reserve_copied(const free_runs& used, const free_
     return {};
 }
 
-/// Where reading a hole takes space, the windows have zeros of this process's own instead. Of a reader.
+/// For a reader: maps zeros of this process over the holes in the windows, where the file system takes space to read a
+/// hole.
 base::result<void> heap_files::cover_holes(persist::file& file, std::span<const mapped_window> windows) {
     HF_TRY_ASSIGN(const bool takes_space, persist::reading_takes_space(file));
     if (!takes_space) {

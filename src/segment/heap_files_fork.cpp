@@ -1,4 +1,4 @@
-// What a child of fork has of a heap that its parent goes on with: a copy, in memory of its own.
+// What a child of fork has of a heap that its parent goes on using: a copy in its own memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ base::result<void> replace_by_copy(std::byte* address, std::uint64_t bytes, std:
 
 }  // namespace
 
-/// Calls `each` with address and bytes of all that is mapped shared, but for lanes.
+/// Calls `each` with the address and size of each range that is mapped shared, except for the lanes.
 template <class Each>
 base::result<void> heap_files::for_each_shared_range(Each each) const {
     HF_TRY(each(view_.base(), base::to_bytes(frontier_)));
@@ -85,7 +85,7 @@ base::result<void> heap_files::continue_in_child(const free_runs& used, std::spa
             HF_TRY(replace_by_copy(objects_, objects_size_, std::span(&all, 1)));
         }
         sharing_ = page_sharing::private_pages;
-        hold_.reset();  // the parent's, who still has it
+        hold_.reset();  // the parent still has it open and holds its locks
     }
     scratch_ = true;
     owner_ = ::getpid();

@@ -20,14 +20,19 @@ using base::page_size;
 using base::pages;
 using persist::access_mode;
 
-constexpr std::uint64_t largest_step_pages = 64 * base::mebibyte / page_size;
+/// The most that a growth adds ahead of need. On a file system in memory it is less: to reserve the tables takes longer
+/// there.
+constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
+constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
 constexpr std::uint64_t objects_step = 64 * base::kibibyte;
+/// Pages that a growth reserves at least where it adds so many: take_back() reserves the others when they are handed
+/// out.
+constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
 
-/// Space grows by a thirty-second, so that the number of growths is logarithmic and what lies ahead of need is little,
-/// and by no more than 64 MiB.
-std::uint64_t step_pages(std::uint64_t frontier, std::uint64_t wanted) noexcept {
-    const std::uint64_t ahead = std::clamp(frontier / 32, region_pages, largest_step_pages);
-    return base::align_up(std::max(wanted, ahead), region_pages);
+/// A growth doubles addresses and tables, which cost little, so a growing heap seldom asks for them. `most` bounds it,
+/// so that no growth takes long.
+std::uint64_t ahead_pages(std::uint64_t frontier, std::uint64_t wanted, std::uint64_t most) noexcept {
+    return base::align_up(std::max(wanted, std::clamp(frontier, region_pages, most)), region_pages);
 }
 
 struct table_range {
@@ -35,8 +40,8 @@ struct table_range {
     std::uint64_t length;
 };
 
-/// Where the metadata of user pages [first, last) lies in the segment file, page aligned; but for the live bitmaps,
-/// which have no space before they are in use.
+/// The places in the segment file of the metadata for user pages [first, last), page aligned; without the live bitmaps,
+/// which get space when they come into use.
 std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
     const auto table = [&](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
         const std::uint64_t begin = base::align_down(shape.segment_size + at + from, page_size);
@@ -44,7 +49,7 @@ std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t 
     };
     const std::uint64_t first_granule = first / base::pages_per_granule;
     const std::uint64_t last_granule = base::divide_up(last, base::pages_per_granule);
-    // The checksum pages of the metadata itself stand at the end: reserved with the first growth of the segment.
+    // The checksum pages of the metadata stand at the end. The segment's first growth reserves them.
     const bool whole = first == 0;
     const std::uint64_t sums_from = whole ? 0 : place_of_sum(first).checksum_page * page_size;
     const std::uint64_t sums_to =
@@ -58,35 +63,42 @@ std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t 
 
 base::result<pages> heap_files::grow(pages wanted) {
     HF_TRY(begin_growth(wanted));
-    return grow_by({}, wanted, {step_pages(frontier_.value, wanted.value)});
+    return grow_by({}, wanted,
+                   {ahead_pages(frontier_.value, wanted.value, in_memory_ ? most_ahead_in_memory : most_ahead_pages)});
 }
 
 base::result<pages> heap_files::grow_beyond(pages skipped, pages wanted, pages most) {
     HF_TRY(begin_growth(skipped + wanted));
-    return grow_by(skipped, wanted, {std::min(step_pages(frontier_.value, wanted.value), most.value)});
+    return grow_by(
+        skipped, wanted,
+        {std::min(ahead_pages(frontier_.value, wanted.value, in_memory_ ? most_ahead_in_memory : most_ahead_pages),
+                  most.value)});
 }
 
-/// By `skipped`, and `generous` if that goes, else `wanted`.
+/// Grows by `skipped` and `generous` pages; where that is refused, by `skipped` and `wanted` pages.
 base::result<pages> heap_files::grow_by(pages skipped, pages wanted, pages generous) {
     const pages from = frontier_ + skipped;
     const pages limit{base::align_down(capacity_, region_size) / page_size};
     const pages least{from.value + base::align_up(wanted.value, region_pages)};
     pages to = std::max(least, std::min(from + generous, limit));
-    auto reserved = reserve_growth(to, skipped);
-    if (!reserved && to != least) {
+    pages backed_to = std::min(to, from + pages{std::max(wanted.value, reserved_at_once)});
+    auto reserved = reserve_growth(to, from, backed_to);
+    if (!reserved && (to != least || backed_to != from + wanted)) {
         to = least;
-        reserved = reserve_growth(to, skipped);
+        backed_to = from + wanted;
+        reserved = reserve_growth(to, from, backed_to);
     }
     if (!reserved) {
         reserved.error().hint = "the heap is as it was; free space and try again";
         return std::move(reserved).error();
     }
     const pages before = frontier_;
+    backed_end_ = scratch_ ? to : backed_to;
     HF_TRY(map_growth(to));
     return to - before;
 }
 
-/// Whether the heap may grow by so much at all; and what may have been left undone before is done.
+/// Fails where the heap may not grow by so much. Finishes first what an earlier change of the heap's end left undone.
 base::result<void> heap_files::begin_growth(pages wanted) {
     HF_TRY(check_process());
     if (mode_ == access_mode::read_only) {
@@ -116,13 +128,13 @@ base::result<void> heap_files::begin_growth(pages wanted) {
     return {};
 }
 
-/// All of it or nothing; of the first `skipped` pages, only the metadata gets space on disk.
-base::result<void> heap_files::reserve_growth(pages to, pages skipped) {
+/// Reserves all or nothing: the metadata of all pages up to `to`, and the pages from `backed_from` to `backed_to`.
+base::result<void> heap_files::reserve_growth(pages to, pages backed_from, pages backed_to) {
     HF_TRY(check_mappings(frontier_, to));
     if (scratch_) {
         return {};
     }
-    auto reserved = reserve_on_disk(frontier_, to, skipped);
+    auto reserved = reserve_on_disk(frontier_, to, backed_from, backed_to);
     if (reserved && born_ && !shared()) {
         reserved = reserve_journal(to);
     }
@@ -136,47 +148,41 @@ base::result<void> heap_files::map_growth(pages to) {
     auto mapped = shared() ? grow_shared(to) : map_fresh(frontier_, to);
     if (!mapped) {
         give_back_on_disk(frontier_, to);
-        HF_TRY(check_mappings_in_use(frontier_, to));  // a failure that says more
+        HF_TRY(check_mappings_in_use(frontier_, to));  // where it fails, it names the limit
         return std::move(mapped).error();
     }
     __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
     return {};
 }
 
-base::result<void> heap_files::reserve_on_disk(pages from, pages to, pages skipped) {
+base::result<void> heap_files::reserve_on_disk(pages from, pages to, pages backed_from, pages backed_to) {
     const std::uint64_t per_segment = view_.shape().pages();
-    const std::uint64_t backed_from = from.value + skipped.value;
     for (std::uint64_t page = from.value; page < to.value;) {
         const std::uint64_t index = page / per_segment;
         const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
-        const std::uint64_t without = std::min(end, std::max(page, backed_from)) - page;
-        HF_TRY(reserve_in_segment(index, page % per_segment, end - index * per_segment, without));
+        HF_TRY(reserve_in_segment(index, page % per_segment, end - index * per_segment));
         page = end;
     }
-    return {};
+    return take_back(backed_from, backed_to - backed_from);
 }
 
+/// Makes the segment file where it is missing, and reserves the space of its tables.
 base::result<void> heap_files::reserve_in_segment(std::uint64_t index, std::uint64_t first_page,
-                                                  std::uint64_t last_page, std::uint64_t skipped) {
-    const std::string path = paths_.segment(index);
+                                                  std::uint64_t last_page) {
     const auto preferred = near(index);
-    std::unique_ptr<persist::file> file;
     if (first_page == 0) {
-        // Not committed, so whatever bears the name is the remains of a growth that failed.
+        // The segment is not committed, so a file of this name is the remains of a growth that failed.
+        const std::string path = paths_.segment(index);
+        open_segment_.forget();
         HF_TRY(storage().remove(path, "grow.remove_remains"));
-        HF_TRY_ASSIGN(file, storage().create(path, "grow.create"));
+        HF_TRY_ASSIGN(const auto made, storage().create(path, "grow.create"));
         names_changed_ = true;
-        HF_TRY(file->resize(view_.shape().file_size(), "grow.resize"));
+        HF_TRY(made->resize(view_.shape().file_size(), "grow.resize"));
         if (shared()) {
-            HF_TRY(file->sync("grow.resize.sync"));
+            HF_TRY(made->sync("grow.resize.sync"));
         }
-    } else {
-        HF_TRY_ASSIGN(file, storage().open(path, access_mode::read_write));
     }
-    const std::uint64_t backed = last_page - first_page - skipped;
-    if (backed != 0) {
-        HF_TRY(file->allocate((first_page + skipped) * page_size, backed * page_size, "grow.allocate"));
-    }
+    HF_TRY_ASSIGN(const auto file, open_segment_.get(storage(), paths_, index));
     return allocate_tables(*file, view_.shape(), first_page, last_page);
 }
 
@@ -202,8 +208,8 @@ base::result<void> heap_files::map_fresh(pages from, pages to) {
     return {};
 }
 
-/// Undoes reserve_on_disk as far as it came. Best effort: what stays behind is void and is reused or removed by the
-/// next open.
+/// Undoes reserve_on_disk() as far as it came. Best effort: what stays behind means nothing, and the next growth uses
+/// it or the next open removes it.
 void heap_files::give_back_on_disk(pages from, pages to) noexcept {
     const std::uint64_t per_segment = view_.shape().pages();
     try {
@@ -211,15 +217,16 @@ void heap_files::give_back_on_disk(pages from, pages to) noexcept {
             static_cast<void>(unmap(view_.base() + base::to_bytes(from), base::to_bytes(to - from)).ok());
             return;
         }
-        // Where the end is in doubt, a superblock on media may speak of these files.
+        // Where the heap's end is in doubt, the superblock on media may include these files, so they stay.
         for (std::uint64_t page = from.value; page < to.value && !end_in_doubt_;) {
             const std::uint64_t index = page / per_segment;
             const std::uint64_t end = std::min(to.value, (index + 1) * per_segment);
             if (page % per_segment == 0) {
+                open_segment_.forget();
                 static_cast<void>(storage().remove(paths_.segment(index), "grow.undo_create").ok());
-            } else if (auto file = storage().open(paths_.segment(index), access_mode::read_write); file) {
+            } else if (const auto file = open_segment_.get(storage(), paths_, index); file) {
                 static_cast<void>(
-                    file.value()
+                    (*file)
                         ->punch_hole((page % per_segment) * page_size, (end - page) * page_size, "grow.undo_allocate")
                         .ok());
             }
@@ -269,14 +276,14 @@ base::result<void> heap_files::grow_objects(std::uint64_t bytes) {
     return {};
 }
 
-/// The first change of a session: from here a crash is a crash.
+/// Comes before the first change of a session: a crash from here on needs a recovery.
 base::result<void> heap_files::mark_running() {
     const base::scoped_lock lock(superblock_mutex_);
     if (!born_ || superblock_.state == heap_state::running) {
         return {};
     }
     if (!shared()) {
-        static_cast<void>(reserve_journal(committed_frontier_).ok());  // on a full disk, go on without
+        static_cast<void>(reserve_journal(committed_frontier_).ok());  // on a full disk the session goes on without
     }
     return write_state(storage(), paths_, superblock_, heap_state::running);
 }
@@ -290,15 +297,15 @@ base::result<void> heap_files::change_superblock(base::function_ref<void(superbl
     return {};
 }
 
-/// What a crashed writer left beyond the last commit: segment files and content past the frontier. The content must go,
-/// for fresh space that a commit does not write has to read as zero afterwards, as it did before.
+/// Removes what a crashed writer left beyond the last commit: segment files, and content past the frontier. The content
+/// must go: new space that a commit does not write must read as zero before and after that commit.
 base::result<void> heap_files::remove_leftovers() {
     const std::uint64_t segments = segment_count(frontier_);
     for (const std::string& directory : paths_.segment_directories()) {
         HF_TRY_ASSIGN(const std::vector<std::string> names, storage().list(directory));
         for (const std::string& name : names) {
             if (const auto index = heap_paths::segment_index(name); index && *index >= segments) {
-                HF_TRY(storage().remove(directory + "/" + name, "open.remove_leftover"));
+                HF_TRY(storage().remove(fmt::format("{}/{}", directory, name), "open.remove_leftover"));
             }
         }
     }

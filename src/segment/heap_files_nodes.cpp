@@ -1,6 +1,8 @@
 // Where the files of a heap lie: the directories of its nodes, and what their file systems are like.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "segment/heap_files.hpp"
 #include "segment/node_directories.hpp"
 
@@ -10,14 +12,14 @@ using base::failure_code;
 using persist::access_mode;
 using persist::domain_kind;
 
-/// What a mapping of user pages of a segment asks of the kernel: the size of its pages, and the node of its memory.
+/// Tells the kernel how to back a mapping of a segment's user pages: the size of its pages, and the node of its memory.
 void heap_files::place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept {
     if (has_place() && sharing_ != page_sharing::shared_sync) {
         topology_->prefer_memory(node_of_segment(index), address, bytes);
     }
-    const bool file_pages = fresh && shared();
-    if (shared() || fresh || user_pages_ == huge_pages::none) {
-        choose_pages(address, bytes, user_pages_, file_pages);
+    // A touch of a fresh private page that is huge clears 2 MiB, so these are huge only where the program asks for it.
+    if (shared() || (fresh && user_pages_ == huge_pages::at_once) || user_pages_ == huge_pages::none) {
+        choose_pages(address, bytes, user_pages_, fresh && shared());
     }
 }
 
@@ -30,7 +32,7 @@ base::result<void> heap_files::create_nodes(std::span<const std::string> places)
     return hold_nodes(*hold_, paths_, access_mode::read_write);
 }
 
-/// The weakest of them all: what the heap promises, it promises of every byte.
+/// The weakest domain of the heap's file systems: what the heap promises holds for every byte.
 base::result<domain_kind> heap_files::domain_of_files() const {
     const auto strength = [](domain_kind kind) {
         return kind == domain_kind::eadr ? 2 : kind == domain_kind::dax ? 1 : 0;
@@ -53,7 +55,7 @@ base::result<void> heap_files::add_sizes(const std::string& directory, file_stat
         if (!heap_paths::is_heap_file(name) || heap_paths::node_index(name)) {
             continue;
         }
-        auto opened = storage().open(directory + "/" + name, access_mode::read_only);
+        auto opened = storage().open(fmt::format("{}/{}", directory, name), access_mode::read_only);
         if (!opened && opened.error().code == failure_code::missing) {
             continue;  // another thread has shortened the heap since
         }

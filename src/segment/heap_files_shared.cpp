@@ -1,6 +1,6 @@
-// Durability `atomic` and `collect`: the files are mapped shared, so a store is the file's at once, and how far it is
-// from the media is the business of the persistence domain. What the superblock says (frontier, size of the objects
-// file) is durable before anything refers to it.
+// Durability `atomic` and `collect`: the files are mapped shared, so a store is in the file at once; the persistence
+// domain says when it is on media. What the superblock says (frontier, size of the objects file) is durable before
+// anything refers to it.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -49,8 +49,8 @@ base::result<void> heap_files::choose_sharing(const mapping_options& options) {
     return {};
 }
 
-/// A writer of this kind keeps the sums of pages again: those of pages that were changed in place meanwhile are void,
-/// and nobody knows which these are.
+/// A writer that keeps sums of pages opens a heap whose pages were changed without their sums. Nobody knows which pages
+/// these are, so all sums become void.
 base::result<void> heap_files::forget_stale_sums() {
     if ((superblock_.flags & flag_stale_sums) == 0) {
         return {};
@@ -147,7 +147,7 @@ base::result<void> heap_files::begin_incarnation(std::uint32_t lane_slots, std::
     next.lane_slots = lane_slots;
     next.record_order = record_order;
     next.recoveries += recovered_ ? 1 : 0;
-    // On the page cache, too, the head of the lanes is there before the superblock says that it counts.
+    // The head of the lanes must be on media before the superblock says that lanes count; on the page cache, too.
     if (lanes_size_ != 0) {
         HF_TRY_ASSIGN(auto lanes, storage().open(paths_.lanes(), access_mode::read_write));
         HF_TRY(lanes->sync("begin.lanes.sync"));
@@ -169,14 +169,14 @@ base::result<void> heap_files::begin_tracing() {
     return {};
 }
 
-/// Space up to `to` is reserved on disk: maps it and makes it part of the heap.
+/// Maps the space up to `to`, which is reserved on disk, and makes it part of the heap.
 base::result<void> heap_files::grow_shared(pages to) {
     const pages from = frontier_;
     if (names_changed_) {
         HF_TRY(sync_segment_names(storage(), paths_, "grow.directory.sync"));
         names_changed_ = false;
     }
-    committed_frontier_ = to;  // what map_committed_segment() maps up to
+    committed_frontier_ = to;  // map_committed_segment() maps up to here
     const std::uint64_t per_segment = view_.shape().pages();
     for (std::uint64_t page = from.value; page < to.value; page = (page / per_segment + 1) * per_segment) {
         if (auto mapped = map_committed_segment(page / per_segment, page % per_segment, true); !mapped) {

@@ -1,4 +1,4 @@
-// Space that goes back to the file system and comes again: holes in segment files, segments that are removed.
+// Space that goes back to the file system and is reserved again: holes in segment files, segments that are removed.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -20,7 +20,7 @@ using persist::access_mode;
 
 constexpr const char* mapping_limit_path = "/proc/sys/vm/max_map_count";
 
-/// 0 where nobody says.
+/// The number in the file; 0 where it cannot be read.
 std::uint64_t read_number(const char* path) {
     std::ifstream file(path);
     std::uint64_t number = 0;
@@ -37,8 +37,8 @@ std::uint64_t mappings_of_this_process() {
     return lines;
 }
 
-/// Bytes of a journal for a commit that does nothing but free: page entries, slab headers and checksums, all of them.
-/// So that on a full disk something can be freed.
+/// Bytes of a journal for a commit that only frees: all page entries, slab headers and checksums. They are reserved so
+/// that blocks can be freed on a full disk.
 std::uint64_t journal_reserve(pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::kibibyte;
     constexpr std::uint64_t bytes_a_page =
@@ -56,7 +56,7 @@ base::result<void> heap_files::for_each_file(pages start, pages length, file_vis
     for (std::uint64_t page = start.value; page < end;) {
         const std::uint64_t index = page / per_segment;
         const std::uint64_t here = std::min(end, (index + 1) * per_segment) - page;
-        HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(index), access_mode::read_write));
+        HF_TRY_ASSIGN(const auto file, open_segment_.get(storage(), paths_, index));
         const auto preferred = near(index);
         HF_TRY(each(*file, page % per_segment, here));
         page += here;
@@ -73,7 +73,7 @@ base::result<void> heap_files::give_back(pages start, pages length) {
     std::uint64_t index = start.value / view_.shape().pages();
     return for_each_file(start, length,
                          [&](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
-                             HF_TRY(part_folios(file, index++, first, count));
+                             HF_TRY(folios_.part(file, index++, first, count));
                              return file.punch_hole(first * page_size, count * page_size, "space.give_back");
                          });
 }
@@ -82,19 +82,58 @@ base::result<void> heap_files::take_back(pages start, pages length) {
     if (scratch_) {
         return {};
     }
+    if (!shared()) {
+        HF_TRY(mark_running());  // reserves the journal before blocks take what is left
+    }
+    if (reserves_at_commit() && born_ && start >= committed_frontier_) {
+        HF_TRY(check_process());
+        return promised_.add(storage(), paths_.segment_directories(), start, length);
+    }
     return for_each_file(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
-            // Where a power loss must not undo it: a store into a hole may meet a full disk then.
+            // On persistent memory a power loss must not undo the reservation: a store into a hole on a full disk is a
+            // SIGBUS.
             return sharing_ == page_sharing::shared_sync ? file.sync("space.take_back.sync") : base::result<void>();
         });
+}
+
+/// On a file system in memory, a call that reserves much takes long, so it reserves little.
+space_growth::steps heap_files::reserve_steps() const noexcept {
+    constexpr pages few{base::mebibyte / 2 / page_size};
+    const steps usual = space_growth::reserve_steps();
+    return in_memory_ && shared() ? steps{usual.least, few} : usual;
+}
+
+bool heap_files::has_room(pages wanted) const noexcept {
+    constexpr std::uint64_t spare = 4 * base::mebibyte;
+    if (scratch_) {
+        return true;
+    }
+    try {
+        return std::ranges::all_of(paths_.segment_directories(), [&](const std::string& directory) {
+            const auto left = storage().available(directory);
+            return !left || *left >= base::to_bytes(wanted) + spare;
+        });
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+base::result<void> heap_files::look_whether_in_memory() {
+    in_memory_ = true;
+    for (const std::string& directory : paths_.segment_directories()) {
+        HF_TRY_ASSIGN(const bool memory, storage().is_memory(directory));
+        in_memory_ = in_memory_ && memory;
+    }
+    return {};
 }
 
 base::result<void> heap_files::forbid(pages start, pages length, rights left) {
     std::byte* const address = view_.base() + base::to_bytes(start);
     if (!shared()) {
-        // A commit reads what is dirty by its address, so nothing here may be; nor does a page that nobody can reach
-        // need memory.
+        // A commit reads each dirty page at its address, so a page without access must not be dirty. Nor does a page
+        // that nobody can reach need memory.
         HF_TRY(try_to_drop_private_pages(address, base::to_bytes(length)));
     }
     return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);
@@ -104,41 +143,56 @@ base::result<void> heap_files::permit(pages start, pages length) {
     return set_rights(view_.base() + base::to_bytes(start), base::to_bytes(length), page_rights::read_write);
 }
 
-/// Half of the mappings that a process may have; the other half is the program's, and for heaps that grow.
+/// A quarter of the mappings that a process may have: each range is two mappings, so the ranges take half of them. The
+/// other half is for the program and for the growth of heaps.
 std::uint64_t heap_files::most_ranges() const {
     constexpr std::uint64_t usual_limit = 65'530;
     const std::uint64_t limit = read_number(mapping_limit_path);
     return (limit == 0 ? usual_limit : limit) / 4;
 }
 
-/// Most granules never are slabs, and bitmaps are the largest of the tables: they get their space when they need it.
+/// Most granules never are slabs, and bitmaps are the largest of the tables: they get their space when they need it,
+/// those of a region at once; on a full disk, the one page that is needed.
 base::result<void> heap_files::back(base::granule position) {
     const geometry& shape = view_.shape();
+    constexpr std::uint64_t together = region_size / base::granule_size * bitmap_size / page_size;
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t page = position.value % shape.granules() * bitmap_size / page_size;
     const std::uint64_t pages_of_segment = (shape.checksums_at() - shape.bitmaps_at()) / page_size;
-    const std::uint64_t index = segment * pages_of_segment + page;
-    const base::scoped_lock lock(backed_bitmaps_mutex_);
-    if (index < backed_bitmaps_.size() && backed_bitmaps_[index]) {
-        return {};
+    const bool fresh = !scratch_ && base::first_page(position) >= adopted_frontier_;
+    if (shared() || fresh) {
+        populate(view_.base() + base::offset_of(position).value, base::granule_size);
     }
-    if (scratch_) {
+    const base::scoped_lock lock(backed_bitmaps_mutex_);
+    const std::uint64_t index = segment * pages_of_segment + page;
+    if ((index < backed_bitmaps_.size() && backed_bitmaps_[index]) || scratch_) {
         return {};
     }
     HF_TRY(check_process());
     if (mode_ == access_mode::read_only) {
         return {};
     }
-    HF_TRY_ASSIGN(auto file, storage().open(paths_.segment(segment), access_mode::read_write));
+    HF_TRY_ASSIGN(const auto file, open_segment_.get(storage(), paths_, segment));
     const auto preferred = near(segment);
-    HF_TRY(file->allocate(shape.segment_size + shape.bitmaps_at() + page * page_size, page_size, "space.back_bitmap"));
+    const auto reserve = [&](std::uint64_t first, std::uint64_t count) {
+        const std::uint64_t at = shape.segment_size + shape.bitmaps_at() + first * page_size;
+        return file->allocate(at, count * page_size, "space.back_bitmap");
+    };
+    std::uint64_t first = base::align_down(page, together);
+    std::uint64_t count = together;
+    if (!has_room({count}) || !reserve(first, count)) {
+        first = page;
+        count = 1;
+        HF_TRY(reserve(first, count));
+    }
     if (sharing_ == page_sharing::shared_sync) {
         HF_TRY(file->sync("space.back_bitmap.sync"));
     }
     if (index >= backed_bitmaps_.size()) {
         backed_bitmaps_.resize((segment + 1) * pages_of_segment, false);
     }
-    backed_bitmaps_[index] = true;
+    const auto begin = backed_bitmaps_.begin() + static_cast<std::ptrdiff_t>(segment * pages_of_segment + first);
+    std::fill_n(begin, count, true);
     return {};
 }
 
@@ -150,11 +204,11 @@ bool heap_files::has_bitmap(base::granule position) {
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t at = shape.segment_size + shape.bitmaps_at() + position.value % shape.granules() * bitmap_size;
     const base::scoped_lock lock(backed_bitmaps_mutex_);
-    if (segment != examined_segment_ || position.value % shape.granules() == 0) {  // a walk begins each anew
+    if (segment != examined_segment_ || position.value % shape.granules() == 0) {  // each walk looks anew
         auto file = storage().open(paths_.segment(segment), access_mode::read_only);
         auto found = file ? persist::backing_of(**file) : base::result<persist::file_backing>(std::move(file).error());
         if (!found) {
-            return true;  // nobody knows
+            return true;  // unknown
         }
         examined_ = std::move(*found);
         examined_segment_ = segment;
@@ -170,8 +224,8 @@ base::result<void> heap_files::reserve_journal(pages frontier) {
     return size >= wanted ? base::result<void>() : file->allocate(size, wanted - size, "journal.reserve");
 }
 
-/// After a commit, whose pages are home: where the disk is short, the journal goes back but for its reserve. What its
-/// header speaks of is void by its sequence. Best effort.
+/// Comes after a commit that wrote all pages to their places. Where the disk is short of space, gives back the journal
+/// beyond its reserve; its header is void by its sequence. Best effort.
 void heap_files::shorten_journal() noexcept {
     try {
         auto file = storage().open(paths_.journal(), access_mode::read_write);
@@ -201,8 +255,8 @@ base::result<void> heap_files::shrink(pages to) {
     if (to >= from) {
         return {};
     }
-    // Where the next write fails, the media may say either. Nothing is used beyond the lower of the two from here on,
-    // and what lies there stays until a superblock is written that leaves no doubt.
+    // Where the next write fails, media may say either end. So from here on nothing beyond the lower of the two is
+    // used, and what lies there stays until a superblock is written that leaves no doubt.
     __atomic_store_n(&frontier_.value, to.value, __ATOMIC_RELEASE);
     committed_frontier_ = adopted_frontier_ = to;
     HF_TRY(change_frontier(to, to));
@@ -210,7 +264,8 @@ base::result<void> heap_files::shrink(pages to) {
     return {};
 }
 
-/// Writes where the heap ends. On failure both answers may be on media, and every later write says `in_doubt`.
+/// Writes the heap's end to the superblock. After a failure media may hold either end, and `in_doubt` is the end that
+/// every later write of the superblock says.
 base::result<void> heap_files::change_frontier(pages to, pages in_doubt) {
     {
         const base::scoped_lock lock(superblock_mutex_);
@@ -222,18 +277,19 @@ base::result<void> heap_files::change_frontier(pages to, pages in_doubt) {
     return {};
 }
 
-/// The superblock says that the heap ends at `to`. Best effort: what stays behind is void, and the next open removes
-/// it.
+/// Comes after the superblock says that the heap ends at `to`. Best effort: what stays behind means nothing, and the
+/// next open removes it.
 void heap_files::remove_beyond(pages to, pages from) noexcept {
     content_beyond_ = true;
     try {
         static_cast<void>(unmap(view_.base() + base::to_bytes(to), base::to_bytes(from - to)).ok());
         {
-            const geometry& shape = view_.shape();
             const base::scoped_lock lock(backed_bitmaps_mutex_);
+            const geometry& shape = view_.shape();
             backed_bitmaps_.resize(std::min<std::size_t>(
                 backed_bitmaps_.size(), segment_count(to) * ((shape.checksums_at() - shape.bitmaps_at()) / page_size)));
         }
+        open_segment_.forget();
         for (std::uint64_t index = segment_count(to); index < segment_count(from); ++index) {
             static_cast<void>(unmap(view_.metadata_of(index), view_.shape().metadata_size()).ok());
             static_cast<void>(storage().remove(paths_.segment(index), "space.remove_segment").ok());
@@ -244,8 +300,8 @@ void heap_files::remove_beyond(pages to, pages from) noexcept {
     }
 }
 
-/// What lies beyond the end in the last segment goes; where a commit will show it again, durably: fresh space that is
-/// not written reads as zero, before its commit and after it.
+/// Removes the content beyond the end in the last segment. In durability `commit` this is made durable: new space that
+/// a commit does not write must read as zero before and after that commit.
 base::result<void> heap_files::clear_beyond(pages end) {
     const std::uint64_t per_segment = view_.shape().pages();
     const std::uint64_t last = end.value % per_segment;
@@ -257,7 +313,8 @@ base::result<void> heap_files::clear_beyond(pages end) {
     return shared() ? base::result<void>() : file->sync("space.clear_beyond.sync");
 }
 
-/// Holes of a commit that is durable. Best effort: what is not punched is free all the same.
+/// Punches the holes of a commit that is durable. Best effort: pages that keep their space are free all the same.
+/// Returns the pages given back.
 std::uint64_t heap_files::punch(const free_runs& holes) noexcept {
     std::uint64_t gone = 0;
     try {
@@ -270,8 +327,8 @@ std::uint64_t heap_files::punch(const free_runs& holes) noexcept {
     return gone;
 }
 
-/// The kernel counts a process's mappings. At the limit mmap fails at an arbitrary place; so it is said here, before
-/// anything is changed, where the heap itself has most of them.
+/// The kernel limits a process's mappings, and at the limit mmap fails in an arbitrary place. So where the heap has
+/// many of them, the limit is checked before anything is changed.
 base::result<void> heap_files::check_mappings(pages from, pages to) const {
     constexpr std::uint64_t few = 10'000;
     return 2 * segment_count(to) < few ? base::result<void>() : check_mappings_in_use(from, to);

@@ -59,7 +59,7 @@ protected:
         must(files.verify(problems, 100));
         return problems;
     }
-    /// The heap as it is on media now, elsewhere: a crash at this moment.
+    /// Copies the heap as it is on media now: what a crash at this moment would leave.
     [[nodiscard]] std::string crash(const std::string& name) const {
         fs::copy(path_, directory_.path(name), fs::copy_options::recursive);
         return directory_.path(name);
@@ -192,8 +192,8 @@ TEST_F(heap_files_test, do_not_write_free_pages) {
     }
     const free_runs free{{{20}, {1}}, {{601}, {1}}, {{700}, {100}}};
     const auto numbers = must(files->commit(free));
-    // 600, 602, what else the kernel made of their huge page, and the new segment's checksum page, but 600 to 700
-    // alone; page 10 and the old segment's checksum page.
+    // Fresh: pages 600 and 602, other pages of their huge page that are not free, and the new segment's checksum page.
+    // Journaled: page 10 and the old segment's checksum page.
     EXPECT_GE(numbers.fresh_pages, 3U);
     EXPECT_LE(numbers.fresh_pages, region_pages - 101 + 1);
     EXPECT_EQ(numbers.journaled_pages, 2U);
@@ -538,7 +538,7 @@ TEST_F(heap_files_test, equal_a_model_over_growth_commits_and_reopening) {
     }
 }
 
-/// Each writes the superblock, under locks of their callers that are not the same.
+/// Both growths write the superblock, under different locks of their callers.
 TEST_F(heap_files_test, shared_space_and_objects_grow_at_once) {
     must(create()->close_cleanly());
     mapping_options mapping;
@@ -546,7 +546,7 @@ TEST_F(heap_files_test, shared_space_and_objects_grow_at_once) {
     mapping.reservation = base::gibibyte;
     auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
     must(files->begin_incarnation(64, 1));
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < 12; ++round) {  // by no more than 128 MiB each
         {
             const std::jthread other([&files] { must(files->grow_objects(page_size)); });
             must(files->grow({1}));

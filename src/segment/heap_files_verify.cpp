@@ -1,5 +1,5 @@
-// What an open heap believes of its metadata: page entries and slab headers are verified at open, live bitmaps when
-// they are first used, everything when it is asked for.
+// When an open heap verifies its metadata: page entries and slab headers at open, live bitmaps when they are first
+// used, everything when it is asked to.
 #include <fmt/format.h>
 
 #include "segment/heap_files.hpp"
@@ -21,7 +21,7 @@ failure damaged(const std::string& path, std::string field, std::uint32_t found,
 
 }  // namespace
 
-// SEG-3: a page of the metadata tables is what its checksum says, until this process changes it.
+// SEG-3: a page of the metadata tables matches its checksum until this process changes it.
 base::result<void> heap_files::verify_mapped_page(std::uint64_t segment, std::uint64_t metadata_page) const {
     const geometry& shape = view_.shape();
     const std::byte* const metadata = view_.metadata_of(segment);
@@ -42,7 +42,7 @@ base::result<void> heap_files::verify_mapped_page(std::uint64_t segment, std::ui
 
 base::result<void> heap_files::verify_tables() {
     if ((superblock_.flags & flag_stale_sums) != 0) {
-        return {};  // nothing vouches for them; what the allocating layers read, they check themselves
+        return {};  // no sum counts; the allocating layers check what they read
     }
     const geometry& shape = view_.shape();
     const std::uint64_t segments = segment_count(frontier_);
@@ -72,7 +72,7 @@ base::result<void> heap_files::admit(base::granule position) {
     const std::uint64_t page = position.value % shape.granules() * bitmap_size / page_size;
     const std::uint64_t pages = (shape.checksums_at() - shape.bitmaps_at()) / page_size;
     const std::uint64_t index = segment * pages + page;
-    // The lock is held while the page is read: whoever comes second may change it at once.
+    // The lock is held while the page is verified: a second caller may change the page as soon as it gets the lock.
     const base::scoped_lock lock(admitted_mutex_);
     if (index >= admitted_.size() || admitted_[index]) {
         return {};

@@ -17,7 +17,7 @@ using base::failure_code;
 using base::result;
 using persist::access_mode;
 
-/// How often a directory that is moved or removed while it is opened is looked for again.
+/// How often to look for a directory again that was moved or removed while it was opened.
 constexpr int attempts = 16;
 
 failure not_a_heap(const std::string& directory, std::string found) {
@@ -34,7 +34,7 @@ failure moving(const heap_paths& paths) {
                    0};
 }
 
-/// Whether the directory is a heap's, as far as that can be seen from names.
+/// Fails where the names in the directory show that it is no heap.
 result<void> examine_names(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
     if (std::find(names.begin(), names.end(), "superblock") != names.end()) {
@@ -67,7 +67,7 @@ result<std::shared_ptr<persist::storage>> hold_what_is_there(persist::storage& s
     return held;
 }
 
-/// A lock is made for a heap alone.
+/// Only a heap gets a lock file.
 result<bool> has_superblock(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
@@ -139,7 +139,7 @@ result<void> make_heap_directory(persist::storage& storage, const heap_paths& pa
     if (os_error != ENOENT && os_error != ENOTDIR) {
         return made;
     }
-    // The uppermost that is missing: what is below it is so because of it.
+    // Names the uppermost missing directory, which is why those below it are missing.
     std::string missing = paths.directory();
     std::string parent = paths.parent();
     while (parent != "." && parent != "/" && !storage.identity(parent)) {

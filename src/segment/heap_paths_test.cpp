@@ -5,7 +5,7 @@
 namespace holdfast::segment {
 namespace {
 
-/// Was: of "heap/" the heap itself, so that creating it did not sync its name.
+/// Regression: the parent of "heap/" was the heap itself, so its creation did not sync its name.
 TEST(heap_paths, parent_is_where_the_name_lies) {
     EXPECT_EQ(heap_paths("heap").parent(), ".");
     EXPECT_EQ(heap_paths("heap/").parent(), ".");

@@ -1,4 +1,4 @@
-// What the fuzzers found: media that are sealed with good checksums and say what no heap of ours says.
+// Cases that fuzzers found: media with good checksums and a content that no heap writes.
 #include <cstring>
 #include <limits>
 

@@ -54,8 +54,8 @@ std::vector<std::byte> make_table(const superblock_on_media& superblock, std::sp
     return table;
 }
 
-/// Reserves the journal's space, so that a full disk shows before anything is written. A file that is long enough
-/// already has its space: it is never punched while the heap is open.
+/// Reserves the journal's space, so that a full disk shows before anything is written. A file that is long enough has
+/// its space already: no hole is punched into it while the heap is open.
 base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     HF_TRY_ASSIGN(const std::uint64_t size, file.size());
     if (size < bytes) {
@@ -64,7 +64,7 @@ base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     return {};
 }
 
-/// Everything but the header. In pieces, so that the device writes one while the next is copied.
+/// Writes everything but the header, in pieces: the device writes one while the next is copied.
 base::result<void> write_content(persist::file& file, std::span<const std::byte> table, std::span<const page_run> runs,
                                  std::span<const std::uint64_t> sums, page_copies& copies) {
     constexpr std::uint64_t piece = std::uint64_t{8} << 20U;
@@ -118,8 +118,8 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     journal_header_on_media header = make_header(superblock, sums.size());
     header.table_checksum = base::checksum64(table, superblock.sequence);
     header.checksum = checksum_of(header);
-    // The header comes last: a process that dies before it leaves the old, void one, and the next open has nothing to
-    // examine.
+    // The header is written last: a process that dies before it leaves the old, void header, and the next open has
+    // nothing to examine.
     return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
 }
 
@@ -151,7 +151,7 @@ base::result<void> write_void_journal(persist::file& file, const superblock_on_m
 
 namespace {
 
-/// Everything of JRN-1 to JRN-3; a failure here means "broken", which the caller turns into a state.
+/// Checks what JRN-2 and JRN-3 demand. A failure here means a broken journal; the caller turns it into a state.
 base::result<journal_content> read_content(persist::file& file, const journal_header_on_media& header,
                                            std::uint64_t file_size) {
     journal_content content;

@@ -1,7 +1,7 @@
-// The journal: the pages that a commit changes in place, written here first, all at once.
+// The journal: a commit writes the pages that it changes in place here first, all at once.
 //
-// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit; before
-// write_journal() is through, a process crash leaves none of it.
+// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit. A process
+// crash before write_journal() returns leaves nothing of it.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct journal_content {
 /// What stands in the journal file.
 struct journal_state {
     enum class kind {
-        void_journal,  ///< nothing to do, and said so on purpose
+        void_journal,  ///< says that there is nothing to do
         whole,         ///< a commit, complete and intact
         broken,        ///< torn while it was written, or damaged later: `why` says what is wrong
     };
@@ -38,8 +38,8 @@ struct journal_state {
     base::failure why;
 };
 
-/// Writes, and leaves the sync to the caller. `sums` holds the XXH3-64 of each page of the runs, in order: a page that
-/// differs fails with concurrent_modification. On failure nothing of the commit is visible to recovery.
+/// Writes the journal; the caller syncs it. `sums` holds the XXH3-64 of each page of the runs, in order: a page that
+/// differs fails with concurrent_modification. On failure recovery sees nothing of the commit.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums,
                                  page_copies& copies);
@@ -47,13 +47,14 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
 base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
                                      std::span<std::byte> page);
 
-/// Makes the journal void beside the superblock's sequence, gives its space back, and syncs.
+/// Makes the journal void, with the superblock's sequence, gives its space back, and syncs.
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Fails where the file is a sound journal of another heap: it is not this heap's to write.
+/// Fails where the file is a sound journal of another heap, which this heap must not overwrite.
 base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Reads and validates (JRN-1 to JRN-3), the content of every page included. `uuid`: of the heap, where it is known.
+/// Reads and validates (JRN-1 to JRN-3), with the content of every page. `heap`: the heap's superblock, where it is
+/// known.
 base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap);
 
 /// Reads the content of entry `index` into `page` (4096 bytes) and compares it with the entry's checksum.

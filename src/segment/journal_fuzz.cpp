@@ -1,5 +1,5 @@
-// A journal that an adversary wrote, checksums repaired: whatever it says, it is void, broken with a failure that
-// tells, or whole; and a whole one lies within its file, belongs to the heap, and is the same when it is written anew.
+// A journal that an adversary wrote, with repaired checksums. Whatever it says, it is void, broken with a failure that
+// tells why, or whole. A whole one lies within its file, belongs to the heap, and is equal when it is written again.
 //
 // Control bits from 8 on: the superblock that the reader knows: none, or one of a commit before, the same, after.
 #include <optional>

@@ -40,7 +40,7 @@ std::string holders_in_kernel(const struct stat& status) {
             continue;
         }
         const std::string holder = fmt::format("{} {}", access == "WRITE" ? "writer, process" : "reader, process", pid);
-        // The kernel repeats lines where locks of other files come and go while it lists them.
+        // The kernel may list a lock twice while locks of other files come and go.
         if ((holders + ", ").find(holder + ", ") == std::string::npos) {
             holders += (holders.empty() ? "" : ", ") + holder;
         }
@@ -79,7 +79,7 @@ failure conflict(persist::storage& storage, const persist::file& locked, const s
         0};
 }
 
-/// The file of this name is the locked one: remove() may have unlinked it between open and flock.
+/// Whether the file of this name is the locked one: remove_heap() may have unlinked it between open and flock.
 bool still_there(persist::storage& storage, const persist::file& locked, const std::string& path) {
     struct stat status {};
     const auto named = storage.identity(path);

@@ -1,10 +1,9 @@
 // Who has the heap open: one writer, or any number of readers. The lock is flock() on the heap's directory and on the
-// file `lock` in it: the kernel gives both back when their owner dies, however it dies, so a dead owner's lock is no
-// lock.
+// file `lock` in it. The kernel releases both when their owner dies in any way, so a dead owner holds no lock.
 //
-// The directory is what everybody has who opens the heap, a reader of a file system that cannot be written, too; the
-// file is there for network file systems, which know locks of files alone between machines, and for people: it names
-// the last writer. Where it is missing, the directory's lock is the lock.
+// Every process that opens the heap can lock the directory, even a reader on a read-only file system. The file has two
+// uses: network file systems know only locks of files between machines, and it names the last writer to people. Where
+// the file is missing, the directory's lock alone counts.
 #pragma once
 
 #include <sys/types.h>
@@ -17,11 +16,11 @@
 
 namespace holdfast::segment {
 
-/// Held as long as it lives. Movable. A writer's lock is given back when its owner lets go, even where a child of fork
-/// still has the descriptor; a reader's when the last of them does, for a child may go on reading.
+/// Holds the lock as long as it lives. Movable. A writer's lock ends when its owner releases it, even where a child of
+/// fork still has the descriptor. A reader's lock ends with the last descriptor: a child may go on reading.
 class heap_lock {
 public:
-    /// What a writer does where there is no file `lock`.
+    /// What a writer does where the file `lock` is missing.
     enum class missing_file { make, do_without };
 
     heap_lock(heap_lock&& other) noexcept = default;
@@ -36,7 +35,7 @@ public:
                                            persist::access_mode mode, missing_file missing = missing_file::make);
 
     /// Writes this process's id to the file: for people, and for file systems whose locks /proc/locks does not show.
-    /// Losing it costs nothing.
+    /// Nothing depends on it.
     void sign() const noexcept;
 
 private:

@@ -142,7 +142,7 @@ TEST_F(locks, are_not_kept_by_a_child_that_its_owner_left_behind) {
     EXPECT_TRUE(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write).ok());
 }
 
-/// Was: a reader was refused, although nothing in the file means anything.
+/// Regression: a reader was refused where the file was missing, although its content does not matter.
 TEST_F(locks, without_a_file_are_those_of_the_directory) {
     const std::string file = path_ + "/lock";
     std::filesystem::remove(file);

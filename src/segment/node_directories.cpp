@@ -19,7 +19,7 @@ using base::failure_code;
 using base::result;
 using persist::access_mode;
 
-/// A path that means the same wherever a process stands. Links in it stay.
+/// An absolute path: it means the same in every working directory. Links in it stay.
 result<std::string> full_path(const std::string& path) {
     std::error_code error;
     const std::filesystem::path full = std::filesystem::absolute(path, error);
@@ -47,7 +47,7 @@ failure wrong_marker(const std::string& path, std::string_view field, std::strin
                    0};
 }
 
-/// What the link leads to; the path itself where it is none.
+/// The target of the link; the path itself where it is no link.
 result<std::string> place_of(persist::storage& storage, const std::string& node) {
     HF_TRY_ASSIGN(std::string target, storage.link_target(node));
     return target.empty() ? node : std::move(target);
@@ -164,7 +164,7 @@ result<void> write_marker(persist::storage& storage, const heap_paths& paths, co
     return file->sync("node.marker.sync");
 }
 
-/// The numbers of the nodes that have a name in the heap's directory.
+/// The numbers of the nodes whose directories have a name in the heap's directory.
 result<std::vector<std::uint64_t>> nodes_there(persist::storage& storage, const heap_paths& paths) {
     std::vector<std::uint64_t> nodes;
     HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
@@ -186,7 +186,7 @@ failure not_ours(const heap_paths& paths, std::uint64_t node, std::string found)
                    0};
 }
 
-/// Whether the path ends as those do that make_node_directories() makes: "-", a uuid, "." and the node.
+/// Whether the path ends in a name that make_node_directories() gives: "-", a uuid, "." and the node.
 bool has_name_of_node(std::string_view place, std::uint64_t node) {
     constexpr std::string_view form = "-00000000-0000-0000-0000-000000000000";
     const std::string end = fmt::format(".{}", node);
@@ -199,7 +199,7 @@ bool has_name_of_node(std::string_view place, std::uint64_t node) {
     });
 }
 
-/// The names in a node's directory; none where there is no such directory (any more, or not yet).
+/// The names in a node's directory; none where it does not exist.
 result<std::vector<std::string>> names_in_node(persist::storage& storage, const heap_paths& paths, std::uint64_t node) {
     auto listed = storage.list(paths.node(node));
     if (!listed && listed.error().os_error == ENOENT) {
@@ -208,8 +208,8 @@ result<std::vector<std::string>> names_in_node(persist::storage& storage, const 
     return listed;
 }
 
-/// Without a superblock nobody says what the heap's uuid is: the name of a directory that make_node_directories() made
-/// does, and the marker must agree, where there is one already. Segments are made after it.
+/// Without a superblock, the heap's uuid stands only in the name that make_node_directories() gave the directory. The
+/// marker must agree with it where there is one already. Segments are made after the marker.
 result<void> examine_remains(persist::storage& storage, const heap_paths& paths, std::uint64_t node,
                              const std::vector<std::string>& names) {
     HF_TRY_ASSIGN(const std::string place, place_of(storage, paths.node(node)));
@@ -254,7 +254,7 @@ result<void> remove_node(persist::storage& storage, const heap_paths& paths, std
     const auto target = storage.identity(place);
     const auto itself = storage.identity(paths.node(node));
     const bool leads_there = target && itself && *target == *itself;
-    // The marker goes after the segments: what it leaves behind can be told from somebody else's.
+    // The segments go before the marker: as long as one is left, the marker tells whose it is.
     for (const std::string& name : names) {
         if (heap_paths::segment_index(name)) {
             HF_TRY(storage.remove(fmt::format("{}/{}", paths.node(node), name), "node.remove.segment"));
@@ -315,7 +315,7 @@ result<void> make_node_directories(persist::storage& storage, const heap_paths& 
         targets.push_back(fmt::format("{}/{}-{}.{}", place, name, uuid_text(superblock.uuid), node));
         HF_TRY(storage.make_link(paths.node(node), targets.back(), "node.link"));
     }
-    // What a crash leaves is found by its link: these are durable first.
+    // The links are durable before their directories are made: what a crash leaves is found by them.
     HF_TRY(storage.sync_directory(paths.directory(), "node.link.sync"));
     HF_TRY(storage.sync_directory(paths.parent(), "node.link.parent.sync"));
     for (std::uint32_t node = 0; node < places.size(); ++node) {
@@ -351,7 +351,7 @@ result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mo
             }
             return std::move(held).error();
         }
-        // Asked in the directory that is held: no other will be used.
+        // The marker is read in the held directory, which is the one that will be used.
         if (read_marker(**held, paths.node_marker(node))) {
             HF_TRY_ASSIGN(heap_lock lock,
                           heap_lock::acquire(**held, paths.node(node), mode, heap_lock::missing_file::do_without));

@@ -260,7 +260,7 @@ TEST_F(node_directories, ACopyOfTheDirectoryAloneIsNoHeapOfItsOwn) {
     EXPECT_THAT(copy.error().found, HasSubstr(heap()));
     const auto removed = remove_heap(posix_storage(), scratch_.path("copy"));
     EXPECT_FALSE(removed.ok()) << "or the heap would lose its segments";
-    // Nor are they the remains of a creation.
+    // The directories are not taken for the remains of a creation either.
     fs::remove(scratch_.path("copy/superblock"));
     const auto created = heap_files::create(posix_storage(), scratch_.path("copy"), two_places());
     ASSERT_FALSE(created.ok());
@@ -381,7 +381,7 @@ TEST_F(node_directories, MemoryIsAskedForNearTheNodeOfTheSegment) {
             ASSERT_NE(found, machine.preferred.end()) << i;
             EXPECT_EQ(found->second, std::pair(static_cast<unsigned>(i % 2), region_size)) << i;
         }
-        EXPECT_THAT(machine.reserved_near, ElementsAre(0, 1, 0));
+        EXPECT_THAT(machine.reserved_near, ElementsAre(0, 1, 0, 0, 1, 0)) << "tables of the segments, then their pages";
         EXPECT_EQ(machine.open_preferences, 0);
         must(files->commit({}));
         must(files->close_cleanly());

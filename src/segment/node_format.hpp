@@ -1,4 +1,5 @@
-// The file `node` in the directory of a node (docs/format.md, section "nodes"): whose directory it is. Little endian.
+// The file `node` in the directory of a node (docs/format.md, section "nodes"): it names the heap and the node. Little
+// endian.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ struct node_marker_on_media {
     std::uint32_t version;
     std::uint32_t size;            ///< node_marker_size
     std::uint8_t uuid[16];         ///< of the heap
-    std::uint32_t node;            ///< whose directory it is
+    std::uint32_t node;            ///< that the directory belongs to
     std::uint32_t nodes;           ///< of the heap
     std::uint32_t path_size;       ///< bytes of `heap` in use
     std::uint32_t reserved;        ///< 0

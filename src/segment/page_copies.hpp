@@ -1,6 +1,6 @@
-// Pages on their way to media. A thread may store to a page while a commit writes it, which is a mistake of the
-// program: the commit must not end with a page that differs from its sum. So each page is copied first, and what is
-// written is the copy, after its sum was compared. Copies are few, so that they stay in the processor's cache.
+// Copies of pages on their way to media. A thread that stores to a page while a commit writes it is a mistake of the
+// program, but the commit must not end with a page that differs from its sum. So each page is copied, the copy is
+// compared with the sum, and the copy is written. There are few copies, so that they stay in the processor's cache.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct page_run {
     }
 };
 
-/// Not thread-safe. May throw std::bad_alloc when it is made.
+/// Not thread-safe. The constructor may throw std::bad_alloc.
 class page_copies {
 public:
     static constexpr std::uint64_t most = 64;  ///< pages
@@ -38,8 +38,8 @@ public:
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return std::span(bytes_).first(count_ * base::page_size);
     }
-    /// Appends copies of the pages, at most room(). `sums`: XXH3-64 of each. One that differs is given to `replace`,
-    /// with its number among these pages, and must have the sum afterwards.
+    /// Appends copies of the pages, at most room(). `sums`: XXH3-64 of each. A copy that differs from its sum is given
+    /// to `replace`, with its number among these pages; `replace` must make it match.
     using replacement = base::function_ref<base::result<void>(std::uint64_t index, std::span<std::byte> page)>;
     [[nodiscard]] base::result<void> add(const page_run& pages, std::span<const std::uint64_t> sums,
                                          replacement replace);
@@ -49,7 +49,7 @@ private:
     std::uint64_t count_ = 0;
 };
 
-/// The failure for a page of that file that was stored to.
+/// The failure for a page that was stored to while a commit wrote it.
 [[nodiscard]] base::failure stored_meanwhile(const std::string& path, std::uint64_t page);
 
 }  // namespace holdfast::segment

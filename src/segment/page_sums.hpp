@@ -2,8 +2,8 @@
 //
 // A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 a checksum page,
 // the last entry is the checksum page's own. The objects file keeps 64-bit sums in the first page of each group of 512:
-// entry 0 is the page's own, entry i of page i of the group. A sum of 0 says that the page was never written, or is
-// one of a hole: nobody compares it with anything.
+// entry 0 is the page's own, entry i of page i of the group. A sum of 0 says that the page was never written, or is in
+// a hole: it is not compared.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace holdfast::segment {
 
 inline constexpr std::uint64_t objects_group_pages = base::page_size / sizeof(std::uint64_t);
 
-/// Of a page in a segment file: index of its checksum page and of the entry in it.
+/// Where the sum of a page in a segment file is: index of its checksum page, and of the entry in it.
 struct sum_place {
     std::uint64_t checksum_page = 0;
     std::uint64_t entry = 0;
@@ -31,7 +31,7 @@ struct sum_place {
 [[nodiscard]] inline std::uint32_t own_sum(std::span<const std::uint32_t> checksum_page) noexcept {
     return base::page_checksum(std::as_bytes(checksum_page.first(checksums_per_page)));
 }
-/// The 32-bit sum that belongs to a 64-bit one: never 0.
+/// The 32-bit sum of a page with this 64-bit sum; never 0.
 [[nodiscard]] constexpr std::uint32_t narrow_sum(std::uint64_t sum) noexcept {
     const auto low = static_cast<std::uint32_t>(sum);
     return low == 0 ? 1U : low;

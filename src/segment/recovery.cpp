@@ -33,7 +33,7 @@ base::result<void> check_target(const journal_content& journal, const journal_en
     return {};
 }
 
-/// Carries all pages home and syncs. Idempotent.
+/// Writes all pages of the journal to their places and syncs. Idempotent.
 base::result<void> apply(persist::storage& storage, const heap_paths& paths, persist::file& file,
                          const journal_content& journal) {
     for (const auto& entry : journal.entries) {
@@ -42,7 +42,7 @@ base::result<void> apply(persist::storage& storage, const heap_paths& paths, per
     HF_TRY(check_files(storage, paths, journal.superblock, access_mode::read_write));
     std::array<std::byte, base::page_size> page{};
     std::size_t next = 0;
-    while (next < journal.entries.size()) {  // a commit writes them sorted by file: each is opened once
+    while (next < journal.entries.size()) {  // sorted by file: each is opened once
         const std::uint64_t id = entry_file(journal.entries[next]);
         HF_TRY_ASSIGN(auto home, storage.open(paths.file(id), access_mode::read_write));
         for (; next < journal.entries.size() && entry_file(journal.entries[next]) == id; ++next) {
@@ -62,7 +62,7 @@ base::result<void> roll_forward(persist::storage& storage, const heap_paths& pat
 }
 
 failure no_superblock(const superblock_copies_read& copies) {
-    // The more telling failure of the two: a newer version, or a file of something else, explains more than a bad
+    // Reports the failure that explains more: a newer version or a file of something else says more than a bad
     // checksum.
     const auto& worse = copies.bad[0].code == failure_code::corrupt ? copies.bad[1] : copies.bad[0];
     failure what = worse;
@@ -132,13 +132,13 @@ base::result<journal_state> read_journal_of(persist::storage& storage, const hea
     return read_journal(*file, newest);
 }
 
-/// Where the segments are, of which the directories are whose they should be.
+/// The paths with the heap's nodes, after a check that the nodes' directories belong to the heap.
 base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_paths& paths,
                                           const superblock_on_media* newest, const journal_state& journal) {
     const bool whole = journal.what == journal_state::kind::whole;
     const superblock_on_media* const says = newest != nullptr ? newest : whole ? &journal.content.superblock : nullptr;
     if (says == nullptr) {
-        return paths;  // nothing else will be read either
+        return paths;  // no segment will be read
     }
     if (whole && journal.content.superblock.nodes != says->nodes) {
         return failure{failure_code::corrupt,
@@ -162,8 +162,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
     for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
-        // A copy of a newer format is not damage to be worked around: its writer knows what the other copy is worth.
-        // Where nothing but its version tells it from a damaged one, a good copy counts more.
+        // A copy of a newer format is not damage: its writer knows what the other copy is worth, so the open fails.
+        // Where its checksum is bad, too, it may be damage, and a good copy counts.
         if (copies.bad.at(copy).code == failure_code::version_unsupported &&
             (newest == nullptr || copies.other_version.at(copy))) {
             return copies.bad.at(copy);
@@ -175,7 +175,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     recovered_state state;
     if (newest != nullptr) {
         for (const auto& bad : copies.bad) {
-            // Beside a heap that was not closed, it is what a crash left of a write that it met.
+            // In a heap that was not closed, a bad copy is what a crash left of a write, and no damage.
             if (bad.code != failure_code::none && newest->state == heap_state::clean) {
                 state.warnings.push_back(bad);
             }
@@ -208,11 +208,11 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         return no_superblock(copies);
     } else if (journal.what == journal_state::kind::broken) {
         HF_TRY(check_files(storage, paths, state.superblock, mode));
-        // What a power cut leaves of a journal that it met half written is no damage, and nothing to warn of.
+        // A power cut may leave a half-written journal: that is no damage, and gives no warning.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
         if (mode == access_mode::read_write) {
-            // The next commit may happen to write just the sectors that this journal lacks. Whole again, it would bring
-            // back a commit that was given up, after the heap has shown the one before it.
+            // The journal is made void: the next commit might write just the sectors that it lacks. Whole again, it
+            // would bring back a commit that was given up, after the heap has shown the state before it.
             HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
             HF_TRY(check_own_journal(*file, state.superblock));
             HF_TRY(write_void_journal(*file, state.superblock));
@@ -221,7 +221,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     HF_TRY(check_files(storage, paths, state.superblock, mode));
     if (mode == access_mode::read_write && !state.rolled_forward) {
         HF_TRY(heal_superblock(storage, paths, copies, *newest));
-        state.warnings.clear();  // what they name is repaired
+        state.warnings.clear();  // the damage is repaired
     }
     return state;
 }

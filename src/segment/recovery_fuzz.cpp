@@ -1,6 +1,6 @@
-// The media of a heap that an adversary wrote, checksums repaired: whatever they say, recovery answers with a failure
-// that tells, or with one state: the same for a reader, for a writer, for a copy, and again afterwards. A reader
-// changes nothing; a second recovery finds nothing to do; no segment changes its size.
+// The media of a heap that an adversary wrote, with repaired checksums. Whatever they say, recovery answers with a
+// failure that tells why, or with one state: equal for a reader, for a writer, for a copy, and for a second recovery. A
+// reader changes nothing; a second recovery finds nothing to do; no segment changes its size.
 //
 // Control bits from 8 on: 2 for the heap that is damaged (crashed, with a commit in its journal, closed); verify all
 // pages; copy the heap, too. These two take time.
@@ -39,7 +39,7 @@ void examine_copy(simulator::simulated_storage& storage, const heap_paths& paths
     }
 }
 
-/// What a writer sees after `read`, and what others see after it. False where a file is not his to write.
+/// Checks what a writer sees after `read`, and what others see after the writer. False where the writer refuses a file.
 bool examine_as_writer(simulator::simulated_storage& storage, const heap_paths& paths, const recovered_state& read) {
     const std::uint64_t before = storage.current().hash();
     auto outcome = recover(storage, paths, access_mode::read_write);

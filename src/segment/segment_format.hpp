@@ -18,8 +18,8 @@ enum class extent_kind : std::uint8_t {
     reserved = 5,  ///< taken by a program that has not published it: free after a crash
 };
 
-/// Type numbers are what a program gives its blocks, for its own purposes; 0: none. Page entries, slab headers and the
-/// records of lanes have room for so many bits.
+/// Bits of a type number, which a program gives its blocks for its own purposes; 0: none. Page entries, slab headers
+/// and the records of lanes have room for so many.
 inline constexpr unsigned type_bits = 20;
 inline constexpr std::uint32_t type_limit = std::uint32_t{1} << type_bits;
 
@@ -66,11 +66,11 @@ static_assert(sizeof(slab_header_on_media) == 64);
 static_assert(offsetof(slab_header_on_media, flags) == 8);
 static_assert(alignof(slab_header_on_media) == 8);
 
-/// What became of a slab since it was made; 0 of most. Bit 0: upper_half; bit 1: may_have_holes; bits 16..31:
+/// The history of a slab since it was made; 0 for most slabs. Bit 0: upper_half; bit 1: may_have_holes; bits 16..31:
 /// old_block_size.
 struct slab_flags {
     bool upper_half = false;           ///< the bits of its blocks lie in the upper half of its live bitmap
-    std::uint32_t old_block_size = 0;  ///< of blocks from before, whose bits lie in the other half; 0: there are none
+    std::uint32_t old_block_size = 0;  ///< of older blocks, whose bits lie in the other half; 0: there are none
     bool may_have_holes = false;       ///< pages in which no block is live may lack space on disk
 };
 inline constexpr unsigned old_block_size_shift = 16;
@@ -85,7 +85,7 @@ inline constexpr std::uint64_t slab_flag_may_have_holes = 2;
 }
 /// The first word of the upper half of a live bitmap.
 inline constexpr std::uint64_t upper_bitmap_word = base::granule_size / 8 / 64 / 2;
-/// Bytes: slabs of smaller blocks need the whole bitmap.
+/// Bytes. Slabs of smaller blocks need the whole bitmap, so they are not morphed.
 inline constexpr std::uint32_t least_morphed_block = 16;
 
 }  // namespace holdfast::segment

@@ -39,8 +39,8 @@ public:
     [[nodiscard]] std::uint64_t reservation() const noexcept { return reservation_; }
 
     [[nodiscard]] std::byte* address(base::heap_offset offset) const noexcept { return base_ + offset.value; }
-    /// The offset of an address; wraps to a huge number where the address lies below the base: compare with the
-    /// frontier.
+    /// The offset of an address. It wraps to a huge number where the address lies below the base: callers compare it
+    /// with the frontier.
     [[nodiscard]] base::heap_offset offset(const void* address) const noexcept {
         return {reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_)};
     }
@@ -56,7 +56,8 @@ public:
         return *reinterpret_cast<slab_header_on_media*>(metadata_of(segment_of(position)) + shape_.slab_headers_at() +
                                                         in_segment * slab_header_size);
     }
-    /// 128 words, one bit a block (bit i of word i/64); bits beyond the slab's block count are zero.
+    /// 128 words. The bit of block i is bit i % 64 of word i / 64, counted from upper_bitmap_word where the slab has
+    /// slab_flags::upper_half. The older blocks of a morphed slab have their bits in the other half.
     [[nodiscard]] std::uint64_t* live_bitmap(base::granule position) const noexcept {
         const std::uint64_t in_segment = position.value & (shape_.granules() - 1);
         return reinterpret_cast<std::uint64_t*>(metadata_of(segment_of(position)) + shape_.bitmaps_at() +
@@ -80,8 +81,8 @@ private:
 };
 static_assert(base::pages_per_granule == 16, "segment_of(granule) shifts by 4");
 
-/// Asks the layer below for more user space. Implemented by segment::heap_files; by a fake in the tests of extent and
-/// slab.
+/// Growth of the user space, and space on disk for its pages. Implemented by segment::heap_files, and by a fake in the
+/// tests of extent and slab.
 class space_growth {
 public:
     space_growth() = default;
@@ -89,38 +90,55 @@ public:
     space_growth& operator=(const space_growth&) = delete;
     virtual ~space_growth() = default;
 
-    /// The first page beyond the user space that is mapped and reserved on disk. A multiple of unit().
+    /// The end of the user space: the first page that is not mapped. A multiple of unit(). Pages below it may have no
+    /// space on disk (grow(), give_back()).
     [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
-    /// Of what the frontier is a multiple: a region; less in the small heaps of crash tests.
+    /// The unit of the frontier: a region; less in the small heaps of crash tests.
     [[nodiscard]] virtual base::pages unit() const noexcept { return {region_size / base::page_size}; }
-    /// Extends the user space by at least `wanted` pages (more, where the growth policy says so and there is room); new
-    /// pages read as zero or as anything, their page entries are zero. Returns the pages added. Nothing changed on
-    /// failure (no_space, limit). Not thread-safe: the caller holds the extent lock.
+    /// Extends the user space by at least `wanted` pages; by more where the growth policy says so and there is room.
+    /// New pages hold anything; their page entries are zero. Returns the number of added pages. The first `wanted`
+    /// pages at least, and all below backed_end(), have space on disk; the others must not be stored to before
+    /// take_back(). On failure nothing is changed (no_space, limit). Not thread-safe: the caller holds the extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 
-    /// The same, by `skipped` pages more, which come first and need have no space on disk: they must not be stored to
-    /// before take_back(). In all the space grows by no more than `skipped` and `most` pages.
+    /// Extends the user space as grow() does, and puts `skipped` pages in front of the `wanted` ones. The skipped pages
+    /// may have no space on disk and must not be stored to before take_back(). The space grows by at most `skipped` and
+    /// `most` pages, unless `wanted` needs more.
     virtual base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages /*most*/) {
         return grow(skipped + wanted);
     }
 
-    /// Whether free pages may be given back while the heap is in use. Where not (durability `commit`: the last commit
-    /// may still need them), a commit does it.
+    /// The end of the pages that the last growth reserved on disk. Serialised with grow() by the caller.
+    [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
+    /// How many pages one take_back() should reserve: at most `most`, because a long call keeps others waiting; at
+    /// least `least`, at multiples of which its pieces begin and end.
+    struct steps {
+        base::pages least;
+        base::pages most;
+    };
+    [[nodiscard]] virtual steps reserve_steps() const noexcept { return {{64}, {4096}}; }
+    /// Whether the disk has space for so many pages beyond what is needed. Where it has not, callers ask take_back()
+    /// only for what they need: some file systems fail only after they have taken the space that was left.
+    [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }
+
+    /// Whether free pages may be given back while the heap is in use. In durability `commit` they may not, because the
+    /// last commit may still need them: a commit gives them back.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
-    /// Gives the disk space of free pages back: a hole, which reads as zero. They must not be stored to before
-    /// take_back() has succeeded: a full disk would be a SIGBUS. Thread-safe for disjoint ranges.
+    /// Gives the disk space of free pages back: they become a hole, which reads as zero. They must not be stored to
+    /// before take_back() has succeeded: on a full disk the store would be a SIGBUS. Thread-safe for disjoint ranges.
     virtual base::result<void> give_back(base::pages start, base::pages length) = 0;
-    /// Reserves disk space for pages that may have none. no_space: nothing is changed. Thread-safe for disjoint ranges.
+    /// Reserves disk space for pages that may have none. On no_space nothing is changed. Thread-safe for disjoint
+    /// ranges.
     virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
-    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably; the segments beyond go back
-    /// to the file system. No page beyond is used, and nothing that a recovery would believe speaks of one. Not where
-    /// commits give back. Serialised with grow() by the caller. On failure frontier() says where the heap ends: at `to`
-    /// or where it did.
+    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably. The segments beyond go back
+    /// to the file system. No page beyond may be in use, and nothing that a recovery reads may refer to one. Only where
+    /// gives_back_at_once(). Serialised with grow() by the caller. On failure frontier() is the heap's end: either `to`
+    /// or the old end.
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 
-/// Takes this process's access to pages away, and gives it back: for guard ranges, which nobody may touch. Nothing of
-/// it is on media. Implemented by segment::heap_files. Thread-safe for disjoint ranges.
+/// Takes away this process's access to pages, and gives it back: for guard ranges, which nobody may touch. Nothing of
+/// this is on media. Implemented by segment::heap_files. Thread-safe for disjoint ranges.
 class page_access {
 public:
     page_access() = default;
@@ -128,15 +146,15 @@ public:
     page_access& operator=(const page_access&) = delete;
     virtual ~page_access() = default;
 
-    /// What is left of it.
+    /// The access that is left.
     enum class rights : std::uint8_t { none, read };
-    /// Pages below the frontier that are the caller's and hold nothing. Where pages are private, what was stored there
-    /// since the last commit is forgotten, so that no commit asks for it. A touch is a SIGSEGV from here on. Where it
-    /// fails (`limit`: the process is out of mappings), they can be touched as before.
+    /// Takes access to pages away. They lie below the frontier, belong to the caller and hold nothing. Where pages are
+    /// private, stores to them since the last commit are forgotten, so that no commit reads them. A touch is a SIGSEGV
+    /// from here on. On failure (`limit`: the process is out of mappings) they stay accessible.
     virtual base::result<void> forbid(base::pages start, base::pages length, rights left) = 0;
-    /// They can be read and written again. On failure nothing is changed.
+    /// Makes the pages readable and writable again. On failure nothing is changed.
     virtual base::result<void> permit(base::pages start, base::pages length) = 0;
-    /// How many ranges a process should have at the most: each is two mappings more.
+    /// How many ranges a process should have at most: each adds two mappings.
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
 
@@ -152,12 +170,12 @@ public:
     [[nodiscard]] virtual std::byte* lanes() const noexcept = 0;
     /// Bytes of it that are mapped and reserved on disk.
     [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
-    /// Extends it to so many bytes, durably; new bytes read as zero. no_space, limit.
+    /// Extends the file to so many bytes, durably; new bytes read as zero. Fails with no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
 };
 
-/// Vouches for live bitmaps. An open verifies page entries and slab headers, which it reads anyway; the bitmaps, ten
-/// times as large, are verified page by page when they are first used. Implemented by segment::heap_files. Thread-safe.
+/// Verifies live bitmaps. An open verifies page entries and slab headers, which it reads in any case. The bitmaps are
+/// much larger; each page of them is verified when it is first used. Implemented by segment::heap_files. Thread-safe.
 class bitmap_guard {
 public:
     bitmap_guard() = default;
@@ -165,12 +183,13 @@ public:
     bitmap_guard& operator=(const bitmap_guard&) = delete;
     virtual ~bitmap_guard() = default;
 
-    /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it is not what was committed.
+    /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it differs from what was
+    /// committed.
     virtual base::result<void> admit(base::granule position) = 0;
-    /// Comes before a granule becomes a slab: its live bitmap has space on disk from then on. no_space.
+    /// Comes before a granule becomes a slab: from then on its live bitmap has space on disk. Fails with no_space.
     virtual base::result<void> back(base::granule position) = 0;
-    /// Whether the file has anything there. To read a hole through the mapping is to ask for space on some file systems
-    /// (tmpfs): on a full one, a SIGBUS. For checks: may look at the file.
+    /// Whether the file has a live bitmap for the granule. On some file systems (tmpfs) to read a hole through the
+    /// mapping asks for space, and is a SIGBUS on a full one. For checks: may look at the file.
     [[nodiscard]] virtual bool has_bitmap(base::granule position) = 0;
 };
 

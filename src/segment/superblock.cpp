@@ -84,7 +84,8 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
         return corrupt(path, copy, "segment size", fmt::format("{}", block.segment_size),
                        "a power of two from 2 MiB to 64 GiB");
     }
-    // SB-3: frontier and objects size are whole, within the largest reservation; state, flags and key are known values.
+    // SB-3: frontier and objects size are multiples of their units, within the largest reservation; state, flags and
+    // key are known values.
     if (block.frontier == 0 || block.frontier % region_size != 0 || block.frontier > maximum_reservation) {
         return corrupt(path, copy, "frontier", fmt::format("{}", block.frontier),
                        "a positive multiple of 2 MiB, at most 2^46");

@@ -13,10 +13,10 @@
 
 namespace holdfast::segment {
 
-/// A superblock of zeros but for magic, version and size.
+/// A superblock of zeros with magic, version and size.
 [[nodiscard]] superblock_on_media blank_superblock() noexcept;
 
-/// Stores the checksum that the other fields ask for.
+/// Stores the checksum of the other fields.
 void seal(superblock_on_media& block) noexcept;
 
 [[nodiscard]] geometry geometry_of(const superblock_on_media& block) noexcept;
@@ -24,24 +24,25 @@ void seal(superblock_on_media& block) noexcept;
 [[nodiscard]] std::string hex(std::uint64_t value);
 [[nodiscard]] std::string uuid_text(const std::uint8_t (&uuid)[16]);
 
-/// Checks one copy by itself: SB-1 to SB-6. `path` and `copy` name it in the failure.
+/// Checks one copy alone: SB-1 to SB-6. `path` and `copy` name it in the failure.
 base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy);
 
 /// Both copies as they are on media; a copy that is bad or absent holds the failure that says why.
 struct superblock_copies_read {
     std::array<std::optional<superblock_on_media>, superblock_copies> good;
     std::array<base::failure, superblock_copies> bad;
-    /// The copy says another format version, and its checksum agrees: no bit that flipped.
+    /// The copy has another format version and a good checksum: its version is no damage.
     std::array<bool, superblock_copies> other_version{};
 
     /// The good copy with the highest sequence; null where both are bad.
     [[nodiscard]] const superblock_on_media* newest() const noexcept;
 };
 base::result<superblock_copies_read> read_superblocks(persist::file& file);
-/// Fails where a file is another heap's: somebody has exchanged files of an open heap. Before the heap writes to it.
+/// Fails where the file belongs to another heap: somebody has exchanged files of an open heap. Comes before the heap
+/// writes to the file.
 base::result<void> check_uuid(const std::uint8_t (&found)[16], const superblock_on_media& ours,
                               const std::string& path);
-/// The copies in the superblock's file, those that are good, must be of this heap.
+/// Fails where a good copy in the superblock's file belongs to another heap.
 base::result<void> check_own(const superblock_copies_read& there, const superblock_on_media& ours,
                              const std::string& path);
 

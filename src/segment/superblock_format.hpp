@@ -22,19 +22,20 @@ enum class heap_state : std::uint32_t {
 inline constexpr std::uint32_t flag_same_address = 1U << 0U;
 /// Durability `atomic` has it open: records in `lanes` may count.
 inline constexpr std::uint32_t flag_lanes = 1U << 1U;
-/// The sums of pages are those of an earlier time: pages were changed in place since (durability `atomic`).
+/// Pages were changed in place after their sums were stored (durability `atomic` or `collect`).
 inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
 /// Durability `collect` has it open: after a crash live bitmaps mean nothing, and what the roots reach is allocated.
 inline constexpr std::uint32_t flag_tracing = 1U << 3U;
-/// No two blocks share a cache line of 64 bytes: all block sizes are multiples of it. From creation on, for ever.
+/// No two blocks share a cache line of 64 bytes: all block sizes are multiples of 64. Set at creation, for ever.
 inline constexpr std::uint32_t flag_separate_lines = 1U << 4U;
 inline constexpr std::uint32_t known_flags =
     flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines;
 
-/// The heap's clock goes on above what media say, for as long again: no reading comes near in a lifetime.
+/// A clock on media is at most this. The open heap's clock continues from it and has as much room again, which no
+/// reading uses up in a lifetime.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;
 
-/// Directories that the segments of a heap may lie in, at most.
+/// The most directories of nodes that a heap may have.
 inline constexpr std::uint32_t maximum_nodes = 64;
 
 struct superblock_on_media {
@@ -54,14 +55,14 @@ struct superblock_on_media {
     std::uint32_t flags;
     std::int64_t created_ns;  ///< since 1970, UTC
     std::int64_t committed_ns;
-    std::uint64_t checkpoint_clock;     ///< time of the last checkpoint when the heap was closed (durability atomic)
-    std::uint64_t recoveries;           ///< how often the heap was opened after a crash
-    std::uint64_t incarnation;          ///< how often the heap was opened for writing in durability atomic
-    std::uint32_t lane_slots;           ///< of each lane, a power of two; 0: there are no lanes
-    std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
-    std::uint32_t nodes;                ///< in whose directories the segments lie by turns; 0: in that of the heap
-    std::uint32_t unused;               ///< 0
-    std::uint64_t home;                 ///< birth() of the file whose heap has its space; 0: of none
+    std::uint64_t checkpoint_clock;  ///< time of the last checkpoint when the heap was closed (durability atomic)
+    std::uint64_t recoveries;        ///< how often the heap was opened after a crash
+    std::uint64_t incarnation;       ///< how often the heap was opened for writing in durability atomic
+    std::uint32_t lane_slots;        ///< of each lane, a power of two; 0: there are no lanes
+    std::uint32_t record_order;      ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
+    std::uint32_t nodes;             ///< their directories hold the segments by turns; 0: the heap's directory does
+    std::uint32_t unused;            ///< 0
+    std::uint64_t home;  ///< birth() of the superblock's file in the heap that has its space reserved; 0: none
     std::uint8_t reserved[4088 - 168];  ///< 0
     std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };

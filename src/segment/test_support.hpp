@@ -1,4 +1,4 @@
-// For tests of segment and of the layers above: a directory of their own, and results that must be successes.
+// For tests of segment and of the layers above: temporary directories, and results that must be successes.
 #pragma once
 
 #include <algorithm>

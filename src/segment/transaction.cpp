@@ -25,7 +25,7 @@ private:
     std::chrono::steady_clock::time_point start_;
 };
 
-/// Writes pages of files, from copies where they may be stored to meanwhile.
+/// Writes pages of files; where threads may store to them meanwhile, from copies.
 class page_writer {
 public:
     page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
@@ -35,12 +35,12 @@ public:
         }
     }
 
-    /// Runs of this file, which come next.
+    /// Writes the next runs, all of this file.
     base::result<void> write(persist::file& file, std::span<const page_run> runs) {
         const stopwatch watch(report_.write_ns);
         for (const page_run& run : runs) {
             if (run.count == 0) {
-                continue;  // a file that grew, and is to be synced
+                continue;  // the file grew and must only be synced
             }
             HF_TRY(copies_ ? write_copies(file, run) : file.write_at(run.page * base::page_size, run.bytes(), where_));
             report_.written_bytes += run.count * base::page_size;
@@ -69,7 +69,7 @@ private:
     persist::site where_;
     transaction_report& report_;
     std::optional<page_copies> copies_;
-    std::uint64_t next_ = 0;  ///< in the sums
+    std::uint64_t next_ = 0;  ///< index of the next sum
 };
 
 base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
@@ -90,8 +90,8 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
     return pages;
 }
 
-/// Takes the runs of the first files off the list, writes and syncs them. All are written before the first is synced,
-/// and synced from the last one on while the device is given the first.
+/// Takes the runs of the first files off the list, writes and syncs them. All are written before the first is synced.
+/// Syncs begin with the last file, while the device is writing the first ones.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;
@@ -120,13 +120,25 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
 
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                transaction_report& report) {
-    // Writes may fail for lack of space and be tried again; a sync that failed may not (fsync reports an error once).
+    // A failed write may be tried again when there is space; a failed sync may not, because fsync reports an error
+    // once.
     HF_TRY(write_home(storage, paths, {plan.fresh, plan.fresh_sums, {}}, "commit.fresh.write", "commit.fresh.sync",
                       report));
     if (plan.names_changed) {
         report.stage = commit_stage::uncertain;
         HF_TRY(sync_segment_names(storage, paths, "commit.directory.sync"));
         report.stage = commit_stage::unchanged;
+    }
+    return {};
+}
+
+base::result<void> reserve(persist::storage& storage, const heap_paths& paths, std::span<const page_run> runs) {
+    std::unique_ptr<persist::file> file;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        if (i == 0 || runs[i].file != runs[i - 1].file) {
+            HF_TRY_ASSIGN(file, storage.open(paths.file(runs[i].file), persist::access_mode::read_write));
+        }
+        HF_TRY(file->allocate(runs[i].page * base::page_size, runs[i].count * base::page_size, "commit.reserve"));
     }
     return {};
 }
@@ -164,8 +176,10 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
     HF_TRY(check_own_journal(*journal, plan.superblock));
     HF_TRY(write_fresh(storage, paths, plan, report));
+    HF_TRY(reserve(storage, paths, plan.reserved));
     const auto home = [&]() -> base::result<void> {
-        // A page that is stored to meanwhile gets the content of the journal: what the commit point has made durable.
+        // A page that a thread stored to meanwhile gets its content from the journal, which the commit point has made
+        // durable.
         const auto journaled = [&](std::uint64_t index, std::span<std::byte> page) {
             return read_written_page(*journal, plan.changed_sums.size(), index, page);
         };
@@ -193,7 +207,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     seal(next);
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
     const auto bytes = std::as_bytes(std::span{&next, 1});
-    // A write that failed has left a copy that is torn. It comes first, then: the other is all there is.
+    // A failed write may have left a torn copy. That copy is written first, because the other is the only good one.
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
     HF_TRY(check_own(there, superblock, file->path()));
     const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;

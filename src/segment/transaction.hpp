@@ -7,7 +7,7 @@
 //
 // JRN-4: the journal of a commit stays whole until both superblock copies of that commit are durable.
 //
-// This file knows storage and formats, no mappings: the crash simulator runs it whole.
+// This file uses storage and formats, but no mappings, so that the crash simulator can run it whole.
 #pragma once
 
 #include <cstdint>
@@ -24,42 +24,43 @@
 
 namespace holdfast::segment {
 
-/// Paths of the files of a heap. Its segments lie in its directory (0 nodes), or in those of its nodes by turns.
+/// Paths of the files of a heap. With 0 nodes its segments lie in its directory, otherwise in those of its nodes by
+/// turns.
 class heap_paths {
 public:
     explicit heap_paths(std::string directory, std::uint32_t nodes = 0)
         : directory_(std::move(directory)), nodes_(nodes) {}
-    /// The same heap, whose superblock says how many nodes it has.
+    /// The paths of this heap with the number of nodes that its superblock says.
     [[nodiscard]] heap_paths with_nodes(std::uint32_t nodes) const { return heap_paths(directory_, nodes); }
     [[nodiscard]] std::uint32_t nodes() const noexcept { return nodes_; }
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
     /// The directory that holds the heap's name, however the path was written ("heap/" too).
     [[nodiscard]] std::string parent() const;
     [[nodiscard]] std::string superblock() const { return directory_ + "/superblock"; }
-    /// Where a superblock is made before it gets its name: a directory without `superblock` is no heap.
+    /// The superblock's name until it is complete: a directory without `superblock` is no heap.
     [[nodiscard]] std::string unfinished_superblock() const { return directory_ + "/superblock.new"; }
     [[nodiscard]] std::string journal() const { return directory_ + "/journal"; }
     [[nodiscard]] std::string objects() const { return directory_ + "/objects"; }
     [[nodiscard]] std::string lock() const { return directory_ + "/lock"; }
-    /// The redo rings of durability `atomic`; there since the heap was first opened so.
+    /// The redo rings of durability `atomic`. The file exists after the heap was first opened in it.
     [[nodiscard]] std::string lanes() const { return directory_ + "/lanes"; }
     [[nodiscard]] std::string segment(std::uint64_t index) const;
     /// The directory of a node: a link, or a directory in that of the heap.
     [[nodiscard]] std::string node(std::uint64_t node) const;
-    /// What says whose directory it is.
+    /// The file in a node's directory that names its heap.
     [[nodiscard]] std::string node_marker(std::uint64_t of) const { return node(of) + "/node"; }
     [[nodiscard]] std::string node_lock(std::uint64_t of) const { return node(of) + "/lock"; }
     /// The directories that segments lie in.
     [[nodiscard]] std::vector<std::string> segment_directories() const;
-    /// By the id that journal entries use.
+    /// The path of a file by the id that journal entries use.
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
-    /// True for names that this format gives to files of a heap, and to the directories of its nodes.
+    /// True for names that the format gives to files of a heap and to the directories of its nodes.
     [[nodiscard]] static bool is_heap_file(const std::string& name);
-    /// True for names that it gives to files in the directory of a node.
+    /// True for names that the format gives to files in the directory of a node.
     [[nodiscard]] static bool is_node_file(const std::string& name);
-    /// The number of the node whose directory has this name; nothing where node() names none so.
+    /// The number of the node whose directory has this name; nothing for other names.
     [[nodiscard]] static std::optional<std::uint64_t> node_index(std::string_view name);
-    /// The index of the segment whose file has this name; nothing where segment() names none so.
+    /// The index of the segment whose file has this name; nothing for other names.
     [[nodiscard]] static std::optional<std::uint64_t> segment_index(std::string_view name);
 
 private:
@@ -72,15 +73,16 @@ struct commit_plan {
     std::vector<page_run> fresh;              ///< sorted by file, page
     std::vector<std::uint64_t> fresh_sums;    ///< XXH3-64 of each page of `fresh`
     std::vector<page_run> changed;            ///< sorted by file, page
-    std::vector<std::uint64_t> changed_sums;  ///< the same of `changed`
+    std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page of `changed`
+    std::vector<page_run> reserved;           ///< pages without content that have space on disk from this commit on
     bool names_changed = false;               ///< files were created since the last commit
 };
 
-/// How far a commit that failed has come.
+/// How far a commit came.
 enum class commit_stage {
     unchanged,  ///< the old state stands; the commit may be tried again
     uncertain,  ///< a sync before the commit point failed: old or new state
-    durable,    ///< the commit point was passed, what failed came after: the next open finishes it
+    durable,    ///< a failure came after the commit point: the next open finishes the commit
     complete,
 };
 
@@ -95,13 +97,13 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Makes `state` durable in both copies of the superblock, one after the other, so that never both are torn, whatever
-/// failed before. No other change.
+/// Makes `state` durable in both copies of the superblock, one after the other, so that one copy is always whole, even
+/// after an earlier failed write. No other field changes.
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                heap_state state);
 
-/// After the last commit: the journal becomes void while the heap still counts as running, where a torn journal is no
-/// damage; then the state becomes clean. `superblock` is the one on media, and is changed with it.
+/// Comes after the last commit. Makes the journal void while the heap still counts as running, so that a torn journal
+/// is no damage; then makes the state clean. `superblock` is the one on media, and is changed with it.
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
 
 /// Makes the names of all segments durable.
@@ -110,12 +112,13 @@ base::result<void> sync_segment_names(persist::storage& storage, const heap_path
 /// Pages on their way to the files they belong to, sorted by file and page.
 struct pages_to_write {
     std::span<const page_run> runs;
-    std::span<const std::uint64_t> sums;  ///< of each page, where it may be stored to meanwhile; empty: it may not
-    /// What has the content of such a page, by its number in `sums`; none: the write fails, concurrent_modification.
+    std::span<const std::uint64_t> sums;  ///< of each page; empty: no thread can store to the pages meanwhile
+    /// Gives the content for a page that was stored to meanwhile, by its number in `sums`. None: the write fails with
+    /// concurrent_modification.
     std::optional<page_copies::replacement> elsewhere;
 };
 
-/// Writes the pages and syncs each file: of a commit, and of a creation.
+/// Writes the pages and syncs each file; for commits and for creations.
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, const pages_to_write& pages,
                               persist::site write_site, persist::site sync_site, transaction_report& report);
 

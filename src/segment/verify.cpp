@@ -38,7 +38,7 @@ private:
     std::size_t limit_;
 };
 
-/// The files as they are, or as they will be when the commit in a journal is home.
+/// The files as they are; with a journal, the files as they will be when its commit is written to them.
 class page_source {
 public:
     static base::result<page_source> open(persist::storage& storage, const heap_paths& paths,

@@ -1,7 +1,7 @@
-// Lets the device begin with the files of a commit while later ones are still being copied.
+// Lets the device begin to write the first files of a commit while later ones are still being copied.
 //
-// Submitting the pages of a scattered commit costs as much as copying them, and the kernel does it in the thread that
-// asks: so another thread asks. It only ever gives hints; what is durable is decided by the syncs of the commit.
+// To submit the pages of a scattered commit costs as much as to copy them, and the kernel does it in the thread that
+// asks. So a second thread asks. It only gives hints: the syncs of the commit decide what is durable.
 #pragma once
 
 #include <condition_variable>
@@ -20,10 +20,11 @@ public:
     writeback() = default;
     writeback(const writeback&) = delete;
     writeback& operator=(const writeback&) = delete;
-    /// Waits until no file is in use; hints that were not given yet are left out.
+    /// Waits until no file is in use. Hints that were not given yet are dropped.
     ~writeback();
 
-    /// The file must live as long as this object. Never fails: without a second thread nothing is started.
+    /// Asks for the writeback of a file, which must live as long as this object. Never fails: where no second thread
+    /// can be started, nothing is done.
     void start(persist::file& file) noexcept;
 
 private:

@@ -73,7 +73,7 @@ HF_HOT void block_allocator::hold_at(const cached_blocks& blocks, std::uint32_t 
     held.class_index = class_index;
 }
 
-/// Whether the offset is the start of an allocated block of that loaded slab.
+/// Finds the allocated block of a loaded slab that begins at the offset.
 HF_HOT bool block_allocator::find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept {
     std::uint8_t* const mark = pool_.table().mark_at(offset, kind);
     if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {

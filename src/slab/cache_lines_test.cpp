@@ -1,4 +1,5 @@
-// Blocks of a heap that separates cache lines, by each way to a block; and what the check says of other slabs in it.
+// Blocks of a heap that separates cache lines, allocated in each way; and what check() says of other slabs in such a
+// heap.
 #include <set>
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ class cache_lines_test : public testing::Test {
 protected:
     cache_lines_test() { heap_.blocks().separate_cache_lines(); }
 
-    /// The block begins a line, and none of its lines is that of another block.
+    /// Expects the block to begin at a line and to share none of its lines with another block.
     void take(const void* block) {
         ASSERT_NE(block, nullptr);
         const std::uint64_t begin = heap_.space().view().offset(block).value;

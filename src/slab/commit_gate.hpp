@@ -1,12 +1,13 @@
-// Keeps all other threads out of the rare ways of the allocator while a commit writes what these change on media: page
-// entries, headers and bitmaps of slabs. The ways that nearly every call takes change marks in DRAM alone, and go on.
+// Keeps other threads out of the rare paths of the allocator while a commit writes what these change on media: page
+// entries, and headers and bitmaps of slabs. The paths that nearly every call takes change only marks in DRAM, and go
+// on.
 //
-// A commit while other threads use the heap is a mistake of the program: it may lose what is present, and never what
-// was committed (decision 26).
+// A commit while other threads use the heap is a mistake of the program: it may lose present changes, never what was
+// committed (decision 26).
 //
-// A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed; whoever
-// closes it runs a barrier on all cores before he looks at the caches. So an open gate costs a rare call two stores and
-// two loads.
+// A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed. A thread
+// that closes the gate runs a barrier on all cores before it looks at the caches. So an open gate costs a rare call two
+// stores and two loads.
 #pragma once
 
 #include <atomic>
@@ -18,23 +19,23 @@
 
 namespace holdfast::slab {
 
-/// Of one heap. Thread-safe.
+/// The gate of one heap. Thread-safe.
 class commit_gate {
 public:
     explicit commit_gate(cache_group& caches) noexcept : caches_(caches) {}
     commit_gate(const commit_gate&) = delete;
     commit_gate& operator=(const commit_gate&) = delete;
 
-    /// Waits until no other thread is inside, and keeps them all out. Not from inside.
+    /// Waits until no other thread is inside, and keeps all others out. Must not be called from inside.
     void close() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_seq_cst); }
-    /// All other threads have seen what this one stored before, and this one sees what they did.
+    /// A barrier on all cores: other threads see what this one stored before, and this one sees what they stored.
     void meet_all_threads() const noexcept { barrier_.see_announcements(); }
 
     /// This thread's cache; null where it has none.
     [[nodiscard]] thread_cache* cache() const noexcept { return thread_cache_registry::find_or_attach(caches_); }
-    /// Inside from here on; false where the thread was inside already, and nothing is changed.
+    /// The thread is inside from here on. False where it was inside already; then nothing is changed.
     [[nodiscard]] bool enter(thread_cache* cache) noexcept {
         if (cache == nullptr) [[unlikely]] {
             return enter_late();
@@ -64,9 +65,9 @@ private:
     cache_group& caches_;
     lane::announcement_barrier barrier_;
     std::atomic<bool> closed_{false};
-    thread_cache* closer_ = nullptr;  ///< of the thread that closed it
+    thread_cache* closer_ = nullptr;  ///< the cache of the thread that closed the gate
     base::mutex closing_;             ///< held while the gate is closed
-    base::mutex late_;                ///< the same; threads without a cache are inside one at a time
+    base::mutex late_;                ///< held while closed, and by a thread without a cache inside
 };
 
 /// A call that may change what a commit writes, from its construction to the end of its scope.
@@ -82,8 +83,7 @@ public:
             gate_.leave(cache_);
         }
     }
-    /// False where the thread is in such a call already. Programs do not call from within calls, but for their signal
-    /// handlers.
+    /// False where the thread is in such a call already: only a signal handler can call from within a call.
     [[nodiscard]] bool is_first() const noexcept { return entered_; }
 
 private:

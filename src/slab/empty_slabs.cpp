@@ -1,10 +1,9 @@
-// Slabs without a block out: kept where they became empty for as long as they are needed there now and then.
+// Slabs without a block out: their bins keep them as long as they are needed now and then.
 //
-// A program that frees what it has, and allocates as much again, gets the same slabs: their marks and blocks are in the
-// cache of the core that used them last, and neither an extent, nor a header, nor a bitmap changes hands. They cost the
-// heap nothing, for before it grows the extents ask for them (give_up_empty()), as they do for what caches of extents
-// keep. And what a bin kept for a whole period without need becomes a free extent, which fades (extent_cache.hpp does
-// the same with what it keeps).
+// A program that frees what it has and allocates as much again gets the same slabs: their marks and blocks are in the
+// cache of the core that used them last, and no extent, header or bitmap changes. They do not make the heap larger:
+// before it grows, the extents ask for them (give_up_empty()), as for cached extents. A slab that a bin kept for a
+// whole period without need becomes a free extent, which decays (extent_cache.hpp does so with its extents).
 #include "extent/decay.hpp"
 #include "slab/slab_pool.hpp"
 
@@ -25,8 +24,8 @@ bool slab_pool::is_idle(slab_part part) const noexcept {
     return true;
 }
 
-/// A slab in no list has no block out. Slabs with a type are one a bin at the most: nobody looks at these for their
-/// age.
+/// Comes for a slab in no list that has no block and no part out. A bin with a type keeps at most one empty slab,
+/// because its slabs are not aged.
 void slab_pool::settle_empty(bin& owner, granule slab) noexcept {
     if (owner.empties != 0 && (!keeps_empty_ || owner.type != 0 || extents_.now() == 0)) {
         release(owner, slab);
@@ -51,7 +50,7 @@ void slab_pool::flush_empty() noexcept {
     }
 }
 
-/// Of bins whose lock is taken none go: it may be the caller's.
+/// Skips bins whose lock is taken: the caller may hold it.
 void slab_pool::give_up_empty() noexcept {
     for (unsigned i = 0; i < arenas_ * class_count; ++i) {
         bin& owner = bins_[i];
@@ -64,7 +63,8 @@ void slab_pool::give_up_empty() noexcept {
     }
 }
 
-/// Once a period, whoever comes first, for all bins: their threads may be gone. Not with the lock of a bin.
+/// Once a period, the first thread that comes ages the empty slabs of all bins, because threads of some bins may be
+/// gone. Must not be called with the lock of a bin held.
 void slab_pool::fade_empty() noexcept {
     if (!keeps_empty_) {
         return;
@@ -76,7 +76,7 @@ void slab_pool::fade_empty() noexcept {
     }
 }
 
-/// A little at a time, so that no free takes long.
+/// Works on a few bins and slabs at a time, so that no free takes long.
 void slab_pool::fade_some_empty(std::uint64_t now) noexcept {
     constexpr unsigned most_bins = 16;
     constexpr unsigned most_slabs = 16;

@@ -1,4 +1,4 @@
-// Slabs that became empty: they stay as long as they are needed, and are nobody's hoard.
+// Slabs that became empty: they stay as long as they are needed, and other allocations can have their space.
 #include <latch>
 #include <set>
 #include <thread>
@@ -167,7 +167,7 @@ TEST_F(empty_slabs_test, parts_that_a_resting_thread_does_not_need_go_back) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
     heap_.blocks().release_unused();
     EXPECT_EQ(slabs(), 1U) << "of the one that has a live block";
-    // What went back is anybody's, what did not is not.
+    // Blocks that went back may be allocated again, the others may not.
     std::set<void*> mine;
     for (std::uint64_t i = 0; i < size_classes[class_for(64, 8)].block_count; ++i) {
         mine.insert(heap_.blocks().allocate(64, 8));

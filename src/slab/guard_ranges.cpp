@@ -48,7 +48,7 @@ void guard_ranges::insert(granule range) noexcept {
     word_of(range).fetch_or(bit_of(range), std::memory_order_acq_rel);
 }
 
-/// Of several who try, one succeeds.
+/// Of several threads that try to erase a range, one succeeds.
 bool guard_ranges::erase(granule range) noexcept {
     if (!contains(range) ||
         (word_of(range).fetch_and(~bit_of(range), std::memory_order_acq_rel) & bit_of(range)) == 0) {
@@ -65,7 +65,7 @@ bool guard_ranges::add(granule range) noexcept {
             set_limit(in_process.load(std::memory_order_relaxed));
             return false;
         }
-    } catch (const std::bad_alloc&) {  // while the failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for the failure's text
         return false;
     }
     insert(range);
@@ -80,9 +80,9 @@ bool guard_ranges::remove(granule range) noexcept {
         if (access_->permit(base::first_page(range), length)) {
             return true;
         }
-    } catch (const std::bad_alloc&) {  // while the failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for the failure's text
     }
-    insert(range);  // nobody can use it: it stays until the heap is closed
+    insert(range);  // still inaccessible: stays until the heap is closed
     return false;
 }
 
@@ -111,7 +111,7 @@ void guard_ranges::renew(base::pages from, base::pages end, base::function_ref<v
         bool forbidden = false;
         try {
             forbidden = forbid(range).ok();
-        } catch (const std::bad_alloc&) {  // while the failure was worded
+        } catch (const std::bad_alloc&) {  // no memory for the failure's text
         }
         if (!forbidden && erase(range)) {
             lost(range);

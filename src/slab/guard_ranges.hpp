@@ -1,9 +1,9 @@
-// Guard ranges of a hardened heap (decision 18): a granule behind a slab that this process cannot touch, so that a
-// store beyond the slab's last block is a SIGSEGV and not somebody else's data.
+// Guard ranges of a hardened heap (decision 18): a granule behind a slab that this process cannot write to, so that a
+// store beyond the slab's last block is a SIGSEGV and does not change other data.
 //
-// On media a guard range is a reserved extent of one granule, which is free when the heap is opened. That there are
-// any, and where, is known here alone. Each costs a process two of the mappings that it may have, so there are only so
-// many: all heaps of a process count together.
+// On media a guard range is a reserved extent of one granule, which is free when the heap is opened. Only this object
+// knows that there are guard ranges, and where. Each costs a process two mappings, so their number is limited; all
+// heaps of a process count together.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@
 
 namespace holdfast::slab {
 
-/// Those of one heap. Thread-safe after start(), but for set_limit() and renew(). No guard is made before start().
+/// The guard ranges of one heap. Thread-safe after start(), except for set_limit() and renew(). No guard is made before
+/// start().
 class guard_ranges {
 public:
     guard_ranges() = default;
@@ -26,11 +27,11 @@ public:
     guard_ranges& operator=(const guard_ranges&) = delete;
     ~guard_ranges();
 
-    /// `left`: what a program may still do in a guard range. `granules`: of the reservation. `access` lives longer.
-    /// out_of_memory.
+    /// `left`: the access that a program keeps to guard ranges. `granules`: of the reservation. `access` must outlive
+    /// this object. Fails with out_of_memory.
     [[nodiscard]] base::result<void> start(segment::page_access& access, segment::page_access::rights left,
                                            std::uint64_t granules);
-    /// No more than so many in this process: for tests.
+    /// Limits the number of guard ranges in this process: for tests.
     void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
 
     [[nodiscard]] bool active() const noexcept { return access_ != nullptr; }
@@ -41,17 +42,17 @@ public:
     [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool contains(base::granule range) const noexcept;
 
-    /// Makes the caller's reserved extent one. False: it stays as it is; where the process is out of mappings, no more
-    /// are made than there are now.
+    /// Makes a reserved extent of the caller a guard range. False: it stays as it is. Where the process is out of
+    /// mappings, from then on there will be no more guard ranges than now.
     [[nodiscard]] bool add(base::granule range) noexcept;
-    /// True: it was one, and is the caller's reserved extent now, to read and to write.
+    /// True: the granule was a guard range, and is now a reserved extent of the caller, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
-    /// The same to any of them; nothing where there is none.
+    /// Removes any one guard range; nothing where there is none.
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Pages [from, end) were mapped anew: those there are made what they were. One that cannot be is none any more,
-    /// and given to `lost`.
+    /// Comes after pages [from, end) were mapped anew: makes the guard ranges there inaccessible again. One for which
+    /// this fails is no guard range any more, and is given to `lost`.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
-    /// In order of address; those that come or go meanwhile may be missed or seen.
+    /// Calls `each` for all guard ranges in order of address. One that comes or goes meanwhile may be missed or seen.
     void for_each(base::function_ref<void(base::granule)> each) const;
 
 private:
@@ -73,8 +74,8 @@ private:
     std::uint64_t granules_ = 0;
     std::atomic<std::uint64_t> limit_{0};
     std::atomic<std::uint64_t> count_{0};
-    std::atomic<std::uint64_t> end_{0};        ///< granules; there was never one at or beyond it
-    base::sparse_table<std::uint64_t> words_;  ///< a bit a granule
+    std::atomic<std::uint64_t> end_{0};        ///< granules; all guard ranges so far were below it
+    base::sparse_table<std::uint64_t> words_;  ///< a bit for each granule
 };
 
 }  // namespace holdfast::slab

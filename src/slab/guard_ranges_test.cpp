@@ -22,7 +22,7 @@ using testing::IsEmpty;
 constexpr std::size_t block_bytes = 4096;
 constexpr std::size_t blocks_a_slab = base::granule_size / block_bytes;
 
-/// Remembers what may be touched, and fails when it is told to.
+/// Remembers which pages may be touched; fails when the test says so.
 class remembering_access final : public segment::page_access {
 public:
     base::result<void> forbid(base::pages start, base::pages length, rights left) override {
@@ -90,7 +90,8 @@ protected:
         }
         return slabs;
     }
-    /// Each is behind one of these slabs, none is one of them, and who forbids knows of the same.
+    /// Expects each guard range to be behind one of these slabs and to be none of them, and the access object to know
+    /// the same ranges.
     void expect_behind(test_heap& heap, const std::set<std::uint64_t>& slabs) const {
         std::set<std::uint64_t> guards;
         heap.blocks().guards().for_each([&](granule range) {
@@ -117,7 +118,7 @@ TEST_F(guard_ranges_test, each_slab_has_one_behind_it) {
     EXPECT_EQ(heap.blocks().guards().count(), slabs.size());
     EXPECT_EQ(heap.blocks().statistics().allocated_bytes, 20 * base::granule_size)
         << "guard ranges are nobody's blocks";
-    // One with a type, too.
+    // A slab with a type gets a guard range, too.
     EXPECT_NE(heap.blocks().allocate_typed(64, 8, 7), nullptr);
     EXPECT_EQ(heap.blocks().guards().count(), slabs.size() + 1);
 }
@@ -151,7 +152,7 @@ TEST_F(guard_ranges_test, at_the_limit_slabs_are_made_without_one) {
     EXPECT_EQ(blocks.size(), 10 * blocks_a_slab);
     EXPECT_EQ(heap.blocks().guards().count(), 3U);
     expect_behind(heap, slabs_of(heap, blocks));
-    // Where some went, others come.
+    // Slabs that are made later have guard ranges again.
     free_all(heap, blocks);
     blocks = fill(heap, 10);
     EXPECT_EQ(heap.blocks().guards().count(), 3U);
@@ -173,7 +174,7 @@ TEST_F(guard_ranges_test, all_heaps_of_a_process_share_the_limit) {
         EXPECT_EQ(fill(other, 10).size(), 10 * blocks_a_slab);
         EXPECT_EQ(other.blocks().guards().count(), 2U);
     }
-    // Those of a heap that is gone do not count.
+    // Guard ranges of a closed heap do not count.
     test_heap third(reservation);
     remembering_access others;
     third.blocks().harden();
@@ -266,7 +267,7 @@ TEST_F(guard_ranges_test, pages_that_were_mapped_anew_are_forbidden_again) {
     heap.blocks().renew_guards(base::first_page(middle), heap.extents().frontier());
     EXPECT_EQ(access_.forbidden, std::set<std::uint64_t>(std::next(all.begin(), 3), all.end()));
     access_.forbidden = all;
-    // Those that cannot be are free.
+    // A granule that cannot be a guard range any more is free.
     access_.forbids_fail = true;
     heap.blocks().renew_guards({}, base::first_page(middle));
     EXPECT_EQ(heap.blocks().guards().count(), 3U);
@@ -285,7 +286,7 @@ TEST_F(guard_ranges_test, messages_and_checks_know_them) {
         ASSERT_FALSE(refused.ok());
         EXPECT_EQ(refused.error().found, "a guard range behind a slab") << within;
     }
-    // A page entry that says something else is named.
+    // check() names a page entry that says something else.
     std::uint64_t& entry = heap.space().view().page_entry_word(base::first_page(range));
     const std::uint64_t right = entry;
     entry = segment::encode({segment::extent_kind::used, {base::pages_per_granule}, 0});

@@ -1,4 +1,4 @@
-// The granules of new slabs, and the guard ranges behind them: how both come and go.
+// How the granules of slabs, and the guard ranges behind them, are taken and freed.
 #include <array>
 #include <new>
 
@@ -16,8 +16,8 @@ constexpr pages size{base::pages_per_granule};
 
 }  // namespace
 
-/// A reserved extent for a slab; with a guard range behind it, where the heap has them and there is room. A guard range
-/// is no reason for a slab to fail: where nothing else is left, one becomes the slab.
+/// Takes a reserved extent for a slab; with a guard range behind it, where the heap has these and there is room. Guard
+/// ranges never make this fail: where nothing else is left, one of them becomes the slab.
 base::result<pages> slab_pool::take_granule(std::uint32_t node) {
     if (guards_.has_room()) {
         if (const auto guarded = take_guarded(node)) {
@@ -33,7 +33,7 @@ base::result<pages> slab_pool::take_granule(std::uint32_t node) {
     return alone;
 }
 
-/// Two granules side by side, of which the second becomes a guard range, on the node where the slab should be.
+/// Takes two granules side by side, on the node where the slab should be; the second becomes a guard range.
 std::optional<pages> slab_pool::take_guarded(std::uint32_t node) {
     std::array<pages, 2> taken{};
     if (!extents_.allocate_adjacent(size, size, taken, node)) {
@@ -53,11 +53,11 @@ std::optional<pages> slab_pool::take_guarded(std::uint32_t node) {
     return std::nullopt;
 }
 
-/// False where the page entry was overwritten; check() names it.
+/// Frees a reserved granule. False where its page entry was overwritten; check() names it.
 bool slab_pool::free_reserved(granule position) noexcept {
     try {
         return extents_.free(base::first_page(position), extent_kind::reserved).ok();
-    } catch (const std::bad_alloc&) {  // while a failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
         return false;
     }
 }

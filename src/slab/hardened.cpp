@@ -18,7 +18,8 @@ using base::heap_offset;
 
 hardened_thread::hardened_thread() noexcept {
     if (::getrandom(&state_, sizeof state_, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof state_)) {
-        // Early in the life of a machine, or forbidden: where this lies in memory is at least no constant.
+        // The system gives no random numbers (early after boot, or forbidden). The address of this object is no
+        // constant.
         state_ = reinterpret_cast<std::uintptr_t>(this) * 0x9e3779b97f4a7c15;
     }
 }
@@ -68,7 +69,7 @@ void hardened_thread::list(std::vector<std::uint64_t>& offsets) const {
 
 namespace {
 
-/// Null where DRAM is short: then blocks come in order, and are not kept back.
+/// Null where there is no cache or DRAM is short: then blocks come in order, and none goes into quarantine.
 hardened_thread* part_of(thread_cache* cache) noexcept {
     if (cache == nullptr) {
         return nullptr;
@@ -85,8 +86,8 @@ hardened_thread* part_of(thread_cache* cache) noexcept {
 
 }  // namespace
 
-/// What the cache has found of the class is not all handed out: a random one of the rest is the next, and the only one
-/// before `end`, so that the allocation after that comes here again.
+/// Comes where the cache's list of the class has blocks left. Puts a random one of these next, as the only one before
+/// `end`, so that the allocation after that comes here again.
 void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index) noexcept {
     cached_blocks& blocks = cache.classes[class_index];
     if (hardened_thread* const mine = part_of(&cache)) {
@@ -98,7 +99,7 @@ void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index
     }
 }
 
-/// A small block whose mark is `held` is nobody's any more.
+/// Puts a small block whose mark is `held` into quarantine.
 void block_allocator::keep_back(thread_cache* cache, const held_block& held) noexcept {
     if (hardened_thread* const mine = part_of(cache)) {
         mine->keep(pool_, held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
@@ -108,8 +109,8 @@ void block_allocator::keep_back(thread_cache* cache, const held_block& held) noe
     pool_.note_free(base::granule_of(heap_offset{held.offset}));
 }
 
-/// The same of a block that clear_by_node() has made so. The mark is written wherever it lies, for a block in
-/// quarantine is known by it.
+/// Puts a block that clear_by_node() has made `held` into quarantine. Makes its mark `held` on any node, because blocks
+/// in quarantine are known by their marks.
 void block_allocator::keep_back_by_node(thread_cache* cache, held_block held) noexcept {
     hold_by_node(held);
     keep_back(cache, held);
@@ -139,7 +140,7 @@ bool block_allocator::free_exactly(void* block) noexcept {
     std::uint8_t live = live_mark::live;
     if (!std::atomic_ref(*found.mark)
              .compare_exchange_strong(live, live_mark::held, std::memory_order_acq_rel, std::memory_order_relaxed)) {
-        leave_refusal(block);  // another thread has freed it since
+        leave_refusal(block);  // another thread has freed it meanwhile
         return false;
     }
     keep_back(find_cache(), found);

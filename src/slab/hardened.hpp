@@ -1,8 +1,8 @@
-// What a thread keeps for a hardened heap: blocks that it has freed and nobody may have yet (the quarantine), and the
-// random numbers by which it chooses among free ones. Decision 18.
+// What a thread keeps for a hardened heap (decision 18): blocks that it has freed and that may not be handed out yet
+// (the quarantine), and the random numbers by which it chooses among free blocks.
 //
-// A block in quarantine has the mark `held`: nobody hands it out, to free it again is an error, and on media it is free
-// with the next commit or checkpoint. So a crash, or a close, leaves nothing to be given back.
+// A block in quarantine has the mark `held`: it is not handed out, a second free is an error, and the next commit or
+// checkpoint makes it free on media. So after a crash or a close nothing needs to be given back.
 #pragma once
 
 #include <array>
@@ -16,20 +16,20 @@ namespace holdfast::slab {
 
 class slab_pool;
 
-/// Used by its thread alone; by others while it stands still.
+/// Used by its thread alone; by other threads while that thread stands still.
 class hardened_thread {
 public:
     static constexpr std::size_t most_blocks = 1024;
     static constexpr std::uint64_t most_bytes = 256 * base::kibibyte;
 
-    /// Seeded by the system: not to be told from addresses, nor from another thread's.
+    /// Seeded by the system: the numbers cannot be derived from addresses or from another thread's numbers.
     hardened_thread() noexcept;
 
-    /// Keeps a small block whose mark is `held`; those that are in here longest become free, until both limits hold.
+    /// Keeps a small block whose mark is `held`. The oldest blocks become free until both limits hold.
     void keep(slab_pool& pool, std::uint64_t offset, unsigned kind) noexcept;
-    /// All become free.
+    /// Frees all blocks.
     void give_back(slab_pool& pool) noexcept;
-    /// Appends the offsets of all.
+    /// Appends the offsets of all blocks.
     void list(std::vector<std::uint64_t>& offsets) const;
 
     /// A number below `limit` (> 0, below 2^32).

@@ -1,6 +1,6 @@
-// Allocation and freeing in two steps: the block is chosen, or found, here; what says that it is allocated changes
-// later. In durability `atomic` that is outside, after a durable record; of a block that is reserved, when it is
-// published.
+// Allocation and free in two steps: these functions choose or find the block; the change that makes it allocated or
+// free comes later. In durability `atomic` the caller makes it, after a durable record; for a reserved block, when the
+// block is published.
 #include <exception>
 #include <utility>
 
@@ -26,7 +26,7 @@ std::uint8_t* block_allocator::mark_of(std::uint64_t offset, lane::block_word bl
     return there ? pool_.table().mark_at(offset, wanted) : nullptr;
 }
 
-/// Whole pages.
+/// Holds a block of whole pages.
 bool block_allocator::hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                  held_block& held) noexcept {
     const rare_call call(gate_);
@@ -46,7 +46,7 @@ void block_allocator::keep(const held_block& held) noexcept {
     if (held.is_small()) {
         const base::granule slab = base::granule_of(heap_offset{held.offset});
         if (!slab_state::is_unwatched(pool_.table().state(slab))) {
-            pool_.note_change(slab);  // a commit has passed since it was taken
+            pool_.note_change(slab);  // a commit came after it was taken
         }
         std::atomic_ref(*held.mark).store(live_mark::live, std::memory_order_release);
     } else {
@@ -55,7 +55,19 @@ void block_allocator::keep(const held_block& held) noexcept {
     }
 }
 
-/// A small block for a thread without a cache, or whose cache has none.
+bool block_allocator::resize_pages(const held_block& found, std::size_t bytes) noexcept {
+    if (found.class_index != no_class || class_of(bytes, 1) != no_class) {
+        return false;
+    }
+    const rare_call call(gate_);
+    try {
+        return call.is_first() && extents_.resize(base::page_of(heap_offset{found.offset}), base::pages_for(bytes));
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+        return false;
+    }
+}
+
+/// Holds a small block, for a thread without a cache or whose cache has none of the class.
 bool block_allocator::hold_rarely(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
     const rare_call call(gate_, cache);
     if (!call.is_first()) {
@@ -83,11 +95,11 @@ bool block_allocator::hold_one(unsigned class_index, std::uint32_t type, held_bl
     return true;
 }
 
-/// A block of a loaded slab, from before that was morphed, or an error.
+/// Finds an older block of a morphed slab, or leaves the failure.
 bool block_allocator::find_old(const void* block, held_block& found) noexcept {
     const heap_offset offset = space_.offset(block);
     if (std::uint8_t* const mark = pool_.table().old_mark_at(offset.value)) {
-        const auto whole = find_small(offset.value);  // nothing, where another thread frees it right now
+        const auto whole = find_small(offset.value);  // nothing where another thread frees it now
         if (whole && whole->start == offset.value) {
             found = small_block(offset.value, whole->kind, mark);
             return true;
@@ -97,7 +109,7 @@ bool block_allocator::find_old(const void* block, held_block& found) noexcept {
     return false;
 }
 
-/// A block of a slab that nobody has loaded yet, a block of whole pages, or an error.
+/// Finds a block of an unloaded slab or of whole pages, or leaves the failure.
 bool block_allocator::find_rarely(const void* block, held_block& found) noexcept {
     const rare_call call(gate_);
     const heap_offset offset = space_.offset(block);
@@ -116,7 +128,7 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
             return find_by_node(block, slab, state, found);
         }
         if (slab_state::is_loaded(state)) {
-            return find_allocated(block, found);  // another thread has loaded it since find_allocated() looked
+            return find_allocated(block, found);  // another thread loaded it meanwhile
         }
         if (state == slab_state::none && offset.value % base::page_size == 0 &&
             !pool_.pins().contains_pages(offset.value)) {
@@ -147,7 +159,7 @@ bool block_allocator::is_within_allocated(heap_offset offset) const noexcept {
     return find_small(offset.value).has_value();
 }
 
-/// Whole pages, or what only claim_by_node() may change.
+/// Releases a block of whole pages, or one that is_by_node().
 void block_allocator::release_pages(thread_cache* cache, const held_block& held) noexcept {
     const rare_call call(gate_, cache);
     if (held.is_by_node()) {
@@ -165,9 +177,9 @@ void block_allocator::release_pages(thread_cache* cache, const held_block& held)
         return;
     }
     try {
-        // A page entry that was overwritten keeps it from being freed; check() names it.
+        // It cannot be freed where its page entry was overwritten; check() names it.
         static_cast<void>(extents_.free(start, extent_kind::reserved).ok());
-    } catch (const std::bad_alloc&) {  // while a failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
     }
 }
 

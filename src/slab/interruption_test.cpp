@@ -14,7 +14,8 @@ using base::failure_code;
 using base::page_size;
 using testing::IsEmpty;
 
-/// What a handler of a signal does that interrupts the allocator, while it holds its locks: it reads the clock there.
+/// Acts as a signal handler that interrupts the allocator while it holds its locks: the allocator reads this clock
+/// there.
 struct interruption {
     static inline block_allocator* blocks = nullptr;
     static inline void* kept = nullptr;
@@ -32,7 +33,7 @@ struct interruption {
     }
 };
 
-/// Was: it waited for its own thread.
+/// Regression: the call waited for its own thread.
 TEST(interruptions, of_the_allocator_are_refused) {
     test_heap heap;
     heap.keep_extents(interruption::clock);

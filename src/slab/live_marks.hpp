@@ -1,11 +1,11 @@
 // A byte in DRAM for each block of a loaded slab: what is known of the block, and whether it may be handed out.
 //
-// An allocation is a plain store of a mark, a free a load and a plain store: no locked instruction, and no line of the
-// block itself. The holder of a slab finds free blocks by looking at 64 marks at once; who frees a block need not tell
-// him. The live bitmaps on media are written from the marks when a commit or a checkpoint asks.
+// An allocation is a plain store of a mark, a free a load and a plain store: no locked instruction, and no access to
+// the block itself. The holder of a slab finds free blocks by looking at 64 marks at once, so a free need not tell it.
+// A commit or a checkpoint writes the live bitmaps on media from the marks.
 //
-// This is the shadow bitmap of PMAlloc (6.2), which merges what other threads have freed; here nothing is left to
-// merge, but for what threads on other nodes of the machine free (remote_frees.hpp).
+// This is the shadow bitmap of PMAlloc (6.2), in which frees by other threads are merged. Here only frees by threads on
+// other nodes of the machine need a merge (remote_frees.hpp).
 #pragma once
 
 #include <atomic>
@@ -26,22 +26,22 @@
 
 namespace holdfast::slab {
 
-/// What a mark says of a block.
+/// The values of a mark.
 namespace live_mark {
 inline constexpr std::uint8_t free = 0;     ///< the holder of the slab may hand it out
-inline constexpr std::uint8_t live = 1;     ///< the user's
-inline constexpr std::uint8_t freeing = 2;  ///< live still: somebody's durable record of the free is on its way
+inline constexpr std::uint8_t live = 1;     ///< the user holds it
+inline constexpr std::uint8_t freeing = 2;  ///< still live: the durable record of its free is on its way
 inline constexpr std::uint8_t held = 4;     ///< not live, and nobody may hand it out: on its way, or reserved
-inline constexpr std::uint8_t covered = 8;  ///< blocks of the slab's earlier class may be in the way
-/// Live, and freed by its owner alone (pinned_blocks.hpp). It is another value than `live`, so that whoever looks for
-/// that refuses the block; of bits that say what is live it has the same.
+inline constexpr std::uint8_t covered = 8;  ///< overlaps an older block that may be live
+/// Live, and only its owner may free it (pinned_blocks.hpp). The value differs from `live`, so that a search for `live`
+/// refuses the block; it has the bit by which live blocks are counted.
 inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace live_mark
 
 inline constexpr std::size_t marks_a_word = 64;
 
-/// Whether a mark, or another word that threads share, has that value; what its last writer did before is visible then.
-/// On x86 the load and the comparison are one instruction: compilers make two of an atomic load.
+/// Whether a mark, or another shared word, has that value; what its last writer did before is then visible. On x86 the
+/// load and the comparison are one instruction; compilers make two of an atomic load.
 template <class Word>
 [[nodiscard]] inline bool holds(const Word& word, Word value) noexcept {
 #if defined(__x86_64__) && !defined(HF_MARKS_ONE_BY_ONE)
@@ -60,10 +60,10 @@ template <class Word>
 
 namespace detail {
 
-/// Eight marks; what their last writers did before is visible.
+/// Loads eight marks; what their last writers did before is visible.
 [[nodiscard]] inline std::uint64_t load_marks(const std::uint8_t* marks) noexcept {
 #if defined(HF_MARKS_ONE_BY_ONE)
-    std::uint64_t eight = 0;  // the sanitizer pairs accesses of one size alone
+    std::uint64_t eight = 0;  // the sanitizer pairs only accesses of one size
     for (unsigned i = 0; i < 8; ++i) {
         eight |=
             std::uint64_t{
@@ -77,7 +77,7 @@ namespace detail {
 #endif
 }
 
-/// The lowest bits of 64 bytes that `of` makes of the marks, gathered by products.
+/// Gathers the lowest bits of the 64 bytes that `of` makes of the marks, by multiplication.
 template <class Of>
 [[nodiscard]] inline std::uint64_t gather_marks(const std::uint8_t* marks, Of of) noexcept {
     std::uint64_t bits = 0;
@@ -90,14 +90,14 @@ template <class Of>
 
 }  // namespace detail
 
-/// 64 marks, at a multiple of 64, as 64 bits: set where the block is the user's.
+/// The live blocks among 64 marks at a multiple of 64, as bits.
 [[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* marks) noexcept {
     return detail::gather_marks(marks, [](std::uint64_t eight) { return eight | eight >> 1U; });
 }
 
 #if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
 namespace detail {
-/// Set where the mark is that one.
+/// The bits of the marks that equal `wanted`.
 [[nodiscard]] inline std::uint64_t equal_marks(const std::uint8_t* marks, std::uint8_t wanted) noexcept {
     std::uint64_t bits = 0;
     const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
@@ -112,7 +112,7 @@ namespace detail {
 }  // namespace detail
 #endif
 
-/// The same: set where the block may be handed out.
+/// The blocks that may be handed out among 64 marks at a multiple of 64, as bits.
 [[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* marks) noexcept {
 #if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
     return detail::equal_marks(marks, live_mark::free);
@@ -122,7 +122,7 @@ namespace detail {
 #endif
 }
 
-/// The same: set where the block is covered.
+/// The covered blocks among 64 marks at a multiple of 64, as bits.
 [[nodiscard]] inline std::uint64_t covered_bits_of(const std::uint8_t* marks) noexcept {
 #if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
     return detail::equal_marks(marks, live_mark::covered);
@@ -131,13 +131,13 @@ namespace detail {
 #endif
 }
 
-/// Bits that are set. Without an option for it the compiler calls a library for std::popcount, and for this way of
-/// counting, too, where it recognises it.
+/// The number of bits that are set. Without an option for the instruction, compilers call a library function for
+/// std::popcount, and for this way of counting where they recognise it.
 [[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
     bits -= bits >> 1U & 0x5555555555555555;
 #if defined(__GNUC__)
     if (!std::is_constant_evaluated()) {
-        asm("" : "+r"(bits));  // so that it does not
+        asm("" : "+r"(bits));  // hides the pattern from the compiler
     }
 #endif
     bits = (bits & 0x3333333333333333) + (bits >> 2U & 0x3333333333333333);
@@ -145,7 +145,7 @@ namespace detail {
     return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);
 }
 
-/// Blocks that may be handed out among 64 times `words`.
+/// How many of 64 * `words` marks are `free`.
 [[nodiscard]] inline std::uint32_t count_free(const std::uint8_t* marks, std::size_t words) noexcept {
 #if defined(__SSE2__) && !defined(HF_MARKS_ONE_BY_ONE)
     const __m128i zero = _mm_setzero_si128();

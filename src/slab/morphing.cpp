@@ -1,14 +1,13 @@
-// Slab morphing (PMAlloc 5.2): a slab of which few blocks are live becomes one of another class, so that memory that
-// one size has left behind serves another size.
+// Slab morphing (PMAlloc 5.2): a slab with few live blocks becomes a slab of another class, so that memory that one
+// size no longer needs serves another size.
 //
-// A slab has room for two classes: its bitmap on media has two halves, and its marks in DRAM two banks. Blocks from
-// before keep their bits and marks where they are; whoever frees one, even one who looked at the slab before it was
-// morphed, does what he would have done. The blocks of the new class have the other half and bank. Those that overlap
-// a block from before are `covered`: nobody may hand them out. When somebody looks at the slab, those that nothing is
-// in front of any more are free.
+// A slab has room for two classes: its bitmap on media has two halves, and its marks in DRAM two banks. Older blocks
+// keep their bits and marks where they are: a thread that frees one does so in the usual way, even if it looked at the
+// slab before the morph. The blocks of the new class have the other half and bank. New blocks that overlap an older
+// block are `covered` and are not handed out. A later look at the slab makes those free that no longer overlap one.
 //
-// So nothing is moved, copied or indexed, and the switch is one header. PMAlloc takes the least recently used slab:
-// here slabs come by in order of their addresses, and those that a thread allocates from are passed over.
+// So nothing is moved, copied or indexed, and a morph is one change of the header. PMAlloc takes the least recently
+// used slab. Here slabs are tried in order of address, and slabs that a thread allocates from are skipped.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -24,16 +23,16 @@ using base::granule;
 
 namespace {
 
-/// Of the blocks that a slab would have then, in percent, those that may be behind live ones: where nobody has asked
-/// for the slab's class for a while, and where somebody has, who would have to make another slab instead. Behind a few
-/// blocks that live on, those of an idle class become free by and by, and what is left of them would hold the slab.
+/// How many of the new blocks may overlap live ones, in percent: where the slab's class is idle, and where it is not,
+/// so that its users would have to make another slab instead. An idle class allows more: its last blocks become free
+/// over time, and would otherwise hold the slab.
 constexpr unsigned covered_of_idle = 90;
 constexpr unsigned covered_of_busy = 30;
 
 /// A bit for each block of a kind.
 struct bits_of_half {
     std::array<std::uint64_t, bitmap_words / 2> all{};
-    std::size_t words = 0;  ///< that stand for blocks
+    std::size_t words = 0;  ///< words that stand for blocks
 
     explicit bits_of_half(unsigned kind) noexcept : words(slab_table::words_of_kind(kind)) {}
     [[nodiscard]] std::uint64_t& operator[](std::size_t word) noexcept { return all[word]; }
@@ -59,7 +58,7 @@ void for_each_bit(const bits_of_half& bits, Each each) noexcept {
     }
 }
 
-/// Blocks of a loaded slab that are not free, live or not.
+/// The blocks of a loaded slab that are not free, live or not.
 bits_of_half taken_bits(const slab_table& table, granule slab, unsigned kind) noexcept {
     bits_of_half taken(kind);
     for (std::size_t word = 0; word < taken.words; ++word) {
@@ -76,7 +75,7 @@ std::uint32_t count(const bits_of_half& bits) noexcept {
     return set;
 }
 
-/// The blocks of `to` that lie behind blocks of `from`.
+/// The blocks of kind `to` that overlap these blocks of kind `from`.
 bits_of_half behind(const bits_of_half& blocks, unsigned from, unsigned to) noexcept {
     bits_of_half covered(to);
     for_each_bit(blocks, [&](std::uint32_t index) {
@@ -134,7 +133,7 @@ bool covers_older(const slab_table& table, granule of) noexcept {
     return true;
 }
 
-/// Of a slab that is not loaded yet and whose bitmap is right.
+/// Makes the marks of a slab that is not loaded yet and whose bitmap was found right.
 void slab_pool::load_marks(granule slab) const noexcept {
     const slab_kinds kinds = table_.kinds_in(slab, table_.state(slab));
     const unsigned present = kinds.kinds[0];
@@ -151,7 +150,8 @@ void slab_pool::load_marks(granule slab) const noexcept {
     table_.set_state(slab, watched ? slab_state::watched(present) : slab_state::loaded(present));
 }
 
-/// Blocks from before may have been freed since somebody looked: what was behind them alone is free.
+/// Makes those covered blocks free that no longer overlap an older block: older blocks may have been freed since the
+/// last look.
 slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
     const std::uint8_t second = table_.second(slab);
     if (!second_life::has_old(second)) {
@@ -160,15 +160,15 @@ slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
     const unsigned old = second_life::old_kind(second);
     const unsigned present = kind_in(slab);
     slab_twin& twin = table_.twin(slab);
-    // None of them is ever taken again, so as many are the same. Where few of many have gone, what they covered stays
-    // covered until more have: to find it takes a look at all.
+    // Older blocks are never taken again, so an equal number means that nothing changed. Where few of many are gone,
+    // the blocks that they covered stay covered until more are gone: to find them takes a look at all marks.
     const std::uint32_t left_of_old = table_.count_marked(slab, old);
-    const std::uint32_t gone_since = twin.old_taken - left_of_old;  // many where nobody has looked
+    const std::uint32_t gone_since = twin.old_taken - left_of_old;  // large where there was no look so far
     const std::uint32_t worth_it = is_space_short() ? 1 : std::max<std::uint32_t>(twin.old_taken / 8, 1);
     if (left_of_old != 0 && gone_since < worth_it) {
         return {left_of_old, twin.old_covered};
     }
-    const bits_of_half taken = taken_bits(table_, slab, old);  // one look: they may be freed while this goes on
+    const bits_of_half taken = taken_bits(table_, slab, old);  // read once: older blocks may be freed meanwhile
     const bits_of_half still = behind(taken, old, present);
     std::uint8_t* const marks = table_.marks(slab, present);
     bits_of_half covered(present);
@@ -193,7 +193,7 @@ slab_pool::older_blocks slab_pool::uncover(granule slab) noexcept {
     return left;
 }
 
-/// What a trace goes by.
+/// Writes the bits of older blocks to the bitmap on media, which a trace reads.
 void slab_pool::write_old_bits(granule slab, unsigned old_kind, std::span<const std::uint64_t> bits) noexcept {
     for (std::size_t word = 0; word < bits.size(); ++word) {
         table_.live_word(slab, slab_state::first_word_of(old_kind) + word).store(bits[word], std::memory_order_relaxed);
@@ -203,9 +203,9 @@ void slab_pool::write_old_bits(granule slab, unsigned old_kind, std::span<const 
     }
 }
 
-/// Before a new slab is made for the bin: another one may do.
+/// Comes before a new slab is made for the bin: looks for a slab that can be morphed instead.
 void slab_pool::morph_some(bin& wanted) noexcept {
-    constexpr std::uint64_t looks = 16;  // a line each: a bound on what it costs where all slabs are full
+    constexpr std::uint64_t looks = 16;  // a cache line each: bounds the cost where all slabs are full
     wanted_.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t node = wanted.arena % extents_.nodes();
     const std::uint64_t all = granules_of_node(node);
@@ -216,7 +216,7 @@ void slab_pool::morph_some(bin& wanted) noexcept {
     const std::uint64_t from = hand.fetch_add(looks, std::memory_order_relaxed);
     for (std::uint64_t i = 0; i < looks; ++i) {
         if (morph_into(wanted, nth_of_node(node, (from + i) % all), std::nullopt)) {
-            hand.store(from + i + 1, std::memory_order_relaxed);  // the next is likely to do as well
+            hand.store(from + i + 1, std::memory_order_relaxed);  // the next slab is likely to fit, too
             return;
         }
     }
@@ -238,7 +238,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
         return false;
     }
     slab_twin& twin = table_.twin(slab);
-    // Of a slab that is listed or rests the countdown says about how many blocks are live.
+    // The countdown of a slab that is listed or rests is about the number of its live blocks.
     const std::int32_t left = twin.countdown.load(std::memory_order_relaxed);
     if ((!twin.listed() && !twin.rests()) || left <= 0 ||
         static_cast<std::uint32_t>(left) * 100 >
@@ -263,7 +263,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
         }
         if (!twin.rests()) {
             unlink(owner, slab);
-        } else if (!wake(owner, slab)) {  // a new block must not lie in a hole; nothing is changed so far
+        } else if (!wake(owner, slab)) {  // a new block must not lie in a hole; nothing was changed yet
             return false;
         }
         if (traced_) {
@@ -276,7 +276,7 @@ bool slab_pool::morph_into(bin& wanted, granule slab, std::optional<unsigned> li
     return true;
 }
 
-/// The slab is in no list, and what is covered of the new blocks is marked so.
+/// Completes a morph. The slab must be in no list, and its covered blocks marked.
 void slab_pool::become(bin& wanted, granule slab, unsigned from, unsigned to) noexcept {
     if (log_ != nullptr) {
         log_->slab_morphed(slab, from, to);
@@ -288,7 +288,7 @@ void slab_pool::become(bin& wanted, granule slab, unsigned from, unsigned to) no
     }
     table_.set_second(slab, second_life::make(to, slab_state::class_of_kind(from)));
     table_.set_state(slab, slab_state::loaded(to));
-    adopt(wanted, slab);  // from here on it is the new owner's, who need not wait for the lock of the old one
+    adopt(wanted, slab);  // from here on the new owner may use it without the old owner's lock
 }
 
 }  // namespace holdfast::slab

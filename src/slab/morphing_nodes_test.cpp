@@ -133,7 +133,7 @@ TEST_F(morphing_nodes_test, what_was_behind_a_block_that_another_node_freed_is_f
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
-/// Blocks of one size after the other live on here and there, and threads of both nodes free them.
+/// A few blocks of each size stay live, and threads of both nodes free them.
 TEST_F(morphing_nodes_test, while_threads_of_both_nodes_free_what_lives) {
     constexpr std::size_t places = 4096;
     std::vector<std::atomic<std::byte*>> live(places);

@@ -1,4 +1,4 @@
-// Morphed slabs: what was live before stays what it was, and what nothing is in front of is used.
+// Morphed slabs: older live blocks keep their content, and blocks that overlap none of them are used.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -32,7 +32,7 @@ protected:
     [[nodiscard]] bool morph(base::granule slab, std::size_t bytes, unsigned covered_at_most = 100) {
         return heap_.blocks().morph(slab, class_for(bytes, 1), covered_at_most);
     }
-    /// A slab of blocks of `bytes` in which those at the indices alone are live; no thread has a part of it.
+    /// Makes a slab of blocks of `bytes` in which only those at the indices are live; no thread has a part of it.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
         const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;
@@ -77,7 +77,7 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
 
-    // What was behind them is free when they are gone.
+    // The blocks that they covered are free when they are gone.
     for (std::byte* const block : old) {
         free(block);
         EXPECT_FALSE(heap_.blocks().try_free(block));
@@ -212,7 +212,7 @@ TEST_F(morphing_test, overlapping_blocks_on_media_are_found) {
     EXPECT_EQ(block_allocator::last_failure().code, base::failure_code::corrupt);
 }
 
-/// One size follows another, as when a program's phase ends: the second finds room in what the first has left.
+/// One size follows another, as between phases of a program: blocks of the second size find room in slabs of the first.
 TEST_F(morphing_test, saves_space_when_sizes_change) {
     std::mt19937_64 random(5);
     std::vector<std::byte*> live;
@@ -298,8 +298,8 @@ TEST_F(morphing_test, agrees_with_a_model) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
-/// Slabs come to other arenas' bins while threads that freed their blocks look at them. Which threads meet is chance,
-/// and what goes wrong then is a data race or a broken list.
+/// Slabs move to bins of other arenas while threads that freed their blocks look at them. Which threads meet is chance;
+/// a failure is a data race or a broken list.
 TEST_F(morphing_test, by_threads_that_look_at_each_others_slabs) {
     constexpr unsigned threads = 4;
     constexpr std::size_t sizes[] = {112, 208, 448, 1024, 2048};

@@ -8,13 +8,15 @@ using base::granule;
 
 namespace {
 
-/// Refills between two looks of a thread at what other nodes have freed of its own; between two at where it runs.
+/// Refills of a thread between two looks at what other nodes have freed of its node's blocks, and between two looks at
+/// the node that it runs on.
 constexpr unsigned refills_a_look = 16;
 constexpr unsigned refills_a_place = 64;
 
 }  // namespace
 
-/// A block of a loaded slab, of that kind, and this thread's node. Its mark is null where none begins at the offset.
+/// The block of that kind in a loaded slab, and this thread's node. Its mark is null where no block begins at the
+/// offset.
 block_at block_allocator::by_node(std::uint64_t offset, unsigned kind) noexcept {
     const thread_cache* const cache = find_cache();
     return {base::granule_of(base::heap_offset{offset}), kind, pool_.table().mark_at(offset, kind),
@@ -25,7 +27,7 @@ block_at block_allocator::by_node(const held_block& held) noexcept {
     return by_node(held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
 }
 
-/// As plain_blocks::free(), of a loaded slab in that state.
+/// Frees as plain_blocks::free() does, in a loaded slab in that state.
 bool block_allocator::free_by_node(void* block, base::granule slab, std::uint8_t state) noexcept {
     for (const unsigned kind : pool_.table().kinds_in(slab, state)) {
         const block_at what = by_node(space_.offset(block).value, kind);
@@ -95,7 +97,7 @@ bool block_allocator::follow_this_thread() noexcept {
 
 // --- the pool -------------------------------------------------------------------------------------------------------
 
-/// Of the heap as it is now.
+/// The number of granules of the node in the heap as it is now.
 std::uint64_t slab_pool::granules_of_node(std::uint32_t node) const noexcept {
     const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
     const std::uint32_t nodes = extents_.nodes();
@@ -107,20 +109,20 @@ std::uint64_t slab_pool::granules_of_node(std::uint32_t node) const noexcept {
     return (whole + nodes - 1 - node) / nodes * segment + (whole % nodes == node ? end % segment : 0);
 }
 
-/// Segments belong to the nodes by turns.
+/// The `nth` granule of the node: segments belong to the nodes by turns.
 granule slab_pool::nth_of_node(std::uint32_t node, std::uint64_t nth) const noexcept {
     const std::uint64_t segment = space_.shape().granules();
     return {(nth / segment * extents_.nodes() + node) * segment + nth % segment};
 }
 
-/// Before a new slab is made: what other nodes have freed of this one's.
+/// Comes before a new slab is made: merges what other nodes have freed of this node's blocks.
 void slab_pool::fetch_remote_frees(unsigned arena) noexcept {
     if (remote_.active()) {
         remote_.merge(arena % extents_.nodes());
     }
 }
 
-/// The offset of a block of a slab that is known, or one of so many that are loaded for it; 0 where there is none.
+/// The offset of a block in a slab of the bin, for which at most `most_loads` slabs are loaded; 0 where there is none.
 std::uint64_t slab_pool::take_known(bin& from, int most_loads) noexcept {
     const base::scoped_lock lock(from.mutex);
     std::uint64_t taken = take_listed(from);

@@ -1,4 +1,4 @@
-// For tests of slab: a heap on anonymous memory whose segments belong to nodes that are made up.
+// For tests of slab: a heap on anonymous memory whose segments belong to made-up nodes.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace holdfast::slab {
 
-/// Runs f on a thread of this node, from its first allocation to its last.
+/// Runs f on a new thread that is on this node all the time.
 template <class Function>
 void on_node(unsigned node, Function f) {
     std::thread([&] {
@@ -35,7 +35,7 @@ public:
         make();
         segment::must(blocks_->format());
     }
-    /// New allocators on the same memory, as after a commit.
+    /// Makes new allocators on the same memory, as after a commit and a reopen.
     void reopen() {
         blocks_->write_bitmaps();
         make();

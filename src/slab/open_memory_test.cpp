@@ -1,4 +1,4 @@
-// What an open takes of DRAM for slabs that nobody uses: their states, and no more.
+// How much DRAM an open takes for slabs that are not used: their states, and no more.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::IsEmpty;
 
-/// Pages in memory of the tables of that name that speak of the heap's slabs.
+/// The resident pages of the table of that name, for the heap's slabs.
 std::uint64_t resident_pages(test_heap& heap, const char* name) {
     std::uint64_t found = 0;
     const base::granule end{heap.blocks().end_offset() / base::granule_size};

@@ -20,7 +20,7 @@ void slab_pool::replace_mark(std::uint64_t offset, std::uint8_t from, std::uint8
     }
 }
 
-/// Of a slab whose marks were just made.
+/// Marks the pinned blocks of a slab whose marks were just made.
 void slab_pool::mark_pinned(granule slab, const slab_kinds& kinds) const noexcept {
     const std::uint64_t begin = base::offset_of(slab).value;
     pins_.for_each(begin, begin + base::granule_size, [&](std::uint64_t offset) {
@@ -37,8 +37,8 @@ pin_place block_allocator::unpin(const void* block) noexcept {
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
     if (slab.value < pool_.table().granules() && slab_state::is_unloaded(pool_.table().state(slab))) {
-        // Else a thread that loads it now might take the mark from what is about to be no pin any more. Where it cannot
-        // be loaded, the free that follows says why.
+        // Load the slab first: otherwise a thread that loads it now could mark the block pinned after the pin has
+        // ended. Where the slab cannot be loaded, the free that follows reports it.
         const thread_cache* const cache = find_cache();
         static_cast<void>(pool_.load(slab, cache == nullptr ? 0 : cache->arena).ok());
     }

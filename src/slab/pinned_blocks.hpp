@@ -1,8 +1,8 @@
-// Blocks that are allocated and not the caller's to free: constructed objects, which destroy() frees.
+// Allocated blocks that callers must not free: constructed objects, which destroy() frees.
 //
-// The truth is their owner's, on media: the directory of objects. Here is what it has told this process. In a loaded
-// slab the mark of such a block says so (live_mark::pinned), so the path of nearly all frees, which takes a block whose
-// mark is `live`, asks nothing more. Of blocks in slabs that nobody has loaded, and of whole pages, this set says it.
+// The directory of objects, on media, says which these are; this set holds what it has told this process. In a loaded
+// slab the mark of such a block is live_mark::pinned, so the path of nearly all frees, which takes only blocks with the
+// mark `live`, asks nothing more. For blocks in unloaded slabs and for blocks of whole pages, this set decides.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ using pin_place = std::set<std::uint64_t>::node_type;
 /// Thread-safe. No other lock is taken while its own is held.
 class pinned_blocks {
 public:
-    /// May throw std::bad_alloc; what follows does not.
+    /// Makes room for one block. May throw std::bad_alloc; add() and remove() do not.
     [[nodiscard]] static pin_place make_place() {
         std::set<std::uint64_t> one{0};
         return one.extract(one.begin());
@@ -36,7 +36,7 @@ public:
             pages_.fetch_add(1, std::memory_order_release);
         }
     }
-    /// The block's place; empty where it was not there.
+    /// Ends the pin. The result is the block's place; empty where it was not pinned.
     [[nodiscard]] pin_place remove(std::uint64_t offset) noexcept {
         const base::scoped_lock lock(mutex_);
         pin_place place = offsets_.extract(offset);
@@ -49,11 +49,11 @@ public:
         const base::scoped_lock lock(mutex_);
         return offsets_.contains(offset);
     }
-    /// Whether a block of whole pages is pinned. Takes no lock as long as none is.
+    /// Whether a block of whole pages is pinned. Takes no lock while none is.
     [[nodiscard]] bool contains_pages(std::uint64_t offset) const noexcept {
         return pages_.load(std::memory_order_acquire) != 0 && contains(offset);
     }
-    /// Those from `begin` to before `end`.
+    /// Calls `each` with the offsets of pinned blocks in [begin, end).
     template <class Each>
     void for_each(std::uint64_t begin, std::uint64_t end, Each&& each) const noexcept {
         const base::scoped_lock lock(mutex_);
@@ -74,7 +74,7 @@ private:
 
     mutable base::mutex mutex_;
     std::set<std::uint64_t> offsets_ HF_GUARDED_BY(mutex_);
-    std::atomic<std::uint64_t> pages_{0};  ///< of these, at the start of a page
+    std::atomic<std::uint64_t> pages_{0};  ///< how many offsets are at the start of a page
 };
 
 }  // namespace holdfast::slab

@@ -1,4 +1,4 @@
-// Blocks that are their owner's to free: no free takes one, whatever its slab is, until it is unpinned.
+// Pinned blocks, which only their owner may free: in any kind of slab, no free takes one until it is unpinned.
 #include <vector>
 
 #include <gmock/gmock.h>

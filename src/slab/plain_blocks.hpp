@@ -1,5 +1,5 @@
-// The paths that nearly every call takes, and what they need of a heap: five words, whichever parts of the heap they
-// come from, so that callers can have them where they have the heap, and follow no pointer to them.
+// The paths that nearly every call takes, and the five words of a heap that they need. Callers can copy these words to
+// where they keep the heap, and then follow no pointer to them.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace holdfast::slab {
 
-/// By size in units of 8 bytes: where in the lists of a thread's cache that of the class begins. 0 bytes have one that
-/// is always empty.
+/// By size in units of 8 bytes: the offset of the class's list among the lists of a thread's cache. Size 0 has a list
+/// that is always empty.
 inline constexpr auto places_of_lists = [] {
     static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
     std::array<std::uint16_t, fine_limit / 8 + 1> all{};
@@ -28,27 +28,27 @@ inline constexpr auto places_of_lists = [] {
     return all;
 }();
 
-/// The same from the open of a heap on, until it is closed, so that copies may be made; where it is abandoned, they
-/// find nothing (block_allocator::abandon()).
+/// Constant from the open of a heap until its close, so copies are allowed. After block_allocator::abandon() copies
+/// find nothing.
 struct plain_blocks {
     std::uintptr_t lists_at = 0;     ///< cache_group::place_at()
     std::uintptr_t base = 0;         ///< the address of offset 0
-    std::uint64_t end = 0;           ///< below it blocks are free once their marks say so
+    std::uint64_t end = 0;           ///< below it the mark alone frees a block; 0 in heaps with shadows
     slab_record* records = nullptr;  ///< of all slabs
     slab_pool* pool = nullptr;
 
-    /// At the alignment that malloc gives (16 where at least 16 bytes are wanted, else 8), if this thread's cache has
-    /// such a block; else null, without a reason.
+    /// Allocates at the alignment that malloc gives (16 for at least 16 bytes, else 8) from this thread's cache. Null,
+    /// without a reason, where the cache has no such block.
     [[nodiscard]] HF_HOT void* allocate(std::size_t bytes) const noexcept {
         if (bytes > fine_limit) [[unlikely]] {
             return nullptr;
         }
-        // A thread without a cache has lists, too: so there is nothing to ask but whether one is empty.
+        // A thread without a cache has empty lists, so the only question is whether the list is empty.
         auto* const mine = *reinterpret_cast<std::byte* const*>(thread_anchor() + lists_at);
         return reinterpret_cast<cached_blocks*>(mine + places_of_lists[(bytes + 7) / 8])->try_hand_out();
     }
-    /// Frees a small block of a slab in use; false, without a reason and with nothing done, for all other addresses.
-    /// Without checks it is undefined what happens to those.
+    /// Frees a small block of a slab in use. For all other addresses it is false, without a reason, and does nothing;
+    /// without checks they are undefined behaviour.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block) const noexcept {
         const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base;
@@ -67,11 +67,12 @@ struct plain_blocks {
         return true;
     }
 
-    /// Of a heap that is closed: it has no block and takes none back, so that no caller need ask whether there is one.
+    /// The words of a closed heap: no block is found and none is taken back, so that callers need not ask whether a
+    /// heap is open.
     [[nodiscard]] static const plain_blocks& of_no_heap() noexcept;
 
 private:
-    /// Not inline, as it is rare.
+    /// Rare, so not inline.
     void look_at(const slab_record& freed) const noexcept;
 };
 

@@ -1,5 +1,5 @@
-// The shortest ways to a block and back: where threads find their lists, of more heaps than have a place of their own,
-// of heaps that come and go, and of none.
+// The shortest paths of allocation and free: where threads find their lists, with more heaps than places, with heaps
+// that come and go, and with a closed heap.
 #include <future>
 #include <memory>
 #include <thread>
@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 constexpr std::size_t bytes = 64;
 
-/// This thread has a cache, and it has free blocks: whether the shortest way finds one.
+/// Gives this thread a cache with free blocks; returns whether the shortest path finds one.
 bool finds_a_block(test_heap& heap) {
     void* const first = heap.blocks().allocate(bytes, 8);
     EXPECT_NE(first, nullptr);
@@ -92,7 +92,7 @@ TEST(plain_blocks_test, heaps_beyond_the_places_do_without) {
     for (int round = 0; round < 3; ++round) {
         EXPECT_EQ(count_quick(), own_place_count);
     }
-    // What a heap leaves, the next that opens gets; no place is lost or given twice.
+    // The next heap that opens gets the place of a closed one; no place is lost or given twice.
     for (std::size_t i = 0; i < heaps.size(); ++i) {
         heaps[i].reset();
         EXPECT_EQ(count_quick(), i < own_place_count ? own_place_count - 1 : own_place_count) << i;
@@ -128,7 +128,7 @@ TEST(plain_blocks_test, a_thread_finds_nothing_of_a_heap_that_had_the_place_befo
     EXPECT_THAT(second.problems(), IsEmpty());
 }
 
-/// As in a child of fork, of a heap that it shares with its parent.
+/// As in a child of fork, with a heap that it shares with its parent.
 TEST(plain_blocks_test, copies_of_an_abandoned_heap_find_nothing) {
     test_heap heap;
     void* const block = heap.blocks().allocate(bytes, 8);

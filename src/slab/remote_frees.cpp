@@ -16,8 +16,8 @@ namespace {
 
 constinit thread_local bool merging = false;
 
-/// A mark: live still; a thread at home looks whether another node frees the block. Nobody waits for more than that:
-/// two who wait for each other's blocks to be freed would wait for ever.
+/// A value of a mark: the block is still live, and a thread at home checks whether another node frees it. Other threads
+/// wait only for the end of this check: two that waited for each other's frees would wait for ever.
 constexpr std::uint8_t claiming_at_home = live_mark::live | live_mark::freeing;
 
 std::uint8_t load(const std::uint8_t* byte) noexcept {
@@ -30,7 +30,7 @@ bool replace(std::uint8_t* byte, std::uint8_t& expected, std::uint8_t value) noe
     return std::atomic_ref<std::uint8_t>(*byte).compare_exchange_strong(expected, value, std::memory_order_seq_cst);
 }
 
-/// Another thread frees the same block at this moment, which no correct program does.
+/// Comes where another thread frees the block at this moment, which no correct program does.
 void wait_for_another() noexcept {
     base::relax_processor();
     if (!base::give_others_a_turn()) {
@@ -38,11 +38,11 @@ void wait_for_another() noexcept {
     }
 }
 
-/// Set where a shadow says that the block is not live.
+/// The bits of shadows that say that the block is not live.
 std::uint64_t gone_bits_of(const std::uint8_t* shadows) noexcept {
     return detail::gather_marks(shadows, [](std::uint64_t eight) { return eight >> 2U | eight >> 3U; });
 }
-/// Set where there is a shadow.
+/// The bits of shadows that are not `none`.
 std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
     return detail::gather_marks(shadows,
                                 [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
@@ -69,7 +69,7 @@ void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std
     }
 }
 
-/// The tables of all nodes; false where the system refuses the addresses.
+/// Maps the tables of all nodes; false where the system refuses the addresses.
 bool remote_frees::map(unsigned nodes) {
     for (unsigned node = 0; node < nodes; ++node) {
         node_side& side = sides_[node];
@@ -110,8 +110,8 @@ bool remote_frees::map(unsigned nodes) {
 
 // --- one block ------------------------------------------------------------------------------------------------------
 
-/// Whether any node but the home has one. What is read here comes before the mark in the order of all: a merge takes
-/// the mark away before it takes the shadow.
+/// Whether a node other than the home has a shadow of the block. Callers read the mark after it, in the order of
+/// sequentially consistent operations: a merge changes the mark before it takes the shadow away.
 bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node != home && load(shadow_of(node, block.kind, block.mark)) != shadow::none) {
@@ -125,14 +125,14 @@ bool remote_frees::is_live(const block_at& block) const noexcept {
     return !has_shadow(block, home_of(block.slab)) && load(block.mark) == live_mark::live;
 }
 
-/// Of a block whose shadow this thread claims: whether it is live, and no other node frees it.
+/// Whether a block whose shadow this thread claims is live, and no other node frees it.
 bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node == home || node == block.node) {
             continue;
         }
         std::uint8_t found = load(shadow_of(node, block.kind, block.mark));
-        while (found == shadow::claiming && node > block.node) {  // it gives way
+        while (found == shadow::claiming && node > block.node) {  // the higher node gives way
             wait_for_another();
             found = load(shadow_of(node, block.kind, block.mark));
         }
@@ -141,14 +141,14 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
         }
     }
     std::uint8_t mark = load(block.mark);
-    while (mark == claiming_at_home) {  // it gives way, or was first
+    while (mark == claiming_at_home) {  // that thread gives way, or was first
         wait_for_another();
         mark = load(block.mark);
     }
     return mark == live_mark::live;
 }
 
-/// The shadow is `claiming`, and the slab in the node's list; or nothing has changed.
+/// Makes the shadow `claiming` and puts the slab into the node's list. False: nothing is changed.
 bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
     std::uint8_t* const own = shadow_of(block.node, block.kind, block.mark);
     std::uint8_t found = shadow::none;
@@ -163,7 +163,8 @@ bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
         store(own, shadow::none);
         return false;
     }
-    // A merge that takes the slab out of the list before the shadow is `freed` sees that it is not, and puts it back.
+    // A merge that takes the slab out of the list before the shadow is `freed` finds the shadow unfinished and puts the
+    // slab back.
     note(block.node, home, block.slab);
     return true;
 }
@@ -227,18 +228,20 @@ void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
         std::uint8_t mark = live_mark::live;
         while (!replace(block.mark, mark, live_mark::held) && mark == claiming_at_home) {
-            wait_for_another();  // who sees the shadow, and gives way
+            wait_for_another();  // that thread sees the shadow and gives way
             mark = live_mark::live;
         }
         store(shadow_of(block.node, block.kind, block.mark), shadow::none);
     }
 }
 
-/// The slab is in the node's list of that home. Nobody takes single slabs out, so the list needs no counters.
+/// Puts the slab into the node's list of that home. A merge takes the whole list, never a single slab, so the list
+/// needs no version counters.
 void remote_frees::note(unsigned node, unsigned home, granule slab) noexcept {
     const std::atomic_ref<std::uint32_t> next(sides_[node].next[slab.value]);
     std::uint32_t found = none;
-    // In the order of all after the claim, as this node's threads see a merge that takes the slab out, or it sees them.
+    // Sequentially consistent, after the claim: either a thread of this node sees that a merge took the slab out, or
+    // that merge sees the claim.
     if (next.load(std::memory_order_seq_cst) != none ||
         !next.compare_exchange_strong(found, entering, std::memory_order_seq_cst)) {
         return;
@@ -276,7 +279,7 @@ void remote_frees::merge_if_due(unsigned home) noexcept {
     }
 }
 
-/// By a thread that has just freed a block of that home.
+/// Called by a thread that has just freed a block of that home.
 void remote_frees::merge_when_late(unsigned node, unsigned home) noexcept {
     if (sides_[node].lists[home].slabs.load(std::memory_order_relaxed) >= late_epoch) [[unlikely]] {
         if (homes_[home].mutex.try_lock()) {
@@ -292,14 +295,14 @@ void remote_frees::merge_locked(unsigned home) noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         slab_list& list = sides_[node].lists[home];
         if (list.head.load(std::memory_order_relaxed) == none) {
-            continue;  // a line that nobody has written stays unwritten
+            continue;  // a line that was never written stays so
         }
         found = true;
         std::uint32_t here = list.head.exchange(none, std::memory_order_acquire);
         list.slabs.store(0, std::memory_order_relaxed);
         while (here != none && here != last) {
             const granule slab{std::uint64_t{here} - 1};
-            // From here on a claim puts the slab in again; what was claimed before is seen below.
+            // From here on a claim puts the slab into the list again; merge_slab() sees the claims before this.
             here = std::atomic_ref(sides_[node].next[slab.value]).exchange(none, std::memory_order_seq_cst);
             merge_slab(node, slab, homes_[home]);
         }
@@ -310,14 +313,14 @@ void remote_frees::merge_locked(unsigned home) noexcept {
     merging = false;
 }
 
-/// The shadows that the node has of blocks of this slab.
+/// Merges the shadows that the node has of blocks of this slab.
 void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noexcept {
     const std::uint8_t state = table_->state(slab);
     if (!slab_state::is_loaded(state)) {
-        return;  // all that freed something of it were refused, and it is gone
+        return;  // the slab is gone, and every free of its blocks was refused
     }
-#if !defined(HF_MARKS_ONE_BY_ONE)                         // a sanitizer that knows no fences
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // eight bytes at once are not in the order of all
+#if !defined(HF_MARKS_ONE_BY_ONE)                         // the sanitizer knows no fences
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // loads of eight bytes are not seq_cst
 #endif
     merged_blocks all;
     for (const unsigned kind : table_->kinds_in(slab, state)) {
@@ -334,7 +337,8 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     }
 }
 
-/// Of a slab that is morphed meanwhile, blocks of the kind are those from before: they are freed in the same way.
+/// Merges the shadows of blocks of one kind. Where the slab is morphed meanwhile, blocks of this kind become its older
+/// blocks, which are freed in the same way.
 remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, unsigned kind) noexcept {
     std::uint8_t* const marks = table_->marks(slab, kind);
     std::uint8_t* const shadows = shadow_of(node, kind, marks);
@@ -350,9 +354,9 @@ remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab
             if (!slab_state::is_unwatched(table_->state(slab))) {
                 pool_->note_change(slab);
             }
-            // The mark says that the block is not live before the shadow does not say so any more.
+            // The mark must say that the block is not live before the shadow stops saying so.
             const bool was_live = replace(marks + at, mark, live_mark::held);
-            if (mark == claiming_at_home) {  // and will see the shadow
+            if (mark == claiming_at_home) {  // that thread will see the shadow
                 done.unfinished = true;
                 continue;
             }

@@ -1,18 +1,19 @@
-// Small blocks that are freed on another node of the machine than the one they lie on (PMAlloc 6.2).
+// Frees of small blocks by threads on another node of the machine than the one that the block lies on (PMAlloc 6.2).
 //
-// Such a free writes memory of the node that frees, and none of the node that the block lies on (its home): a *shadow*
-// of the block's mark, a byte in a table that each node has for the blocks of all others, and, for the first free in a
-// slab, a link in a list of the node's slabs with shadows. Until the shadows are merged the mark says that the block is
-// live; who asks what the user holds reads mark and shadows. A *merge*, under the lock of the home, takes the lists of
-// all nodes, makes blocks with a shadow free by their marks, and counts them down in the twins of their slabs.
+// Such a free writes only memory of the node that frees, and none of the node that the block lies on (its home). It
+// writes a *shadow* of the block's mark: a byte in a table that each node has for the blocks of all others. The first
+// free in a slab also links the slab into a list of the node's slabs with shadows. Until a merge the mark says that the
+// block is live, so a query for what the user holds reads mark and shadows. A *merge*, under the lock of the home,
+// takes the lists of all nodes, makes blocks with a shadow free by their marks, and counts them in the twins of their
+// slabs.
 //
-// Of several threads of other nodes that free a block at once, one gets it: a shadow is claimed by a locked instruction
-// on the own node's line, and then the shadows of all other nodes are read, and the mark. All of this is in the one
-// order of all sequentially consistent operations, so of two who claim at once, one at least sees the other; where both
-// do, the lower node stays, and waits until the other has withdrawn. In durability `atomic` a thread at home claims the
-// mark in the same way, and gives way to every shadow.
+// Of several threads of other nodes that free a block at once, one succeeds. A thread claims a shadow on its own node's
+// line by a locked instruction, then reads the shadows of all other nodes, and the mark. All these operations are
+// sequentially consistent, so of two threads that claim at once at least one sees the other. Where both see each other,
+// the lower node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the mark
+// in the same way, and gives way to every shadow.
 //
-// Heaps whose segments belong to one node have none of this: active() is false, and nothing here is called.
+// Heaps whose segments belong to one node use none of this: active() is false, and nothing here is called.
 #pragma once
 
 #include <array>
@@ -34,31 +35,32 @@ namespace holdfast::slab {
 class slab_pool;
 class slab_table;
 
-/// What a node says of a block of another one.
+/// The values of a shadow: what a node says of a block that lies on another node.
 namespace shadow {
 inline constexpr std::uint8_t none = 0;
-inline constexpr std::uint8_t claiming = 1;  ///< live still: a thread looks whether it alone frees the block
-inline constexpr std::uint8_t freeing = 2;   ///< live still: the durable record of the free is on its way
+inline constexpr std::uint8_t claiming = 1;  ///< still live: a thread checks whether it alone frees the block
+inline constexpr std::uint8_t freeing = 2;   ///< still live: the durable record of the free is on its way
 inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may free it yet: durability `atomic`
 inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
 }  // namespace shadow
 
-/// A small block of a loaded slab, and the node of the thread that speaks of it.
+/// A small block of a loaded slab, and the node of the thread that acts on it.
 struct block_at {
     base::granule slab{};
-    unsigned kind = 0;  ///< slab_state; where the slab was morphed, of its present blocks or of those from before
+    unsigned kind = 0;  ///< slab_state; in a morphed slab, of its present blocks or of its older ones
     std::uint8_t* mark = nullptr;
-    unsigned node = 0;  ///< remote_frees::no_node: of a thread without a cache, which writes marks wherever they are
+    unsigned node = 0;  ///< remote_frees::no_node: no cache; the thread writes marks on any node
 };
 
-/// Thread-safe but for start() and check().
+/// Thread-safe, except for start() and check().
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
     static constexpr std::size_t kinds = 128;  ///< slab_state::kinds
-    /// Slabs with shadows of one node that a thread at home merges when it comes by: 4 MiB.
+    /// From so many slabs with shadows on (4 MiB), a thread at home merges in merge_if_due().
     static constexpr std::uint32_t epoch = 64;
-    /// The same for a thread of the node that frees: nobody came by.
+    /// From so many slabs with shadows on one node on, a thread of that node merges after a free: no thread at home
+    /// has.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
 
     remote_frees() = default;
@@ -66,48 +68,49 @@ public:
     remote_frees& operator=(const remote_frees&) = delete;
     ~remote_frees() = default;
 
-    /// Forgets everything; active from now on where there are several nodes, unless the system refuses the addresses:
-    /// then frees write where the block is. `table`: of that pool, reset. May throw std::bad_alloc.
+    /// Forgets everything. Active from now on where there are several nodes, unless the system refuses the addresses:
+    /// then frees write the marks on any node. `table`: of that pool, after its reset. May throw std::bad_alloc.
     void start(slab_pool& pool, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
     [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
     [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
-    /// The home of a slab. While active.
+    /// The home of a slab. Only while active.
     [[nodiscard]] unsigned home_of(base::granule slab) const noexcept {
         return by_turns(static_cast<std::uint32_t>(slab.value >> segment_shift_));
     }
-    /// The node of an arena. While active.
+    /// The node of an arena. Only while active.
     [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
 
     // --- one block; all of these while active -----------------------------------------------------------------------
 
-    /// Whether the user holds it.
+    /// Whether the user holds the block.
     [[nodiscard]] bool is_live(const block_at& block) const noexcept;
-    /// Makes it free. Not done, and nothing changed, where it is not live. Of threads at home, and one of these and one
-    /// of another node, that free a block at once, more than one may be told that it was he.
+    /// Frees the block. Refused, and nothing is changed, where it is not live. Where several threads at home free one
+    /// block at once, or one at home and one elsewhere, more than one of them may succeed.
     enum class outcome : std::uint8_t { refused, at_home, elsewhere };
     [[nodiscard]] outcome free(const block_at& block) noexcept;
-    /// The same in steps, for the caller to make durable in between: exact, whoever else frees it. No lock is taken.
+    /// Frees in steps, between which the caller makes the free durable. Exactly one of all threads that claim a block
+    /// succeeds. No lock is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
-    /// A claimed block is not live any more, and nobody is given it.
+    /// A claimed block becomes `held`: not live, and not handed out.
     void clear(const block_at& block) noexcept;
-    /// A cleared block is free.
+    /// A cleared block becomes free.
     void release(const block_at& block) noexcept;
-    /// A cleared block is `held` by its mark from now on, wherever it lies.
+    /// A cleared block becomes `held` by its mark, wherever it lies.
     void hold(const block_at& block) noexcept;
-    /// Whether a free of this block is for a merge to make known, and not for the caller.
+    /// Whether a merge, and not the caller, makes a free of this block known to its slab.
     [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
         return block.node != no_node && home_of(block.slab) != block.node;
     }
 
     // --- merges -----------------------------------------------------------------------------------------------------
 
-    /// Blocks of this home, or of all, that other nodes have freed until now are free. Takes locks of bins.
+    /// Makes the blocks of this home, or of all, that other nodes have freed free by their marks. Takes locks of bins.
     void merge(unsigned home) noexcept;
     void merge_all() noexcept;
-    /// merge() where an epoch is over and no other thread is at it. For a thread at home, now and then.
+    /// merge() where an epoch is over and no other thread merges. Called by threads at home now and then.
     void merge_if_due(unsigned home) noexcept;
-    /// Blocks of a word of marks that other nodes than the home have freed: bits, as live_bits_of(). To be read before
-    /// the marks.
+    /// The blocks of a word of marks that nodes other than the home have freed, as bits like live_bits_of(). Must be
+    /// read before the marks.
     [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned kind, std::size_t word) const noexcept;
 
     struct counters {
@@ -118,7 +121,7 @@ public:
     [[nodiscard]] counters merged() const noexcept;
     /// Whether the calling thread is in a merge: for instruments.
     [[nodiscard]] static bool is_merging() noexcept;
-    /// What a node has for the blocks of all others, for instruments: calls `each` with the first and the end address.
+    /// The memory of a node's shadows, for instruments: calls `each` with the first and the end address.
     template <class Each>
     void for_each_range(unsigned node, Each each) const {
         const node_side& side = sides_[node];
@@ -129,22 +132,23 @@ public:
         each(&side.lists[0], &side.lists[0] + side.lists.size());
     }
 
-    /// SLAB-14: a block with a shadow is live by its mark, one node alone has a shadow of it, the home none, and its
-    /// slab is in the list of that node. Threads stand still; slabs of [0, end).
+    /// SLAB-14: a block with a shadow is live by its mark; exactly one node has a shadow of it, and that is not the
+    /// home; its slab is in the list of that node. Threads must stand still; checks the slabs of [0, end).
     void check(std::vector<std::string>& problems, base::granule end) const;
 
 private:
-    /// Of kinds whose marks share a table.
+    /// The shadows of blocks of kinds whose marks share a table.
     struct shadow_table {
         base::sparse_table<std::uint8_t> shadows;
         std::uint64_t stride = 0;  ///< bytes a slab
     };
-    /// Slabs of one home in which a node has shadows.
+    /// The slabs of one home in which a node has shadows.
     struct alignas(base::cache_line_size) slab_list {
         std::atomic<std::uint32_t> head;   ///< granule + 1
-        std::atomic<std::uint32_t> slabs;  ///< in it, or a few more
+        std::atomic<std::uint32_t> slabs;  ///< number of slabs in it; may be too large by a few
     };
-    /// What a node has for the blocks of all others. Its threads touch this memory first, so it is of that node.
+    /// The shadows of a node for the blocks of all others. Its threads touch this memory first, so it lies on that
+    /// node.
     struct node_side {
         std::vector<shadow_table> tables;
         base::sparse_table<std::uint32_t> next;  ///< by granule: `none`, `last`, `entering`, or granule + 1
@@ -179,7 +183,7 @@ private:
     void merge_slab(unsigned node, base::granule slab, home_side& home) noexcept;
     struct merged_blocks {
         std::uint32_t freed = 0;
-        bool unfinished = false;  ///< there are shadows left
+        bool unfinished = false;  ///< some shadows are left
     };
     [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, unsigned kind) noexcept;
     void check_kind(std::vector<std::string>& problems, base::granule slab, unsigned kind) const;

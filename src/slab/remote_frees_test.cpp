@@ -1,4 +1,5 @@
-// Small blocks that are freed on other nodes than their own: free at once for whoever asks, reusable after a merge.
+// Small blocks that are freed on other nodes than their own: every query sees them free at once, and a merge makes them
+// reusable.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -295,7 +296,7 @@ private:
     std::vector<void*> blocks_;
 };
 
-/// Each block bears the number of its allocation, and whether that number is out is what the model knows.
+/// Each block holds the number of its allocation; the model knows which numbers are live.
 struct stamped {
     std::uint64_t number;
 };
@@ -322,7 +323,7 @@ TEST_P(remote_frees_model, EveryBlockIsFreedOnceByWhoeverHasIt) {
                     live.fetch_add(1);
                     passed.put(made);
                 } else if (auto* const taken = static_cast<stamped*>(passed.take(random()))) {
-                    ASSERT_EQ(out[taken->number].exchange(0), 1);  // nobody else was given its memory
+                    ASSERT_EQ(out[taken->number].exchange(0), 1);  // its memory was not given out twice
                     live.fetch_sub(1);
                     ASSERT_TRUE(heap.blocks().try_free(taken)) << block_allocator::last_failure().message();
                 }
@@ -370,7 +371,7 @@ TEST(remote_frees_threads, AThreadThatMigratedAllocatesFromItsNewNode) {
         EXPECT_FALSE(heap.blocks().follow_this_thread());
         EXPECT_EQ(heap.node_of(heap.blocks().allocate(64, 8)), 1U);
         made_up_topology::move_this_thread_to(0);
-        int until = 0;  // by itself, after so many refills
+        int until = 0;  // the thread moves by itself after some refills
         while (heap.node_of(heap.blocks().allocate(1024, 8)) == 1U) {
             ++until;
         }

@@ -1,10 +1,11 @@
-// For tests: counts the pages of other nodes' memory that a call writes to, whoever in the library writes, and why.
+// For tests: counts the pages of other nodes' memory that a call writes to, and why, whichever code of the library
+// writes.
 //
-// All that belongs to other nodes is made read-only before a thread has its turn: blocks, slab headers, page entries
-// and live bitmaps on media; states, types, twins and marks of their slabs; shadows of their threads. The first store
-// to such a page is a fault, which is counted by the kind of memory and by what the thread says that it does; then the
-// page is made writable until the turn is over. Nothing of this is in the library. Nodes need memory that shares no
-// page with that of others: segments of 256 MiB, of which the states fill one.
+// Before a thread has its turn, all memory that belongs to other nodes is made read-only: blocks, slab headers, page
+// entries and live bitmaps on media; states, types, twins and marks of their slabs; shadows of their threads. The first
+// store to such a page is a fault, which is counted by the kind of memory and by what the thread says that it does. The
+// page is then writable until the turn ends. The library has no part in this. The memory of nodes must not share pages:
+// so segments have 256 MiB, whose states fill one page.
 #pragma once
 
 #include <signal.h>
@@ -33,10 +34,10 @@ inline constexpr std::uint64_t touches_segment = 256 * base::mebibyte;
 
 enum class touch_cause : unsigned { other, allocation, free, merge };
 
-/// One at a time in a process.
+/// Only one at a time in a process.
 class remote_touches {
 public:
-    /// Of blocks that lie in `space`, whose segments, of touches_segment, belong to so many nodes by turns.
+    /// Watches blocks that lie in `space`, whose segments of touches_segment bytes belong to so many nodes by turns.
     remote_touches(const block_allocator& blocks, segment::space_view space, unsigned nodes)
         : blocks_(blocks), space_(space), nodes_(nodes) {
         if (space_.shape().segment_size != touches_segment || active_ != nullptr) {
@@ -55,7 +56,7 @@ public:
         ::sigaction(SIGSEGV, &before_, nullptr);
     }
 
-    /// Runs f on another thread, which may not write to what belongs to other nodes than `node` unseen.
+    /// Runs f on another thread. Each page that it writes to and that belongs to a node other than `node` is counted.
     void turn(unsigned node, const std::function<void(const std::function<void()>&)>& run_there,
               const std::function<void()>& f) {
         collect(node);
@@ -64,10 +65,10 @@ public:
         protect(PROT_READ | PROT_WRITE);
         regions_.clear();
     }
-    /// What the calling thread does from here on.
+    /// Says what the calling thread does from here on.
     static void because(touch_cause cause) noexcept { cause_ = cause; }
 
-    /// Pages, by what they hold; each once a turn.
+    /// Pages that were written to, by what they hold; each once for each turn.
     [[nodiscard]] std::map<std::string, std::uint64_t> touched(touch_cause cause) const {
         std::map<std::string, std::uint64_t> found;
         for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -145,7 +146,7 @@ private:
                 return;
             }
         }
-        ::signal(SIGSEGV, SIG_DFL);  // not ours: the store is tried again
+        ::signal(SIGSEGV, SIG_DFL);  // no page of this instrument: the store is tried again
     }
 
     static inline remote_touches* active_ = nullptr;
@@ -159,7 +160,7 @@ private:
     std::array<std::array<std::uint64_t, kinds.size()>, 4> counts_{};
 };
 
-/// A thread that does what it is told, on a node that is made up, until it goes.
+/// A thread on a made-up node that runs tasks until it is destroyed.
 class node_thread {
 public:
     explicit node_thread(unsigned node)
@@ -174,7 +175,7 @@ public:
         thread_.join();
     }
 
-    /// Returns when it is done.
+    /// Runs a task and returns when the task is done.
     void run(const std::function<void()>& task) { hand_over(task); }
 
 private:

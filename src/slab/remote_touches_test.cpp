@@ -1,5 +1,5 @@
 // The four benchmarks of PMAlloc (threadtest, prod-con, shbench, larson) by threads of two and of four nodes: while the
-// node has space, no allocation writes to what belongs to another node, and no free does, but in a merge.
+// node has space, no allocation and no free writes to memory of another node, except in a merge.
 #include "slab/remote_touches.hpp"
 
 #include <cstdio>
@@ -27,8 +27,8 @@ protected:
         for (unsigned i = 0; i < threads; ++i) {
             threads_.push_back(std::make_unique<node_thread>(node_of(i)));
         }
-        // The heap grows into a segment of each node: what it skips is a free extent, whose entry is another node's. A
-        // free extent that reaches over a border has its entry on one side; so the border stays in use.
+        // The heap grows into a segment of each node. The skipped space is a free extent whose page entry belongs to
+        // another node. A free extent across a border has its entry on one side, so the test keeps the border in use.
         for (unsigned i = 0; i < GetParam(); ++i) {
             turn(i, [&] { at_borders_.push_back(allocate(64)); });
         }
@@ -58,7 +58,7 @@ protected:
     }
 
     [[nodiscard]] static unsigned node_of(unsigned thread) { return thread % GetParam(); }
-    /// The thread has its turn.
+    /// Gives the thread its turn.
     void turn(unsigned thread, const std::function<void()>& f) {
         touches_.turn(
             node_of(thread), [&](const auto& task) { threads_[thread]->run(task); }, f);
@@ -188,7 +188,7 @@ TEST_P(remote_touches_test, Larson) {
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_touches_test, testing::Values(2U, 4U));
 
-/// That the instrument sees what it is for.
+/// The instrument counts writes to memory of other nodes.
 TEST(remote_touches_instrument, SeesWhatIsWrittenElsewhere) {
     node_heap heap(2, touches_segment);
     void* block = nullptr;

@@ -1,26 +1,26 @@
-// Slabs that rest: pages of a slab in which no block is live have no space on disk.
+// Slabs that rest: their pages without a live block have no space on disk.
 //
-// A program's phase ends and leaves slabs with a few live blocks each; where no other class can use them
-// (morphing.cpp), each holds 64 KiB on disk for as long as one block of it lives. So in durability `commit`, a commit
-// lets slabs rest of classes that nobody has asked for lately: no part of such a slab is out, it is in no list to
-// allocate from, its header says that it may have holes, and what the commit is told of its empty pages is what it is
-// told of free extents.
+// When a phase of a program ends, it may leave slabs with a few live blocks each. Where no other class can use them
+// (morphing.cpp), each holds 64 KiB on disk as long as one of its blocks lives. So in durability `commit`, a commit
+// lets slabs of idle classes rest: no part of such a slab is out, it is in no list to allocate from, its header says
+// that it may have holes, and its empty pages are given to the commit like free extents.
 //
 // Why no live block is ever in a hole:
-// - A page becomes one once a commit is durable that has the slab with its mark and no live block in that page. Before
-//   that, and where the commit fails, the file is as it was.
-// - As long as the slab rests nobody is given a block of it, in this process or, as its header says so, in a later one
-//   of any durability: blocks of it only become fewer.
-// - Who wants to allocate from it wakes it first: space on disk for the whole slab is reserved, and only then is it
-//   listed, or morphed. Where there is none it rests on, and nothing has changed.
-// - The last block of a resting slab gone, its granule is a free extent of which nobody knows whether it has space, as
-//   all are after open(): the extent layer reserves that before it hands the granule out.
-// - What a commit asks of a page that was a hole and has a block again is what it asks of a free extent that is in use
-//   again (JRN-5): the last commit has the page free and without a sum, so nobody asks what is there.
 //
-// The mark goes when the slab wakes, by a store that the next commit has. In durabilities `atomic` and `collect`, where
-// it would need a record or an order, it stays: after the next open the slab rests once more, and its reservation costs
-// a system call.
+// - A page becomes a hole only after a commit is durable in which the slab's header has its mark and the page has no
+//   live block. Before that, and where the commit fails, the file is as it was.
+// - As long as the slab rests, no block of it is handed out: not in this process, and, because of its header, not in a
+//   later process of any durability. Its live blocks only become fewer.
+// - To allocate from it or to morph it, it is first woken: space on disk for the whole slab is reserved, and only then
+//   is it listed. Where there is no space, it goes on resting, and nothing has changed.
+// - When the last block of a resting slab is gone, its granule becomes a free extent that is not known to have space,
+//   like all free extents after open(): the extent layer reserves space before it hands the granule out.
+// - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5):
+//   the last commit has the page free and without a sum, so its old content means nothing.
+//
+// When the slab wakes, its header loses the mark by a store that the next commit writes. In durabilities `atomic` and
+// `collect` that would need a record or an order of stores, so the mark stays: after the next open the slab rests once
+// more, and to wake it costs a system call.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -37,10 +37,10 @@ using base::granule;
 
 namespace {
 
-/// Pages of a slab without a live block that make it worth it: each costs a part of a system call, and a page of
-/// metadata that says so.
+/// So many empty pages make it worth to let a slab rest: each slab costs a part of a system call, and a changed page of
+/// metadata.
 constexpr unsigned least_empty_pages = 4;
-/// Slabs that are tried, or woken, for one request.
+/// The most slabs that are tried, or woken, for one request.
 constexpr int tries_a_take = 32;
 constexpr unsigned all_pages = (1U << base::pages_per_granule) - 1;
 
@@ -48,12 +48,12 @@ void set_may_have_holes(const segment::space_view& space, granule slab, bool may
     std::uint64_t& flags = space.slab_header(slab).flags;
     const std::uint64_t wanted =
         may_have ? flags | segment::slab_flag_may_have_holes : flags & ~segment::slab_flag_may_have_holes;
-    if (flags != wanted) {  // a page that is not written is not dirty
+    if (flags != wanted) {  // a page without a store stays clean
         std::atomic_ref(flags).store(wanted, std::memory_order_relaxed);
     }
 }
 
-/// Adds pages of the slab, a bit each, to runs that lie before it.
+/// Adds pages of the slab, one for each bit, to runs that lie before them.
 void add_pages(segment::free_runs& runs, granule slab, unsigned bits) {
     for (unsigned page = 0; page < base::pages_per_granule; ++page) {
         if ((bits >> page & 1U) == 0) {
@@ -84,8 +84,8 @@ bool any_bit(const std::array<std::uint64_t, bitmap_words>& bits, std::uint32_t 
 
 // --- which pages ----------------------------------------------------------------------------------------------------
 
-/// A bit a page: those that a block of the kind reaches into which is not free, live or on its way. What is covered of
-/// the present kind takes no page by itself: the blocks in front of it do.
+/// The pages, as bits, that contain a part of a block of the kind that is not free. Covered blocks of the present kind
+/// are left out: the older blocks that cover them count.
 std::uint16_t slab_pool::pages_with_blocks(granule slab, unsigned kind, bool present) const noexcept {
     const size_class& size = size_classes[slab_state::class_of_kind(kind)];
     std::array<std::uint64_t, bitmap_words> taken{};
@@ -107,7 +107,7 @@ std::uint16_t slab_pool::pages_with_blocks(granule slab, unsigned kind, bool pre
     return static_cast<std::uint16_t>(pages);
 }
 
-/// Of a loaded slab.
+/// The pages, as bits, of a loaded slab in which all blocks are free.
 std::uint16_t slab_pool::pages_without_blocks(granule slab) const noexcept {
     const slab_kinds kinds = table_.kinds_in(slab, table_.state(slab));
     unsigned taken = 0;
@@ -119,7 +119,7 @@ std::uint16_t slab_pool::pages_without_blocks(granule slab) const noexcept {
 
 // --- a slab rests, and wakes ----------------------------------------------------------------------------------------
 
-/// Of a slab in no list, of which no part is out and whose header says that it may have holes.
+/// Lets a slab rest that is in no list, has no part out, and whose header says that it may have holes.
 void slab_pool::rest(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     HF_ASSERT(!twin.listed() && !twin.rests() && twin.parts_out == 0);
@@ -138,7 +138,8 @@ void slab_pool::end_rest(bin& owner, granule slab) const noexcept {
     take_out(owner.resting, slab);
 }
 
-/// What settle() is for other slabs. It is never one of the empty ones, which are allocated from.
+/// Settles a slab that rests, as settle() does for other slabs. Without a block it is released: empty slabs in a list
+/// may be allocated from, and this one may have holes.
 void slab_pool::settle_resting(bin& owner, granule slab) noexcept {
     slab_twin& twin = table_.twin(slab);
     const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
@@ -154,13 +155,14 @@ void slab_pool::settle_resting(bin& owner, granule slab) noexcept {
     twin.countdown.store(std::max(live - meanwhile, 1), std::memory_order_relaxed);
 }
 
-/// All of the slab has space on disk; it is in no list then. False where there is no space: it rests as before.
+/// Reserves space on disk for the whole slab, and takes it out of the list of resting slabs. False where there is no
+/// space: it rests as before.
 bool slab_pool::wake(bin& owner, granule slab) noexcept {
     try {
         if (!extents_.back_used(base::first_page(slab), {base::pages_per_granule})) {
             return false;
         }
-    } catch (const std::bad_alloc&) {  // while a failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
         return false;
     }
     if (is_private()) {
@@ -194,7 +196,7 @@ std::optional<slab_part> slab_pool::check_out_resting(bin& from) noexcept {
     return std::nullopt;
 }
 
-/// 0 where there is none.
+/// The offset of a block of a slab that is woken for it; 0 where there is none.
 std::uint64_t slab_pool::take_resting(bin& from) noexcept {
     for (int woken = 0; woken < tries_a_take && wake_next(from); ++woken) {
         if (const std::uint64_t taken = take_listed(from); taken != 0) {
@@ -206,7 +208,7 @@ std::uint64_t slab_pool::take_resting(bin& from) noexcept {
 
 // --- at a commit ----------------------------------------------------------------------------------------------------
 
-/// A bit a class.
+/// The idle classes, as bits.
 std::uint64_t slab_pool::idle_classes(std::uint64_t now) const noexcept {
     std::uint64_t idle = (std::uint64_t{1} << class_count) - 1;
     for (unsigned i = 0; i < arenas_ * class_count; ++i) {
@@ -218,7 +220,8 @@ std::uint64_t slab_pool::idle_classes(std::uint64_t now) const noexcept {
     return idle;
 }
 
-/// A state byte a slab, and a line of those of idle classes.
+/// Lets sparse slabs of these classes rest. Reads a state byte for each slab, and a cache line for slabs of these
+/// classes.
 void slab_pool::rest_slabs_of(std::uint64_t idle) noexcept {
     const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
     for (granule slab{0}; idle != 0 && slab.value < end; ++slab.value) {
@@ -245,7 +248,7 @@ void slab_pool::rest_if_sparse(granule slab) noexcept {
         return;
     }
     unlink(owner, slab);
-    if (empty == all_pages) {  // nobody has noticed so far
+    if (empty == all_pages) {  // it was not looked at since its last free
         settle(owner, slab, 1);
         return;
     }
@@ -273,7 +276,7 @@ resting_pages slab_pool::rest_idle(bool all) {
         for (std::uint32_t link = bins_[i].resting; link != 0;) {
             const granule slab = linked(link);
             slab_twin& twin = table_.twin(slab);
-            // What is watched has changed nothing since the last commit, whose look is good still.
+            // A watched slab has not changed since the last commit, so its bits are still right.
             if (twin.empty_pages == 0 || slab_state::is_unwatched(table_.state(slab))) {
                 twin.empty_pages = pages_without_blocks(slab);
             }

@@ -54,7 +54,7 @@ TEST_F(resting_threads_test, while_threads_free_and_allocate) {
         for (std::thread& each : running) {
             each.join();
         }
-        // Most of it goes, and a commit finds what is left.
+        // Most blocks are freed, and a commit finds what is left.
         for (auto& each : exchange) {
             if (&each - exchange.data() > 200 && each != nullptr) {
                 free(each.exchange(nullptr));
@@ -67,7 +67,7 @@ TEST_F(resting_threads_test, while_threads_free_and_allocate) {
     EXPECT_GT(holes, 100U);
 }
 
-/// What another node has freed counts once it is merged, which a commit does.
+/// Frees by another node count after a merge, which a commit does.
 TEST(resting_nodes_test, slabs_of_several_nodes_rest_and_wake) {
     node_heap heap(2);
     const auto granule_of = [&](const void* block) { return base::granule_of(heap.space().view().offset(block)); };

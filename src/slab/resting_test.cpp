@@ -1,4 +1,5 @@
-// Slabs that rest: no live block is ever in a hole, no block is handed out in one, and what is left is found again.
+// Slabs that rest: no live block is ever in a hole, no block in a hole is handed out, and resting slabs are found
+// again.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST_F(resting_test, pages_without_a_live_block_become_holes) {
-    // Of 112 bytes: 0 lies in page 0, 36 (4,032 to 4,144) in pages 0 and 1, 584 in page 15.
+    // Blocks of 112 bytes: block 0 lies in page 0, block 36 (4,032 to 4,144) in pages 0 and 1, block 584 in page 15.
     const std::vector<std::byte*> kept = sparse_slab(112, {0, 36, 584});
     const base::granule slab = heap_.granule_of(kept[0]);
     const resting_pages going = commit();
@@ -152,7 +153,7 @@ TEST_F(resting_test, wakes_to_be_morphed) {
     EXPECT_EQ(heap_.granule_of(allocate(1024)), slab);
     expect_filled(kept[1], 112, 300);
 
-    // And rests with blocks of both.
+    // The slab rests with blocks of both classes.
     heap_.blocks().flush_this_thread();
     const resting_pages going = commit();
     EXPECT_GE(pages_in(going.holes), all_pages - 4);
@@ -273,7 +274,7 @@ TEST_F(resting_test, other_durabilities_keep_the_mark) {
         EXPECT_THAT(heap_.problems(), IsEmpty());
         heap_.blocks().flush_this_thread();
     }
-    // Full, with its mark: one that wakes and has nothing to give.
+    // A full slab with the mark in its header: it wakes and has no free block.
     std::vector<std::byte*> more;
     for (int i = 0; i < 585 - 4; ++i) {
         more.push_back(allocate(112));

@@ -1,4 +1,4 @@
-// For tests of slabs that rest: a heap as durability `commit` has it, on a disk that knows which pages have space.
+// For tests of slabs that rest: a heap in the way of durability `commit`, on a disk that knows which pages have space.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class resting_test : public ::testing::Test {
 protected:
     resting_test() { heap_.space().give_back_at_once(false); }  // as durability `commit`
 
-    /// Null where the disk is full; else on pages that have space.
+    /// Null where the disk is full. Expects the block on pages that have space.
     [[nodiscard]] std::byte* try_allocate(std::size_t bytes) {
         auto* const block = static_cast<std::byte*>(heap_.blocks().allocate(bytes, 1));
         if (block != nullptr) {
@@ -51,7 +51,7 @@ protected:
     [[nodiscard]] bool may_have_holes(base::granule slab) const {
         return segment::decode_slab_flags(heap_.space().view().slab_header(slab).flags).may_have_holes;
     }
-    /// What a commit does, and a power loss after it would show: holes lose what they held.
+    /// Does what a commit does, and what a power loss after it would show: holes lose their content.
     resting_pages commit(bool all = true) {
         resting_pages going = heap_.blocks().rest_idle(all);
         heap_.blocks().write_bitmaps();
@@ -80,7 +80,7 @@ protected:
         }
         return pages;
     }
-    /// A slab of blocks of `bytes` in which those at the indices alone are live; no thread has a part of it.
+    /// Makes a slab of blocks of `bytes` in which only those at the indices are live; no thread has a part of it.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
         const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;
@@ -95,7 +95,7 @@ protected:
         heap_.blocks().flush_this_thread();
         return kept;
     }
-    /// From now on there is no space but what is given back.
+    /// From now on there is no space, except what is given back.
     void fill_the_heap() {
         while (heap_.extents().free_pages().value != 0) {
             ASSERT_TRUE(heap_.extents().allocate({1}, {1}, segment::extent_kind::used).ok());

@@ -20,7 +20,7 @@ struct size_class {
 };
 
 inline constexpr std::size_t class_count = 41;
-/// Not the index of a class: the request is one for extents, or for nobody.
+/// No class: the request needs an extent, or is invalid.
 inline constexpr unsigned no_class = class_count;
 inline constexpr std::uint64_t maximum_small_size = 16384;
 inline constexpr std::uint64_t maximum_small_alignment = 16384;
@@ -61,7 +61,7 @@ template <std::size_t Entries, std::uint64_t Unit>
 }
 inline constexpr std::uint64_t fine_limit = 1024;
 inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
-/// So all of at least 16 bytes are aligned to 16, as malloc's.
+/// So all blocks of at least 16 bytes are aligned to 16, as those of malloc are.
 static_assert(std::ranges::all_of(size_classes, [](const size_class& kind) {
     return kind.block_size < 16 || kind.block_size % 16 == 0;
 }));
@@ -85,7 +85,8 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
 
 static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what has a class has one of whole lines");
 
-/// That class or the next one whose blocks are whole cache lines, none of which two blocks share; no_class of itself.
+/// The first class from `class_index` on whose blocks are whole cache lines, so that no two blocks share a line;
+/// no_class for no_class.
 [[nodiscard]] constexpr unsigned in_whole_lines(unsigned class_index) noexcept {
     while (class_index != no_class && size_classes[class_index].block_size % base::cache_line_size != 0) {
         ++class_index;
@@ -105,9 +106,9 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }
 
-/// Where a byte of a slab lies among blocks of a class: one product says which block, and whether it begins there. What
-/// the division leaves is in the lower half of the product (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by
-/// direct computation", 2019): that half is below the reciprocal iff nothing is left. Exact for all classes
+/// Where a byte of a slab lies among blocks of a class: one product says in which block, and whether the block begins
+/// there. The lower half of the product holds the remainder (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by
+/// direct computation", 2019): it is below the reciprocal iff the remainder is 0. Exact for all classes
 /// (size_classes_test).
 class block_position {
 public:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <exception>
 #include <new>
 
@@ -23,7 +24,8 @@ using segment::extent_kind;
 
 namespace {
 
-/// Leaves the failure that `make` returns for last_failure(). A failure that cannot even be described has its code.
+/// Leaves the failure that `make` returns for last_failure(). Where there is no memory for its text, leaves its code
+/// alone.
 template <class Make>
 void leave_failure(failure_code code_at_least, Make make) noexcept {
     failure* const last = this_thread_failure();
@@ -38,7 +40,7 @@ void leave_failure(failure_code code_at_least, Make make) noexcept {
     }
 }
 
-/// Words so short that they need no memory themselves.
+/// Texts short enough to need no allocation.
 failure out_of_memory() noexcept {
     failure what;
     what.code = failure_code::out_of_memory;
@@ -109,7 +111,9 @@ const plain_blocks& plain_blocks::of_no_heap() noexcept {
 }
 
 void plain_blocks::look_at(const slab_record& freed) const noexcept {
+    const int before = errno;  // a free must leave it as it was
     pool->countdown_ended({static_cast<std::uint64_t>(&freed - records)});
+    errno = before;
 }
 
 void block_allocator::close() noexcept {
@@ -132,7 +136,7 @@ void* block_allocator::allocate_pages(std::size_t bytes, std::size_t alignment, 
     return taken.value == 0 ? nullptr : space_.address(base::offset_of(taken));
 }
 
-/// By a thread without a cache, or whose cache has no block of the class.
+/// Allocates for a thread without a cache, or whose cache has no block of the class.
 void* block_allocator::allocate_rarely(unsigned class_index) noexcept {
     thread_cache* const cache = find_cache();
     const rare_call call(gate_, cache);
@@ -194,21 +198,21 @@ std::uint64_t block_allocator::take_one(unsigned class_index, std::uint32_t type
 
 namespace {
 
-/// Where more threads have come than there are arenas: that of the core that this thread runs on. So no two threads
-/// that run at one moment meet at a lock, and slabs stay with the core whose caches have their lines. `arena` where it
-/// is not known. The crash tests have the same arenas each time.
+/// The arena of the core that this thread runs on; `arena` where the core is not known. Used where there are more
+/// threads than arenas: threads that run at one moment do not meet at a lock, and slabs stay with the core whose caches
+/// have their lines. Builds with mutants use `arena`, so that the crash tests have the same arenas in each run.
 unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcept {
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
     return arena;
 #else
-    const int core = ::sched_getcpu();  // no system call: the kernel keeps it in the thread's own storage
+    const int core = ::sched_getcpu();  // no system call: reads the thread's storage
     return core < 0 ? arena : static_cast<unsigned>(core) % arenas;
 #endif
 }
 
 }  // namespace
 
-/// The cache gets a slab of the class, or parts of one, with a free block.
+/// Gives the cache a slab of the class, or parts of one, with a free block.
 bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
     if (extents_.nodes() == 1 && std::atomic_ref(caches_.next_arena).load(std::memory_order_relaxed) > pool_.arenas()) {
@@ -233,7 +237,7 @@ bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexc
     return find_free(blocks, class_index);
 }
 
-/// Of the rest of its parts.
+/// Fills the list from the rest of its parts.
 bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
     const std::uint32_t found = blocks.fill(blocks.place().blocks(size_classes[class_index]).end);
     if (found == 0) {
@@ -243,7 +247,7 @@ bool block_allocator::find_free(cached_blocks& blocks, unsigned class_index) con
     return true;
 }
 
-/// What is handed out next is used up.
+/// Comes where the list of the class is empty: finds free blocks for it.
 bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept {
     if (!hardened_) [[likely]] {
         return refill_in_order(cache, class_index);
@@ -259,7 +263,8 @@ bool block_allocator::refill(thread_cache& cache, unsigned class_index) noexcept
     return true;
 }
 
-/// The rest of the parts; where that has none, all of them, if that is worth it; another slab.
+/// Looks in the rest of the parts; where that has none, in all of them, if it is worth it; then checks out another
+/// slab.
 bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (pool_.remote().active()) {
         before_refill(cache);
@@ -280,7 +285,8 @@ bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index)
     return check_out(cache, class_index);
 }
 
-/// Whether enough blocks have been freed: about so, for words that parts share are counted whole.
+/// Whether enough blocks of the parts have been freed to be worth a pass. Approximate: words at the ends of the parts
+/// are counted whole.
 bool block_allocator::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
     const std::uint32_t least = pool_.is_space_short() ? 1 : worth_a_look(range.end - range.first);
@@ -292,7 +298,7 @@ unsigned block_allocator::arena() noexcept {
     return cache == nullptr ? 0 : cache->arena;
 }
 
-/// Enough pages; at page 0, which holds the roots, on failure.
+/// Takes an extent of enough pages; on failure the result begins at page 0, which holds the roots.
 extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignment, extent_kind kind,
                                            std::uint32_t type) noexcept {
     if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
@@ -308,8 +314,10 @@ extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignm
     }
     const pages length = base::pages_for(bytes);
     const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
-    if (at_multiple_of.value == 1 && cached_extents_.keeps(length)) {
-        if (const auto cached = cached_extents_.take(arena(), length)) {
+    if (cached_extents_.keeps(length)) {
+        const auto cached = at_multiple_of.value == 1 ? cached_extents_.take(arena(), length)
+                                                      : cached_extents_.take_aligned(arena(), length, at_multiple_of);
+        if (cached) {
             if (kind == extent_kind::used) {
                 extents_.hand_out(cached->start, cached->length, type);
             }
@@ -333,7 +341,7 @@ extent::extent block_allocator::take_pages(std::size_t bytes, std::size_t alignm
     return {};
 }
 
-/// Space has run out: what this thread's cache, empty slabs and the caches of extents keep goes back to the extents.
+/// Comes when space has run out: this thread's cache, empty slabs and the caches of extents give back what they keep.
 void block_allocator::release_unused() noexcept {
     const rare_call call(gate_);
     reclaim();
@@ -355,7 +363,8 @@ void block_allocator::flush_this_thread() noexcept {
 
 // --- free -----------------------------------------------------------------------------------------------------------
 
-/// A block of a slab that is watched or that nobody has loaded yet, a block of whole pages, or an error.
+/// Frees a block of a watched or unloaded slab, an older block of a morphed slab, a block on a heap with several nodes,
+/// or a block of whole pages; or leaves the failure.
 bool block_allocator::free_rarely(void* block) noexcept {
     const rare_call call(gate_);
     if (!call.is_first()) {
@@ -397,13 +406,13 @@ bool block_allocator::free_inside(void* block) noexcept {
                 return free_pages(base::page_of(offset));
             }
         }
-    } catch (const std::bad_alloc&) {  // while a failure was worded: nothing was changed
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text: nothing was changed
     }
     leave_failure(failure_code::bad_address, [&] { return refusal(block); });
     return false;
 }
 
-/// A block of whole pages, if that is what starts there; else the failure is left.
+/// Frees the block of whole pages that starts there; where there is none, leaves the failure.
 bool block_allocator::free_pages(pages start) {
     if (cached_extents_.keeps(extent::least_cached)) {
         if (const auto claimed = extents_.claim(start, extent::least_cached, extent::most_cached)) {
@@ -429,7 +438,7 @@ result<void> block_allocator::free(void* block) {
     return last_failure();
 }
 
-/// Says what stands where an address points, given that it is not the start of an allocated block.
+/// The failure that says what is at an address that is not the start of an allocated block.
 failure block_allocator::refusal(const void* block) const {
     const heap_offset offset = space_.offset(block);
     failure what;
@@ -485,7 +494,8 @@ void block_allocator::leave_refusal(const void* block) noexcept {
     leave_failure(failure_code::bad_address, [&] { return refusal(block); });
 }
 
-/// The call has interrupted another of its thread, which may hold a lock that this one would wait for.
+/// Leaves the failure for a call that interrupted another call of its thread, which may hold a lock that this one would
+/// wait for.
 void block_allocator::leave_interruption() noexcept {
     leave_failure(failure_code::unsupported, [] {
         return failure{failure_code::unsupported,
@@ -505,7 +515,7 @@ void block_allocator::leave(failure&& what) noexcept {
 }
 
 const failure& block_allocator::last_failure() noexcept {
-    static const failure none;  // what a thread that ends is told
+    static const failure none;  // for a thread that ends
     const failure* const last = this_thread_failure();
     return last == nullptr ? none : *last;
 }

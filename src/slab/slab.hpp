@@ -1,14 +1,14 @@
-// The face of the layer slab: blocks of memory, small and big, in one allocator.
+// The interface of the layer slab: blocks of memory, small and big, in one allocator.
 //
 // Blocks of up to 16 KiB come from slabs of 64 KiB, one size class each, through a cache that each thread has for each
-// heap; larger ones, and alignments that no class has, are extents of whole pages. Small blocks with a type number
-// have slabs of their own, and no cache. What the user holds of a slab in use is what the marks of its blocks say, in
-// DRAM; the live bitmaps on media say it after a commit or a checkpoint. Page entries on media are always right.
+// heap. Larger blocks, and alignments that no class has, are extents of whole pages. Small blocks with a type number
+// have slabs of their own, and no cache. The marks of its blocks, in DRAM, say what the user holds of a slab in use;
+// the live bitmaps on media say it after a commit or a checkpoint. Page entries on media are always right.
 //
-// A small allocation: look up the class, find the thread's cache, take the next index of a list, store the block's
-// mark. A free: from the address what says where its slab's marks are, the mark's place by a multiplication; it must
-// say that a block is live that begins there; store it. No lock, no locked instruction, no system call, no division, no
-// touch of the block.
+// A small allocation looks up the class, finds the thread's cache, takes the next index from a list and stores the
+// block's mark. A free finds the marks of the slab from the address, the block's mark by a multiplication, checks that
+// a live block begins there, and stores the mark. Neither uses a lock, a locked instruction, a system call or a
+// division, and neither touches the block.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ namespace holdfast::slab {
 /// The largest alignment of a block, in bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
-/// A block on its way: taken and not allocated yet, or allocated and about to be freed. The caller, who writes durable
-/// records, changes its mark, and the bits at `place`, itself (durability `atomic`): to `live` and back to `held`.
+/// A block that was taken and is not allocated yet, or that is allocated and about to be freed. In durability `atomic`
+/// the caller, who writes the durable records, changes its mark, to `live` or back to `held`, and the bits at `place`.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
@@ -47,7 +47,8 @@ struct held_block {
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
     [[nodiscard]] bool is_small() const noexcept { return mark != nullptr; }
-    /// Found in a heap with several nodes: claim_by_node() and what follows it change the mark, or its shadow.
+    /// The block was found in a heap with several nodes: claim_by_node() and the calls after it change its mark or
+    /// shadow.
     [[nodiscard]] bool is_by_node() const noexcept { return mark == nullptr && class_index != no_class; }
 };
 
@@ -67,29 +68,28 @@ struct block_statistics {
     std::uint64_t big_bytes = 0;
     std::uint64_t slabs = 0;
     std::uint64_t quarantined_slabs = 0;
-    std::uint64_t guard_ranges = 0;  ///< a granule each, neither allocated nor free
+    std::uint64_t guard_ranges = 0;  ///< granules, neither allocated nor free
     std::uint64_t free_extents = 0;
-    std::uint64_t free_pages = 0;  ///< those in caches too
+    std::uint64_t free_pages = 0;  ///< with those in caches
     std::uint64_t largest_free_pages = 0;
 };
 
 /// How full a slab is, counted from its bitmap.
 struct slab_occupancy {
     std::uint32_t block_size = 0;  ///< bytes; 0: quarantined, or no slab
-    std::uint32_t blocks = 0;      ///< that fit
+    std::uint32_t blocks = 0;      ///< that fit into the slab
     std::uint32_t live_blocks = 0;
-    std::uint32_t old_block_size = 0;  ///< of blocks from before the slab was morphed; 0: there are none
+    std::uint32_t old_block_size = 0;  ///< of blocks older than the last morph; 0: there are none
     std::uint32_t old_live_blocks = 0;
 };
 
-/// The allocator of one open heap. One of format() and open() comes first, once. Thread-safe from then on until
-/// close(), during which and after which no thread may be in it. Several heaps and any number of threads may live at
-/// once.
+/// The allocator of one open heap. format() or open() comes first, once. From then on it is thread-safe until close();
+/// during and after close() no thread may be in a call. Several heaps and any number of threads may exist at once.
 class block_allocator {
 public:
-    /// `extents` is opened by this object, and lives longer; so does `guard`, which vouches for bitmaps before they are
-    /// used. Where the segments of `extents` belong to nodes of `machine`, so do arenas, and a thread allocates from
-    /// those of the node that it is on when it first does.
+    /// This object opens `extents`, which must outlive it, as must `guard`, which verifies bitmaps before they are
+    /// used. Where the segments of `extents` belong to nodes of `machine`, so do arenas: a thread allocates from the
+    /// arenas of the node that it runs on at its first allocation.
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
                     segment::bitmap_guard* guard = nullptr,
                     const persist::topology& machine = persist::machine_topology::here()) noexcept
@@ -102,33 +102,33 @@ public:
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
 
-    /// Makes a new heap's space empty: extent_allocator::format(), and the tables in DRAM.
+    /// Makes the space of a new heap empty: calls extent_allocator::format() and makes the tables in DRAM.
     [[nodiscard]] base::result<void> format();
     /// Opens the extents of [0, frontier) and notes the slabs among them. Writes nothing to the heap. Fails as
-    /// extent_allocator::open(); a slab whose header is wrong is no failure here: it is never allocated from, to free
-    /// one of its blocks fails with corrupt, and check() names it.
-    /// `crashed`: in durability `atomic`, as extent_allocator::recover(); else extent_allocator::write_opened() comes
-    /// before the first change.
+    /// extent_allocator::open() does. A slab with a wrong header is no failure: nothing is allocated from it, a free of
+    /// its blocks fails with corrupt, and check() names it. `crashed`: in durability `atomic`, as for
+    /// extent_allocator::recover(). Otherwise extent_allocator::write_opened() must come before the first change.
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
-    /// From now on free extents are kept in caches (extent_cache.hpp), and empty slabs where they are
-    /// (empty_slabs.cpp). Before any thread allocates; out_of_memory.
+    /// From now on free extents are kept in caches (extent_cache.hpp), and empty slabs in their bins (empty_slabs.cpp).
+    /// Comes before any thread allocates. Fails with out_of_memory.
     [[nodiscard]] base::result<void> keep_extents() {
         HF_TRY(cached_extents_.start(pool_.arenas()));
         pool_.keep_empty(true);
         extents_.set_hoard(base::function_ref<void()>(hoard_));
         return {};
     }
-    /// Frees the extents in caches and empty slabs: for what needs the extent allocator to know all free space.
+    /// Frees the extents in caches, and empty slabs beyond one for each bin, so that the extent allocator knows this
+    /// free space.
     void flush_extents() noexcept {
         pool_.remote().merge_all();
         pool_.flush_empty();
         cached_extents_.flush();
     }
-    /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks at hand, and
-    /// release() keeps blocks in quarantine. Frees are free_exactly()'s. Before any thread allocates.
+    /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks that it found,
+    /// and release() puts blocks into quarantine. Callers must free with free_exactly(). Comes before any thread
+    /// allocates.
     void harden() noexcept { hardened_ = true; }
-    /// slab_pool::start_guards(), and what becomes of them. free_guards() and renew_guards() while no other thread is
-    /// in a call.
+    /// Guard ranges, as in slab_pool. No other thread may be in a call during free_guards() and renew_guards().
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return pool_.start_guards(access, left);
     }
@@ -136,40 +136,40 @@ public:
     void renew_guards(base::pages from, base::pages end) noexcept { pool_.renew_guards(from, end); }
     [[nodiscard]] guard_ranges& guards() noexcept { return pool_.guards(); }
     [[nodiscard]] bool is_hardened() const noexcept { return hardened_; }
-    /// From now on no two blocks share a cache line: small blocks are of classes of whole lines alone. Comes before the
-    /// first allocation, at each open of a heap that was created so. The paths that ask for no class find nothing in
-    /// the caches of the other classes, which stay empty, and so need not know.
+    /// From now on no two blocks share a cache line: small blocks are of classes that are whole lines. Comes before the
+    /// first allocation, at each open of a heap that was created so. The caches of the other classes stay empty, so the
+    /// paths that find a list by size alone allocate nothing from them.
     void separate_cache_lines() noexcept { separates_lines_ = true; }
-    /// Forgets all caches; the memory itself is not touched. Idempotent.
+    /// Forgets all caches; does not touch the memory. Idempotent.
     void close() noexcept;
 
     /// A block of at least `bytes` (> 0) at a multiple of `alignment` (a power of two up to maximum_alignment). Null
-    /// where there is none: last_failure() says why (invalid_argument; no_space, limit or what else growing failed
-    /// with; out_of_memory). The content is arbitrary.
+    /// where there is none: last_failure() says why (invalid_argument; out_of_memory; no_space, limit or another
+    /// failure to grow). The content is arbitrary.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
-    /// The same with a type number that is not 0; invalid_argument where it is not below segment::type_limit.
+    /// Allocates as allocate() does, with a type number that is not 0; invalid_argument where it is not below
+    /// segment::type_limit.
     [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
-    /// Frees a block. Any other address changes nothing and is an error, always: last_failure() names it (bad_address;
-    /// corrupt where the slab is quarantined). Where nobody has used the slab since the open, and its bitmap gets no
-    /// space on disk, nothing is changed either, and the failure is no_space, or what else asking for space failed
-    /// with: a later call may succeed. Where several threads free one block at once, without an order between
-    /// them, the block is free once; more than one of them may be told that it was he.
+    /// Frees a block. Any other address changes nothing and is always an error: last_failure() names it (bad_address;
+    /// corrupt where the slab is quarantined). Where the slab is unloaded and its bitmap gets no space on disk, nothing
+    /// is changed and the failure is that of reserving the space, such as no_space: a later call may succeed. Where
+    /// several threads free one block at once, it becomes free once, but more than one of them may get true.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// The shortest ways of allocate() and try_free(), which do the rest. Not for heaps that are hardened, or of
-    /// durability `atomic`.
+    /// The shortest paths of allocation and free; a caller for whom they fail calls allocate() or try_free(). Not for
+    /// heaps that are hardened, or of durability `atomic`.
     [[nodiscard]] const plain_blocks& plain() const noexcept { return plain_; }
-    /// As try_free(), for a hardened heap: of several threads that free one block at once exactly one succeeds, and a
-    /// small block goes to the quarantine of this thread, of whichever node.
+    /// Frees as try_free() does, in a hardened heap: of several threads that free one block at once exactly one
+    /// succeeds, and a small block goes to this thread's quarantine, whatever node it lies on.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
-    /// As try_free(), with the failure in the result.
+    /// Frees as try_free() does, with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
-    // --- the same in two steps: for durability `atomic`, where the caller makes the change durable between them, and
-    // for blocks that are reserved ---
+    // --- allocation and free in two steps: for durability `atomic`, where the caller makes the change durable between
+    // them, and for blocks that are reserved ---
 
-    /// Slabs come and go through `log`, and threads find their lanes in `lanes`, where there are some: then the bitmaps
-    /// on media are the caller's to write. Comes before the first allocation.
+    /// Slabs are made and released through `log`. Threads find their lanes in `lanes`; where it is not null, the caller
+    /// writes the bitmaps on media. Comes before the first allocation.
     void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
         pool_.set_log(log, lanes != nullptr);
         caches_.lanes = lanes;
@@ -180,11 +180,11 @@ public:
     }
     /// Durability `collect`: slab_pool::set_traced(). Comes before the first allocation.
     void set_traced(bool traced) noexcept { pool_.set_traced(traced); }
-    /// Of tests: slab_pool::morph() for the arena of this thread.
+    /// For tests: slab_pool::morph() for the arena of this thread.
     bool morph(base::granule slab, unsigned class_index, unsigned covered_at_most) noexcept {
         return pool_.morph(slab, arena(), class_index, covered_at_most);
     }
-    /// What the line of live bitmaps at this address must hold now.
+    /// The words that the line of live bitmaps at this address must hold now.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         pool_.table().bits_of_line(line, bits);
     }
@@ -194,42 +194,48 @@ public:
     [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(extents_.frontier()); }
     /// This thread's cache: with it, its lane. Null while the thread ends.
     [[nodiscard]] thread_cache* this_cache() noexcept { return find_cache(); }
-    /// As allocate(), but nobody holds the block yet, whose mark is `held`: release() it, or mark it allocated.
-    /// `cache`: this_cache(), here and below. False: last_failure() says why.
+    /// Takes a block as allocate() does, but with the mark `held`: the caller must release() it or mark it allocated.
+    /// `cache` is this_cache(), here and below. False: last_failure() says why.
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
-    /// The same as allocate_typed().
+    /// Takes a block as hold() does, with a type number.
     [[nodiscard]] bool hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
-    /// The allocated block that starts at the address. False, and last_failure() says why, for all other addresses.
+    /// Finds the allocated block that starts at the address. For any other address it is false, and last_failure() says
+    /// why.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
-    /// Marks a block that is `held` allocated; on media too, where it is whole pages. Not in durability `atomic`.
+    /// Marks a block that is `held` as allocated; a block of whole pages on media, too. Not in durability `atomic`.
     void keep(const held_block& held) noexcept;
-    /// Takes a block back that is `held`: not marked allocated (any more).
+    /// Makes an allocated block of whole pages, which find_allocated() found, long enough for `bytes` without moving
+    /// it. False, and nothing is changed, where `bytes` fit a small block or there is no room. Not in durability
+    /// `atomic`. Only the block's owner may call it.
+    [[nodiscard]] bool resize_pages(const held_block& found, std::size_t bytes) noexcept;
+    /// Takes back a block that is `held`, which means not marked as allocated.
     void release(thread_cache* cache, const held_block& held) noexcept;
-    /// Whether the offset lies in an allocated block, small or big. For checks: it may take long.
+    /// Whether the offset lies in an allocated block, small or big. For checks: may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
-    /// Of a found block that is_by_node(), in this order; the thread's own cache is the same all the time. Makes it the
-    /// caller's to free: of all who try, one gets it. No lock is taken.
+    /// Steps to free a found block that is_by_node(): claim_by_node(), clear_by_node(), then release() or
+    /// hold_by_node(), with the same cache of the thread throughout. This one claims the block: of all threads that
+    /// try, one succeeds. No lock is taken.
     [[nodiscard]] bool claim_by_node(const held_block& found) noexcept;
-    /// It is not live any more, and `held`.
+    /// A claimed block becomes `held`: it is no longer live.
     void clear_by_node(const held_block& found) noexcept;
-    /// In place of release(): the block stays `held`, as one that hold() returned.
+    /// Instead of release(): the block stays `held`, like one that hold() returned.
     void hold_by_node(held_block& found) noexcept;
-    /// The failure for an address that is not the start of an allocated block, left for last_failure().
+    /// Leaves the failure for an address that is not the start of an allocated block, for last_failure().
     void leave_refusal(const void* block) noexcept;
-    /// A failure for last_failure().
+    /// Leaves a failure for last_failure().
     static void leave(base::failure&& what) noexcept;
-    /// In a child of fork: no thread finds its cache any more, nor frees a block but by free_rarely().
+    /// In a child of fork: from here on threads find no cache, and blocks are freed by free_rarely() alone.
     void abandon() noexcept {
         thread_cache_registry::abandon_all(caches_);
         pool_.table().refuse_plain_frees();
-        pool_.table().forget_records();  // for whoever has a copy of plain()
+        pool_.table().forget_records();  // copies of plain() find no block
         renew_plain();
     }
 
-    /// The allocated block that starts at the address is its owner's to free: until unpin() every free of it is refused
-    /// as one of an address that is no block. `place`: of pinned_blocks::make_place(); nothing happens where it is
-    /// empty. Comes after open(). Only the block's owner calls either of the two.
+    /// Pins the allocated block that starts at the address: until unpin() every free of it is refused as one of a bad
+    /// address. `place`: made by pinned_blocks::make_place(); nothing happens where it is empty. Comes after open().
+    /// Only the block's owner may call pin() and unpin().
     void pin(const void* block, pin_place place) noexcept {
         if (!place.empty()) {
             const std::uint64_t offset = space_.offset(block).value;
@@ -237,34 +243,35 @@ public:
             pool_.replace_mark(offset, live_mark::live, live_mark::pinned);
         }
     }
-    /// Its place, for another pin(); empty where it was not pinned.
+    /// Ends the pin. The result is the place, for another pin(); empty where the block was not pinned.
     pin_place unpin(const void* block) noexcept;
 
-    /// Bytes that the block really has; bad_address (or corrupt) where the address is not the start of an allocated
+    /// The usable bytes of the block; bad_address (or corrupt) where the address is not the start of an allocated
     /// block.
     [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;
-    /// Its type number, 0 for none; fails as usable_size().
+    /// The block's type number, 0 for none. Fails as usable_size() does.
     [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
 
-    /// Why this thread's last call of allocate() or try_free() on any heap failed.
+    /// Why this thread's last failed call of allocate() or try_free(), on any heap, failed.
     [[nodiscard]] static const base::failure& last_failure() noexcept;
 
     /// Calls `each` for all allocated blocks in order of address, with the offset, the usable size and the type number.
-    /// `each` may free the block it is given; blocks that other calls allocate or free meanwhile may be missed or seen.
+    /// `each` may free the block that it is given. Blocks that other calls allocate or free meanwhile may be missed or
+    /// seen.
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
 
-    /// Of the slab in this granule. The bitmap has been admitted (bitmap_guard).
+    /// The occupancy of the slab in this granule. Its bitmap must have been admitted (bitmap_guard).
     [[nodiscard]] slab_occupancy occupancy(base::granule of) const noexcept;
     [[nodiscard]] block_statistics statistics() const;
     /// True iff no block is allocated.
     [[nodiscard]] bool all_free() const;
 
-    /// Puts the blocks in this thread's cache back. Never needed for correctness; makes their memory usable by other
-    /// threads.
+    /// Gives back the blocks in this thread's cache. Never needed for correctness; other threads can then use their
+    /// memory.
     void flush_this_thread() noexcept;
-    /// Until it goes, the allocator changes nothing on media for any other thread, which waits where it would: for a
-    /// commit. Not from within a call of the allocator.
+    /// While it exists, other threads change nothing on media: a call that would waits until it is gone. For commits.
+    /// Must not be made within a call of the allocator.
     class [[nodiscard]] pause {
     public:
         explicit pause(block_allocator& of) noexcept : gate_(of.gate_) { gate_.close(); }
@@ -275,40 +282,42 @@ public:
     private:
         commit_gate& gate_;
     };
-    /// flush_this_thread() for all threads, of parts of slabs without a block out: what a thread keeps that rests for
-    /// long is no other one's. During a pause.
+    /// Gives back the parts of slabs from which no block is out, of all threads: so a thread that allocates nothing for
+    /// long keeps nothing from the others. During a pause.
     void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(caches_); }
-    /// Looks where this thread runs now. Where that is another node than the one that its cache allocates from, as
-    /// threads do by themselves now and then, its blocks go back, and it allocates from the node that it is on: true.
+    /// Finds the node that this thread runs on now. Where it is another one than the thread's arena belongs to, gives
+    /// the thread's blocks back, moves it to an arena of that node, and returns true. Threads do this themselves now
+    /// and then.
     bool follow_this_thread() noexcept;
-    /// What threads have freed of other nodes' blocks.
+    /// The frees of other nodes' blocks.
     [[nodiscard]] const remote_frees& remote() const noexcept { return pool_.remote(); }
-    /// The same, and slabs without a live block become free extents. Costs a look at every slab that nobody has used
-    /// since the open.
+    /// Gives back what this thread's cache and the caches of extents keep, and makes slabs without a live block free
+    /// extents. It looks at every slab, unloaded ones too.
     void release_unused() noexcept;
 
-    /// The live bitmaps on media say what the user holds, as a commit needs them. During a pause. Without
-    /// effect where they are the caller's to write (use_log()).
+    /// Writes what the user holds to the live bitmaps on media, for a commit. During a pause. Does nothing where the
+    /// caller writes them (use_log()).
     void write_bitmaps() noexcept {
         pool_.remote().merge_all();
         pool_.write_bitmaps();
     }
 
-    /// slab_pool::rest_idle(), before write_bitmaps(); rested() where that commit is durable. Other threads stand
-    /// still.
+    /// slab_pool::rest_idle(); comes before write_bitmaps(). rested() comes after that commit is durable. Other threads
+    /// must stand still.
     [[nodiscard]] resting_pages rest_idle(bool all) {
         pool_.remote().merge_all();
         return pool_.rest_idle(all);
     }
     void rested(const segment::free_runs& holes) noexcept { pool_.rested(holes); }
 
-    /// For a commit that writes headers, or bitmaps, of these granules: fails with corrupt where the header of a slab
-    /// breaks SLAB-1 to SLAB-3 or SLAB-11, or is of another class than the slab; where a bitmap breaks SLAB-4. What was
-    /// damaged when the heap was opened is no failure: it stays as it is. During a pause.
+    /// For a commit that writes headers or bitmaps of these granules. check_headers() fails with corrupt where the
+    /// header of a slab breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11, or has another class than the slab; check_bitmaps()
+    /// where a bitmap breaks SLAB-4. Damage that was there when the heap was opened is no failure: it stays as it is.
+    /// During a pause.
     [[nodiscard]] base::result<void> check_headers(base::granule first, std::uint64_t count) const;
     [[nodiscard]] base::result<void> check_bitmaps(base::granule first, std::uint64_t count) const;
-    /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads stand still.
-    /// `held`: offsets of the blocks that are held by nobody's cache.
+    /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads must stand still.
+    /// `held`: offsets of the blocks that are held and in no thread's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {});
 
 private:
@@ -319,7 +328,7 @@ private:
     void open_caches() noexcept;
     void renew_plain() noexcept;
     [[nodiscard]] thread_cache* find_cache() noexcept { return thread_cache_registry::find_or_attach(caches_); }
-    /// class_for(), of the classes that blocks of this heap may have.
+    /// class_for() among the classes that blocks of this heap may have.
     [[nodiscard]] unsigned class_of(std::uint64_t bytes, std::uint64_t alignment) const noexcept {
         const unsigned found = class_for(bytes, alignment);
         return separates_lines_ ? in_whole_lines(found) : found;
@@ -378,7 +387,7 @@ private:
     plain_blocks plain_;
     bool hardened_ = false;
     bool separates_lines_ = false;
-    /// What goes back to the extents before the heap grows.
+    /// Gives kept slabs and extents back to the extent allocator before the heap grows.
     struct hoard {
         block_allocator* of;
         void operator()() const noexcept {

@@ -1,4 +1,5 @@
-// One allocation and its free, in the patterns that matter. Time a pair; no files, no commits: anonymous memory.
+// An allocation and its free, in typical patterns. The result is the time of a pair; the heap is anonymous memory,
+// without files and commits.
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -17,7 +18,7 @@ block_allocator& shared_heap() {
     return heap.blocks();
 }
 
-/// The same, hardened.
+/// One hardened heap for all threads of a benchmark.
 block_allocator& hardened_heap() {
     static test_heap heap(std::uint64_t{16} * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte,
                           256 * base::mebibyte);
@@ -57,15 +58,16 @@ void burst(benchmark::State& state) {
 }
 BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->ThreadRange(1, 2)->UseRealTime();
 
-/// Calls, as a program's are: in the loop itself the compiler reads what a free without checks needs once, for all.
+/// A call that is not inlined, as in a program: inlined into the loop, a free without checks would load its constants
+/// only once.
 template <bool Checks>
 [[gnu::noinline]] bool free_by_call(block_allocator& blocks, void* block) noexcept {
     return blocks.plain().free<Checks>(block);
 }
 [[gnu::noinline]] void* allocate_by_call(block_allocator& blocks) noexcept { return blocks.allocate(64, 8); }
 
-/// What the checks of a free cost: the same with them and, as nothing else is, without. Blocks are freed in the order
-/// of `burst`; with one, in that of a loop of pairs.
+/// Measures the checks of a free: frees with them and without, otherwise equal. Blocks are freed in the order of
+/// `burst`; with a burst of one, in the order of a loop of pairs.
 template <bool Checks>
 void checked_frees(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
@@ -82,7 +84,7 @@ void checked_frees(benchmark::State& state) {
     }
     state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-/// The same in a hardened heap.
+/// Allocates and frees bursts of blocks in a hardened heap.
 void hardened_frees(benchmark::State& state) {
     block_allocator& blocks = hardened_heap();
     std::vector<void*> held(static_cast<std::size_t>(state.range(0)));
@@ -102,7 +104,7 @@ BENCHMARK(hardened_frees)->Name("frees/hardened")->Arg(1)->Arg(1000)->Arg(100'00
 BENCHMARK(checked_frees<true>)->Name("frees/with_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 BENCHMARK(checked_frees<false>)->Name("frees/without_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 
-/// So many blocks of sizes in a range, replaced at random: the state of a heap that has lived.
+/// Replaces blocks of sizes in a range at random: the state of a heap after long use.
 void replace_at_random(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
     std::mt19937_64 random(42);
@@ -118,7 +120,7 @@ void replace_at_random(benchmark::State& state) {
         std::size_t block;
         std::size_t bytes;
     };
-    std::vector<step> steps(std::size_t{1} << 16U);  // drawn before: no generator and no division in what is measured
+    std::vector<step> steps(std::size_t{1} << 16U);  // drawn before, so that no generator is measured
     for (step& each : steps) {
         each = {random() % held.size(), draw_size()};
     }

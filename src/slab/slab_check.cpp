@@ -34,7 +34,7 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
     return what;
 }
 
-/// One run over all slabs, bins and caches of an allocator while its threads stand still.
+/// Checks all slabs, bins and caches of an allocator once, while its threads stand still.
 class slab_checker {
 public:
     slab_checker(const block_allocator& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
@@ -67,8 +67,8 @@ private:
         problems_.push_back(fmt::format("{}: granule {}: {}", number, where.value, text));
     }
 
-    // SLAB-9: a part of a slab that is out is in one cache, and free blocks of a cache's list are free by their marks
-    // and lie in its parts.
+    // SLAB-9: each part of a slab that is out is in exactly one cache. The blocks in a cache's list are free by their
+    // marks and lie in its parts.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches_.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
@@ -103,8 +103,8 @@ private:
         }
     }
 
-    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff it says so; those in the list of empty ones have
-    // no block and no part out, and are as many as the owner says.
+    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its twin says so. Slabs in the list of empty ones
+    // have no block and no part out, and their number is the one that the owner says.
     void collect_lists() {
         for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
             collect_lists_of(pool_.bins_[i]);
@@ -128,7 +128,7 @@ private:
         static_cast<void>(collect_list(bin, bin.resting, list_kind::resting));
     }
 
-    /// How many there are, and the last.
+    /// The number of slabs in the list, and the last of them.
     std::pair<std::uint32_t, std::uint32_t> collect_list(slab_pool::bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
@@ -216,7 +216,7 @@ private:
         const std::uint8_t state = table_.state(slab);
         const bool loaded = slab_state::is_loaded(state);
         const std::uint8_t second = second_of(of_.space_.slab_header(slab));
-        // What is gone from before is still said on media.
+        // The header still names older blocks that are all gone by now.
         const bool as_before =
             table_.second(slab) == second || (loaded && !second_life::has_old(table_.second(slab)) &&
                                               ((table_.second(slab) ^ second) & second_life::upper) == 0);
@@ -249,16 +249,16 @@ private:
             problem("SLAB-9", slab, fmt::format("parts {:#x} are out, in caches {:#x}", twin.parts_out, in_caches));
         }
         parts_.erase(slab.value);
-        // SLAB-10: a slab in no list is looked at again when one more of its blocks is free, or so many.
+        // SLAB-10: the countdown of a slab in no list is from 1 to the number of its blocks, so that frees lead to a
+        // look.
         const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
         if (!twin.listed() && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
             problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
         }
     }
 
-    // SLAB-17: a slab that rests has no type, no part of it is out, and its header says that it may have holes. In
-    // durability `commit` a loaded slab whose header says so rests. What the last commit has made a hole has no live
-    // block.
+    // SLAB-17: a slab that rests has no type and no part out, and its header says that it may have holes. In durability
+    // `commit`, a loaded slab whose header says so rests. A page that a commit has made a hole has no live block.
     void check_rest(granule slab, const slab_twin& twin) {
         const bool may_have_holes = segment::decode_slab_flags(of_.space_.slab_header(slab).flags).may_have_holes;
         if (!twin.rests()) {
@@ -281,8 +281,8 @@ private:
     }
 
     void check_marks(granule slab) {
-        // SLAB-5: the bitmap on media of a slab that nothing has changed in since it was written, or that follows at
-        // once, says what the marks say.
+        // SLAB-5: the bitmap on media equals the marks where the slab is watched, or where the owner of the log writes
+        // bitmaps at once.
         const bool follows = !slab_state::is_unwatched(table_.state(slab)) || !pool_.tracks_changes_;
         for (std::size_t word = 0; follows && word < bitmap_words; ++word) {
             const std::uint64_t on_media = table_.live_word(slab, word).load(std::memory_order_relaxed);
@@ -301,14 +301,14 @@ private:
                            may_be_covered);
             }
         }
-        // What lies behind a block from before that is not free is not free (SLAB-13).
+        // A block that overlaps an older block that is not free is not free either (SLAB-13).
         if (kinds.count == 2 && !covers_older(table_, slab)) {
             problem("SLAB-13", slab, "a free block overlaps one from before");
         }
     }
 
-    // SLAB-6: a mark is free, live, held of a block that is on its way, pinned of one that the set of these has, or
-    // covered in a morphed slab; beyond the blocks of the slab, free.
+    // SLAB-6: a mark is `free`, `live`, `held` for a block that is known to be held, `pinned` for a block in the set of
+    // pinned ones, or `covered` in a morphed slab. Marks beyond the blocks of the slab are `free`.
     void check_mark(granule slab, const size_class& kind, std::size_t index, std::uint8_t mark, bool may_be_covered) {
         const std::uint64_t offset = base::offset_of(slab).value + index * kind.block_size;
         const bool held = mark == live_mark::held && held_.erase(offset) != 0;
@@ -331,7 +331,7 @@ private:
 
 void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) {
     pool_.remote().check(problems, base::granule_of(base::offset_of(extents_.frontier())));
-    pool_.remote().merge_all();  // the truth, for the others
+    pool_.remote().merge_all();  // the checks below read marks alone
     extents_.check(problems);
     cached_extents_.check(problems);
     std::vector<std::uint64_t> all(held.begin(), held.end());
@@ -343,7 +343,7 @@ result<void> block_allocator::check_headers(granule first, std::uint64_t count) 
     for (granule slab = first; slab.value < first.value + count; ++slab.value) {
         const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
         if (class_index == no_class) {
-            continue;  // no slab, or one that was damaged when the heap was opened
+            continue;  // no slab, or damaged when the heap was opened
         }
         const segment::slab_header_on_media& header = space_.slab_header(slab);
         if (!is_sound(header)) {

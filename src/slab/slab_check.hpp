@@ -29,14 +29,14 @@ namespace holdfast::slab {
     return header.block_size != 0 && header.block_count == base::granule_size / header.block_size;
 }
 
-/// Whether a sound header's slab has an earlier life, or its bits in the upper half of its bitmap.
+/// Whether a sound header says that the slab has older blocks, or its bits in the upper half of its bitmap.
 [[nodiscard]] constexpr bool is_morphed(const segment::slab_header_on_media& header) noexcept {
     return (header.flags & ~segment::slab_flag_may_have_holes) != 0;
 }
 
-// SLAB-3: reserved fields of a slab's header are zero, and so are its flags, but for a slab that was morphed or that
-// may have holes: it has no type. Of one that was morphed, half a bitmap is enough for its present blocks and for those
-// from before. Where these are of one class, it was about to be morphed: the flags were written, and the class was not.
+// SLAB-3: reserved fields of a slab's header are zero. Its flags are zero, too, unless the slab was morphed or may have
+// holes; such a slab has no type. In a morphed slab, half a bitmap is enough for its present blocks and for its older
+// ones. Where the two classes are equal, a crash interrupted a morph: the flags were written, and the class was not.
 [[nodiscard]] constexpr bool has_possible_flags(const segment::slab_header_on_media& header) noexcept {
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
     const bool known = segment::encode(flags) == header.flags && (header.flags == 0 || header.type == 0);
@@ -47,7 +47,7 @@ namespace holdfast::slab {
            std::ranges::all_of(header.reserved, [](std::uint64_t field) { return field == 0; });
 }
 
-/// What a sound header says of the slab's earlier life, as slab_table has it.
+/// The second_life byte that a sound header describes.
 [[nodiscard]] constexpr std::uint8_t second_of(const segment::slab_header_on_media& header) noexcept {
     if (!is_morphed(header)) {
         return 0;
@@ -59,9 +59,9 @@ namespace holdfast::slab {
         flags.old_block_size == 0 || half_way ? no_class : class_of_block_size(flags.old_block_size));
 }
 
-// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all are. While a morphed
-// slab is in use, its bitmap may have bits of any class that it had since the last commit or checkpoint; the next one
-// writes both halves.
+// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all bits are. While a
+// morphed slab is in use, its bitmap may have bits of any class that it had since the last commit or checkpoint; the
+// next one writes both halves.
 [[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of) noexcept {
     const std::uint8_t state = table.state(of);
     const std::uint8_t second = table.second(of);
@@ -93,14 +93,14 @@ namespace holdfast::slab {
            has_possible_type(header);
 }
 
-// SLAB-12: no live block of a morphed slab overlaps one from before that is live.
+// SLAB-12: no live block of a morphed slab overlaps an older live block.
 [[nodiscard]] bool has_disjoint_blocks(const slab_table& table, base::granule of) noexcept;
 
-// SLAB-13: blocks of a loaded morphed slab that overlap one from before that is not free are not free.
+// SLAB-13: in a loaded morphed slab, a block that overlaps an older block that is not free is not free either.
 [[nodiscard]] bool covers_older(const slab_table& table, base::granule of) noexcept;
 
-// SLAB-15: in a heap that separates cache lines, blocks of slabs are whole lines, those from before a slab was morphed
-// too.
+// SLAB-15: in a heap that separates cache lines, the blocks of slabs are whole lines; so are the older blocks of
+// morphed slabs.
 [[nodiscard]] constexpr bool has_whole_lines(const segment::slab_header_on_media& header) noexcept {
     return header.block_size % base::cache_line_size == 0 &&
            segment::decode_slab_flags(header.flags).old_block_size % base::cache_line_size == 0;

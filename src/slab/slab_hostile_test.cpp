@@ -1,5 +1,5 @@
-// Media that breaks the format in any way: open fails or the heap works on as well as it can; nothing crashes, hangs,
-// or reaches beyond the frontier.
+// Media that break the format in any way: either open fails, or the heap works as well as it can. Nothing crashes,
+// hangs or reaches beyond the frontier.
 #include <cstring>
 #include <random>
 
@@ -51,7 +51,7 @@ private:
     std::mt19937_64 random_;
 };
 
-/// Uses a heap that may be damaged: whatever it hands out lies below the frontier and can be written.
+/// Uses a heap that may be damaged: every block that it hands out lies below the frontier and can be written.
 void use(test_heap& heap, vandal& choose) {
     std::vector<void*> blocks;
     const auto& view = heap.space().view();

@@ -1,4 +1,4 @@
-// What is allocated, asked without changing anything: of one address, and of all blocks.
+// Finds what is allocated, at one address and in all slabs, without changing anything.
 #include <bit>
 
 #include "slab/slab.hpp"
@@ -35,12 +35,12 @@ std::optional<slab_block> block_allocator::find_small(std::uint64_t offset) cons
             }
         }
         if (table.state(slab) == state) {
-            return std::nullopt;  // else it was loaded or morphed meanwhile
+            return std::nullopt;  // else: it was loaded or morphed meanwhile
         }
     }
 }
 
-/// What the allocated block is that starts at the address.
+/// The allocated block that starts at the address.
 result<lane::block_word> block_allocator::look_up(const void* block) const {
     const heap_offset offset = space_.offset(block);
     const granule slab = base::granule_of(offset);
@@ -102,7 +102,7 @@ private:
     unsigned kind_;
     const size_class& size_;
     std::size_t word_ = 0;
-    std::uint64_t bits_ = 0;  ///< of that word: those that are left
+    std::uint64_t bits_ = 0;  ///< bits of the present word that are left
 };
 
 }  // namespace

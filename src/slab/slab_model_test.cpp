@@ -1,4 +1,4 @@
-// Random operations against a model that knows what is allocated and what stands in it.
+// Random operations, compared with a model that knows the allocated blocks and their content.
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::IsEmpty;
 
-/// A block of the model: what it holds follows from its seed.
+/// A block of the model: its content follows from its seed.
 struct held {
     void* block = nullptr;
     std::size_t bytes = 0;
@@ -71,9 +71,9 @@ public:
         const std::uint64_t magnitude = below(20);
         return std::size_t{1} << (magnitude < 17 ? below(5) : magnitude < 19 ? below(13) : below(22));
     }
-    /// Up to half a MiB, most of them.
+    /// From now on most blocks are big: up to half a MiB.
     void mostly_big() noexcept { mostly_big_ = true; }
-    /// None for half of all.
+    /// A type number; 0 for half of all blocks.
     std::uint32_t type() {
         constexpr std::uint32_t types[] = {0, 0, 0, 1, 2, segment::type_limit - 1};
         return types[below(std::size(types))];
@@ -140,7 +140,7 @@ private:
     std::vector<held> held_;
 };
 
-/// The heap holds exactly what the players hold, and every invariant.
+/// Expects the heap to have exactly the blocks of the players, and every invariant to hold.
 void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_THAT(heap.problems(), IsEmpty());
     std::map<std::uint64_t, held> expected;
@@ -161,7 +161,7 @@ void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_EQ(seen, expected.size());
 }
 
-/// With all blocks freed, all space is one free extent.
+/// Expects all space to be one free extent, after all blocks were freed.
 void expect_one_free_extent(test_heap& heap) {
     EXPECT_TRUE(heap.blocks().all_free());
     heap.blocks().release_unused();
@@ -170,10 +170,10 @@ void expect_one_free_extent(test_heap& heap) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-/// What a heap keeps that is free.
+/// Which free space a heap keeps aside.
 enum class keeping : std::uint8_t { nothing, extents, extents_and_slabs };
 
-/// Each time that somebody asks it is a little later.
+/// Each call returns a later time.
 std::uint64_t hasty_clock() noexcept {
     static std::atomic<std::uint64_t> now{0};
     return now += extent::decay_curve::step_ns / 64;
@@ -422,7 +422,7 @@ TEST(slab_thread_test, full_slabs_return_to_their_owner_whoever_frees_their_bloc
         }
     }
     EXPECT_TRUE(heap.blocks().all_free());
-    // Frees in the same moment may not have been counted; who makes slabs finds the empty ones.
+    // Frees at the same moment may not have been counted; a call that makes slabs finds the empty ones.
     const std::uint64_t before = heap.extents().frontier().value;
     std::vector<void*> others;
     for (int i = 0; i < 400; ++i) {

@@ -17,7 +17,7 @@ using base::granule;
 
 namespace {
 
-/// Unloaded slabs that one take() reads before it makes a new slab instead: a bound on its time where all of them are
+/// The most unloaded slabs that one request loads before it makes a new slab: bounds its time where all of them are
 /// full.
 constexpr int loads_a_take = 32;
 
@@ -65,7 +65,7 @@ void slab_pool::record(granule found) {
         return;
     }
     table_.set_state(found, slab_state::unloaded(class_index));
-    ++unclaimed_of(node_of(found), class_index).count;  // alone: open() is not over
+    ++unclaimed_of(node_of(found), class_index).count;  // no lock: only the thread that opens is here
 }
 
 unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept {
@@ -73,7 +73,7 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
     if (nodes == 1) {
         return turn % arenas_;
     }
-    // Where the heap has more nodes than the machine, each of the machine's has several of them.
+    // Where the heap has more nodes than the machine, each node of the machine serves several of the heap's.
     unsigned of = node % nodes;
     unsigned round = turn;
     if (machine_nodes < nodes) {
@@ -84,7 +84,7 @@ unsigned slab_pool::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
     return round % (arenas_ / nodes) * nodes + of;
 }
 
-/// In front of the others.
+/// Puts the slab at the front of a list.
 void slab_pool::push(std::uint32_t& head, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     twin.previous = 0;
@@ -129,10 +129,10 @@ void slab_pool::unlink(bin& owner, granule slab) const noexcept {
     }
 }
 
-/// Its blocks are allocated and freed by their marks alone from now on.
+/// From now on blocks of the slab are allocated and freed by their marks alone.
 void slab_pool::unwatch(granule slab, unsigned class_index) const noexcept {
     if (!slab_state::is_unwatched(table_.state(slab))) {
-        table_.set_state(slab, slab_state::loaded(class_index));  // what is watched has its marks in the lower bank
+        table_.set_state(slab, slab_state::loaded(class_index));  // a watched slab has its marks in the lower bank
     }
 }
 
@@ -191,7 +191,7 @@ std::optional<slab_part> slab_pool::check_out_listed_anywhere(unsigned class_ind
 
 std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noexcept {
     space_is_short_.store(true, std::memory_order_relaxed);
-    look_at_every_slab();  // the attempts before this may have passed by slabs with few free blocks, as not worth it
+    look_at_every_slab();  // earlier attempts may have skipped slabs with few free blocks
     for (unsigned arena = 0; arena < arenas_; ++arena) {
         bin& from = bin_of(arena, class_index);
         const base::scoped_lock lock(from.mutex);
@@ -200,7 +200,7 @@ std::optional<slab_part> slab_pool::check_out_anywhere(unsigned class_index) noe
                 return got;
             }
         } while (loads_of_its_node(from) && load_next(from));  // however many unloaded slabs must be read
-        if (const auto got = check_out_resting(from)) {        // some may have space all the same
+        if (const auto got = check_out_resting(from)) {        // some resting slabs may have space
             return got;
         }
     }
@@ -221,12 +221,12 @@ void slab_pool::check_in(slab_part from) noexcept {
     fade_empty();
 }
 
-/// Of a bin with a slab in a list: leaves the empty ones alone as long as there is another.
+/// The first slab of a bin that has one in a list: an empty slab only where there is no other.
 granule slab_pool::first_listed(const bin& from) const noexcept {
     return linked(from.head != 0 ? from.head : from.empty);
 }
 
-/// Free blocks of a word that lie in no part that is out.
+/// The free blocks of a word that lie in no part that is out, as bits.
 std::uint64_t slab_pool::bits_at_hand(granule slab, unsigned class_index, std::size_t word) const noexcept {
     const size_class& kind = size_classes[class_index];
     std::uint64_t bits = table_.free_bits(slab, kind_in(slab), word);
@@ -259,7 +259,7 @@ std::optional<slab_part> slab_pool::check_out_listed(bin& from) noexcept {
     return std::nullopt;
 }
 
-/// Somebody is given a block of it, or a part.
+/// Notes that a block or a part of the slab is handed out.
 void slab_pool::note_use(bin& from, granule slab) const noexcept {
     if (table_.twin(slab).is_empty) {
         unlink(from, slab);
@@ -280,7 +280,7 @@ bool slab_pool::has_free(slab_part of, unsigned class_index) const noexcept {
     return false;
 }
 
-/// With those beside it that are not out.
+/// The part together with the neighbouring parts that are not out.
 slab_part slab_pool::widen(slab_part found, unsigned class_index) const noexcept {
     const unsigned out = table_.twin(found.slab).parts_out;
     while (found.part != 0 && (out >> (found.part - 1) & 1U) == 0) {
@@ -303,7 +303,7 @@ base::result<std::uint64_t> slab_pool::take_one(unsigned arena, unsigned class_i
     if (taken != 0) {
         return taken;
     }
-    remote_.merge_all();  // slabs with a type are of any node
+    remote_.merge_all();  // slabs with a type may lie on any node
     const base::scoped_lock lock(own.mutex);
     taken = take_listed(own);
     if (taken == 0) {
@@ -340,7 +340,7 @@ std::uint64_t slab_pool::take_one_anywhere(unsigned class_index, std::uint32_t t
     return taken;
 }
 
-/// However many unloaded slabs must be read.
+/// Takes a block from the bin, loading as many slabs as it needs; 0 where there is none.
 std::uint64_t slab_pool::take_all_of(bin& from) noexcept {
     const base::scoped_lock lock(from.mutex);
     std::uint64_t taken = take_listed(from);
@@ -362,7 +362,7 @@ std::uint64_t slab_pool::take_listed(bin& from) noexcept {
     return 0;
 }
 
-/// 0 where the slab has no free block.
+/// The offset of a block taken from the slab; 0 where it has none free.
 std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
     const size_class& kind = size_classes[from.class_index];
     slab_twin& twin = table_.twin(slab);
@@ -384,7 +384,7 @@ std::uint64_t slab_pool::take_from(bin& from, granule slab) noexcept {
 
 // --- slabs come and go ----------------------------------------------------------------------------------------------
 
-/// Of a slab in no list, without a block out. `backed`: all of it has space on disk.
+/// Releases a slab that is in no list and has no block out. `backed`: all of it has space on disk.
 void slab_pool::release(bin& owner, granule slab, bool backed) noexcept {
     table_.set_state(slab, slab_state::none);  // before the granule can become something else
     free_guard_of(slab);
@@ -401,23 +401,23 @@ void slab_pool::release(bin& owner, granule slab, bool backed) noexcept {
     bool freed = false;
     try {
         freed = extents_.free(base::first_page(slab), kind, backed).ok();
-    } catch (const std::bad_alloc&) {  // while a failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
     }
     if (!freed) {
         table_.set_state(slab, slab_state::quarantined);  // its page entry was overwritten; check() names it
     }
 }
 
-/// Whether the slab's bitmap is what was committed.
+/// Whether the slab's bitmap matches what was committed.
 bool slab_pool::admitted(granule slab) const noexcept {
     try {
         return admit(slab).ok();
-    } catch (const std::bad_alloc&) {  // while a failure was worded
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
         return false;
     }
 }
 
-/// The slab's bitmap has space on disk.
+/// Reserves space on disk for the slab's bitmap.
 base::result<void> slab_pool::back_bitmap(granule slab) const noexcept {
     try {
         return guard_ == nullptr ? base::result<void>() : guard_->back(slab);
@@ -431,7 +431,7 @@ base::result<void> slab_pool::back_bitmap(granule slab) const noexcept {
 void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t type) const noexcept {
     const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, type, {}};
     segment::slab_header_on_media& header = space_.slab_header(slab);
-    if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page that is not written is not dirty
+    if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page without a store stays clean
         header = wanted;
     }
 }
@@ -439,7 +439,7 @@ void slab_pool::write_header(granule slab, const size_class& kind, std::uint32_t
 base::result<void> slab_pool::create(bin& owner) {
     const size_class& kind = size_classes[owner.class_index];
     wanted_.fetch_add(1, std::memory_order_relaxed);
-    // Nobody's until all is there that a slab needs: a crash leaves a free extent.
+    // The granule is a reserved extent until the slab is complete: after a crash it is free.
     const std::uint32_t node = owner.type == 0 ? owner.arena % extents_.nodes() : extent::any_node;
     HF_TRY_ASSIGN(const base::pages page, take_granule(node));
     const granule slab = base::granule_of(page);
@@ -475,8 +475,8 @@ base::result<void> slab_pool::create(bin& owner) {
     return {};
 }
 
-/// The twin of a slab that nobody knows yet, or that is morphed under the lock of its owner so far: whoever finds the
-/// new owner here, which is stored last, finds all that was done before.
+/// Prepares the twin of a new slab, or of one that is being morphed under the lock of its old owner. The owner is
+/// stored last: a thread that finds it finds everything that was done before.
 void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     slab_twin& twin = table_.twin(slab);
     twin.countdown.store(0, std::memory_order_relaxed);
@@ -492,8 +492,8 @@ void slab_pool::adopt(bin& owner, granule slab) const noexcept {
     twin.owner.store(&owner, std::memory_order_release);
 }
 
-/// Tries to load one. False where no slab of the class (and type) is left unloaded, or all that are left were tried in
-/// this pass and their bitmaps have no space on disk: the call after that begins the next pass.
+/// Tries to load one slab. False where no slab of the class (and type) is left unloaded, or where all that are left
+/// were tried in this pass and their bitmaps got no space on disk; the next call then begins the next pass.
 bool slab_pool::load_next(bin& owner) noexcept {
     if (owner.type != 0) {
         return load_next_typed(static_cast<typed_bin&>(owner));
@@ -541,16 +541,16 @@ base::result<void> slab_pool::load(granule unloaded, unsigned arena) noexcept {
     unclaimed& waiting = unclaimed_of(node, class_index);
     const base::scoped_lock lock(owner.mutex);
     const base::scoped_lock waiting_lock(waiting.mutex);
-    if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // nobody else was faster
+    if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
         HF_TRY(load_into(owner, unloaded));
         --waiting.count;
     }
     return {};
 }
 
-/// The slab is loaded or quarantined then. On failure it stays unloaded, and nothing was changed: its bitmap may have
-/// no space on disk, as a copy of a heap may have lost what was reserved and not written. That is no damage, and it may
-/// have space later.
+/// Loads or quarantines the slab. On failure it stays unloaded, and nothing was changed: its bitmap gets no space on
+/// disk, for example in a copy of a heap, which has holes where nothing was written. That is no damage; there may be
+/// space later.
 base::result<void> slab_pool::load_into(bin& owner, granule slab) noexcept {
     HF_TRY(back_bitmap(slab));
     if (!admitted(slab) || !has_clean_bitmap(table_, slab) || !has_disjoint_blocks(table_, slab)) {

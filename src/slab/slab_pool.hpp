@@ -1,28 +1,30 @@
-// The slabs of a heap and who allocates from them.
+// The slabs of a heap and the threads that allocate from them.
 //
-// A bin is one class in one arena: a lock, and the list of its slabs that have enough free blocks to be worth a look.
-// A slab belongs to the bin that made or loaded it. A thread that needs blocks checks a slab out, or a part of one:
-// from then on it alone allocates from that, by its marks (live_marks.hpp) and without a lock, until it checks it in
-// again. Anybody frees blocks of any slab by their marks. A countdown in the twin of each slab says when somebody
-// should look at it: when it has become empty, or worth listing. A slab without a block out goes back to the extents;
-// each bin keeps one, so that a program that frees and allocates one block does not make and unmake a slab each time.
+// A bin is one class in one arena: a lock, and a list of its slabs that have enough free blocks to be worth a look. A
+// slab belongs to the bin that made or loaded it. A thread that needs blocks checks out a slab or a part of one. Until
+// it checks it in again, it alone allocates from that part, by marks (live_marks.hpp) and without a lock. Any thread
+// frees blocks of any slab by their marks. A countdown in the twin of each slab says when to look at the slab: when it
+// may be empty, or worth listing. A slab without a block out goes back to the extents, but each bin keeps one, so that
+// a program that frees and allocates one block does not make and unmake a slab each time.
 //
-// Durability `commit`: the bitmaps on media are written from the marks when the heap is committed. Slabs in which
-// nothing has changed since are watched: who allocates from one, or frees a block of one, ends that first.
+// Durability `commit`: a commit writes the bitmaps on media from the marks. Slabs in which nothing has changed since
+// are watched: a thread that allocates from one, or frees one of its blocks, first ends that state.
 //
 // Blocks with a type number lie in slabs of their own, one type each, with one bin for each type and class. No thread
 // checks them out: their blocks are taken one by one, under the lock of the bin.
 //
 // After open(), slabs are known by their state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
-// its blocks, loads a slab: reads its live bitmap into marks. So opening costs one byte and one header a slab. Where
-// the bitmap can get no space on disk, the slab stays unloaded: a free of its blocks fails, an allocation goes to the
-// next, and later calls try it again.
+// its blocks, loads a slab: reads its live bitmap into marks. So an open reads one header and stores one byte for each
+// slab. Where the bitmap can get no space on disk, the slab stays unloaded: a free of its blocks fails, an allocation
+// goes to the next slab, and later calls try again.
 //
 // A slab may rest: its pages without a live block may have no space on disk. It is in no list to allocate from until it
-// is woken, which reserves that space first (resting.cpp).
+// is woken, which first reserves that space (resting.cpp).
 //
-// Locks are taken in this order: bin, unclaimed, the extent layer's; those of the typed bins and of the pins alone, in
-// any other.
+// Locks are taken in this order: the registry's of thread caches (thread_cache.cpp), a home's for merges
+// (remote_frees.hpp), `fading_`, a bin's, an `unclaimed`'s, the extent layer's. `fading_` is only tried, and
+// give_up_empty() only tries the locks of bins, because its caller may hold one. No other lock is taken while
+// `typed_mutex_` or the lock of the pins is held, so these fit anywhere in the order.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +57,7 @@ inline constexpr unsigned maximum_arenas = 64;
 /// A slab of blocks of a kind (slab_state), without a type.
 [[nodiscard]] lane::block_word slab_word(unsigned kind) noexcept;
 
-/// Durability `atomic`: what the life of a slab needs before its page entry may change. Implemented by heap/.
+/// Durability `atomic`: the records that must be durable before a slab's page entry may change. Implemented by heap/.
 class slab_log {
 public:
     slab_log() = default;
@@ -67,11 +69,11 @@ public:
     virtual void slab_created(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
     /// Writes a durable record; then the page entry says that the extent is reserved.
     virtual void slab_released(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
-    /// A slab of blocks of one kind (slab_state) becomes one of another kind, in the other half of the bitmap: writes a
-    /// durable record, then the header.
+    /// A slab of one kind (slab_state) becomes a slab of another kind, whose bits lie in the other half of the bitmap.
+    /// Writes a durable record, then the header.
     virtual void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept = 0;
-    /// Of the blocks that are older than the slab's present class some are gone: what its bitmap on media says of them
-    /// is durable before others take their place. For durability `collect`, where a trace goes by it.
+    /// Some of the blocks that are older than the slab's present class are gone. Makes the bits of these blocks on
+    /// media durable before others take their place. For durability `collect`, where a trace reads them.
     virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 
@@ -82,20 +84,20 @@ struct slab_part {
     unsigned parts = 1;
     friend bool operator==(const slab_part&, const slab_part&) = default;
 
-    /// A bit each.
+    /// A bit for each part.
     [[nodiscard]] unsigned mask() const noexcept { return ((1U << parts) - 1) << part; }
     [[nodiscard]] block_range blocks(const size_class& kind) const noexcept {
         return blocks_of_parts(kind, part, parts);
     }
 };
 
-/// As long as no more threads have come, each takes whole slabs.
+/// Up to so many threads for each arena, each takes whole slabs.
 inline constexpr unsigned threads_an_arena = 8;
 
-/// Nobody has asked for blocks of a class while so many slabs were wanted of others: it is idle.
+/// A class is idle when none of its blocks was asked for while so many slabs of other classes were wanted.
 inline constexpr std::uint64_t idle_after = 32;
 
-/// Free blocks of so many that make it worth another look at them, when there was none.
+/// How many of a slab's `blocks` must be free to make it worth a look, after it had none free.
 [[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
     return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
@@ -105,7 +107,7 @@ inline constexpr std::uint64_t idle_after = 32;
 }
 [[nodiscard]] constexpr base::granule linked(std::uint32_t link) noexcept { return {std::uint64_t{link} - 1}; }
 
-/// One class in one arena, or of one type.
+/// The slabs of one class in one arena, or of one class and type.
 struct alignas(base::cache_line_size) slab_bin {
     base::mutex mutex;
     unsigned class_index = 0;
@@ -114,24 +116,24 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks, not empty
     std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; slabs without a block out, the youngest first
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
-    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< how many of them
-    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least of that number in this period
+    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< number of empty slabs
+    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least value of `empties` in this period
     std::uint32_t resting HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; slabs that rest, in a list of their own
-    /// When it last gave a part or a block, on the clock of slabs that were wanted.
+    /// When it last gave a part or a block: the value of `wanted_`.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
-/// What a commit is told of slabs that rest: pages in which no block is live, in order of address.
+/// What a commit needs to know of slabs that rest: pages in which no block is live, in order of address.
 struct resting_pages {
-    segment::free_runs free;   ///< all of them: nobody asks what they hold
+    segment::free_runs free;   ///< all of them: their content means nothing
     segment::free_runs holes;  ///< those that no commit has made holes so far
 };
 
-/// Blocks are named by their offset from the heap's base in bytes. Thread-safe, but for reset() and record().
+/// Blocks are named by their offset from the heap's base in bytes. Thread-safe, except for reset() and record().
 class slab_pool {
 public:
-    /// `guard`, where there is one, vouches for the bitmaps of slabs that were there before. `gate` is the heap's, and
-    /// need not live yet.
+    /// `guard`, if not null, verifies the bitmaps of slabs that were there before. `gate` is the heap's, and need not
+    /// be constructed yet.
     slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_guard* guard,
               commit_gate& gate) noexcept
         : space_(space), extents_(extents), guard_(guard), gate_(gate) {}
@@ -139,93 +141,94 @@ public:
     slab_pool& operator=(const slab_pool&) = delete;
     ~slab_pool() = default;
 
-    /// Forgets everything; makes one arena a core, as many on each node. May throw std::bad_alloc.
+    /// Forgets everything; makes one arena for each core, with the same number for each node. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// From now on slabs come and go through the log. `writes_bitmaps`: what they say of loaded slabs follows the calls
-    /// of whoever has the log; else it follows write_bitmaps().
+    /// From now on slabs are made and released through the log. `writes_bitmaps`: the owner of the log writes the
+    /// bitmaps of loaded slabs; otherwise write_bitmaps() does.
     void set_log(slab_log* log, bool writes_bitmaps) noexcept {
         log_ = log;
         tracks_changes_ = !writes_bitmaps;
     }
-    /// Durability `collect`: after a crash a trace decides what lives, and old_blocks_written() matters.
+    /// Durability `collect`: after a crash a trace decides which blocks are live, and old_blocks_written() matters.
     void set_traced(bool traced) noexcept { traced_ = traced; }
-    /// From now on new slabs have a guard range behind them, where there is room for one. Not before reset(). Fails as
-    /// guard_ranges::start().
+    /// From now on a new slab has a guard range behind it where there is room. Comes after reset(). Fails as
+    /// guard_ranges::start() does.
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, table_.granules());
     }
     [[nodiscard]] pinned_blocks& pins() noexcept { return pins_; }
     [[nodiscard]] const pinned_blocks& pins() const noexcept { return pins_; }
-    /// The mark of a block that starts at the offset changes from one value to the other, where it is loaded and its
-    /// mark has the first.
+    /// Changes the mark of a block that starts at the offset from `from` to `to`, where its slab is loaded and the mark
+    /// is `from`.
     void replace_mark(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept;
     [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }
     [[nodiscard]] const guard_ranges& guards() const noexcept { return guards_; }
-    /// All guard ranges become free extents. Slabs that are made later have some again.
+    /// Makes all guard ranges free extents. Slabs that are made later may have guard ranges again.
     void free_guards() noexcept;
-    /// guard_ranges::renew(): what cannot be one any more is free.
+    /// guard_ranges::renew(): a granule that can no longer be a guard range becomes free.
     void renew_guards(base::pages from, base::pages end) noexcept;
-    /// A slab that open() found; its header is read and, where it breaks an invariant, the slab quarantined. May throw
-    /// std::bad_alloc.
+    /// Notes a slab that open() found. Reads its header; a slab whose header breaks an invariant is quarantined. May
+    /// throw std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
-    /// A multiple of extent_allocator::nodes(): arena i is one of node i mod that number.
+    /// A multiple of extent_allocator::nodes(): arena i belongs to node i mod that number.
     [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
-    /// Which arena a thread on this node of a machine of so many uses, as the `turn`-th.
+    /// The arena for the `turn`-th thread, which runs on this node of a machine with so many nodes.
     [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
     [[nodiscard]] const slab_table& table() const noexcept { return table_; }
     [[nodiscard]] slab_table& table() noexcept { return table_; }
-    /// What threads free of other nodes' blocks, where the heap has several.
+    /// The frees of other nodes' blocks, where the heap has several nodes.
     [[nodiscard]] const remote_frees& remote() const noexcept { return remote_; }
     [[nodiscard]] remote_frees& remote() noexcept { return remote_; }
 
-    /// A part of a slab without a type, with at least one free block, for the caller alone, and as gives_whole_slabs()
-    /// those beside it that nobody has: of the arena's own slabs, of unloaded ones, of a new one. Fails as
-    /// extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// Gives the caller alone a part of a slab without a type, with at least one free block; where gives_whole_slabs(),
+    /// with the free parts beside it. It comes from the arena's own slabs, from unloaded ones, or from a new one. Fails
+    /// as extent_allocator::allocate() does. May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
-    /// The same when space has run out: of any arena. Nothing where no slab of the class has a free block.
+    /// Checks out when space has run out: a part of a slab of any arena. Nothing where no slab of the class has a free
+    /// block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
-    /// The caller allocates from it no more.
+    /// Takes parts back: the caller allocates from them no more.
     void check_in(slab_part from) noexcept;
-    /// Whether no block of what is out is held by anybody: each is free, by its mark.
+    /// Whether all blocks of the parts are free by their marks.
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
-    /// A thread that checks parts out has come, or is gone.
+    /// A thread that checks parts out begins to use the heap, or ends.
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
-    /// Where no more threads have come than share a core gladly, and there is space, a thread takes what it can get of
-    /// a slab: it comes for more that less often, and no two write marks and countdowns in the same lines.
+    /// Where there are at most threads_an_arena threads for each arena, and there is space, a thread takes all free
+    /// parts of a slab. It then comes for more less often, and no two threads write marks and countdowns in one line.
     [[nodiscard]] bool gives_whole_slabs() const noexcept {
         return threads_.load(std::memory_order_relaxed) <= threads_an_arena * arenas_ && !is_space_short();
     }
-    /// The offset of one block, whose mark is `held` now: for threads without a cache, and blocks with a type, for
-    /// which the arena does not matter. Fails as check_out().
+    /// The offset of one block, whose mark is now `held`. For threads without a cache, and for blocks with a type, for
+    /// which the arena does not matter. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
-    /// The same when space has run out; 0 where there is none.
+    /// Takes one block when space has run out, from any arena; 0 where there is none.
     [[nodiscard]] std::uint64_t take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// The block at that offset, which take_one() gave, is the user's.
+    /// Makes the block at the offset, which take_one() gave, live.
     void hand_out(std::uint64_t offset) const noexcept;
-    /// Whether slabs of blocks of that class may be morphed, and made by it.
+    /// Whether slabs of the class may be morphed, and other slabs into slabs of this class.
     [[nodiscard]] static constexpr bool can_morph(unsigned class_index) noexcept {
         return size_classes[class_index].block_size >= segment::least_morphed_block;
     }
-    /// Makes a slab of another class, of which few blocks are live and no part is out, one of `class_index` in that
-    /// arena. Nothing happens, and it says so, where the slab is not fit for it. `covered_at_most`: of the blocks that
-    /// it would have then, in percent, those that may be behind live ones.
+    /// Morphs a slab of another class, of which few blocks are live and no part is out, into one of `class_index` in
+    /// that arena. False, and nothing is changed, where the slab does not fit. `covered_at_most`: how many of the new
+    /// blocks may overlap live ones, in percent.
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned covered_at_most) noexcept;
 
-    /// Space ran out, and no slab was made since: single free blocks are worth a look, for each that is passed by
-    /// costs another attempt to get space.
+    /// Space ran out, and no slab was made since. Then single free blocks are worth a look, because the alternative is
+    /// another attempt to get space.
     [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
-    /// A block of a loaded slab has become free: its mark says so.
+    /// A block of a loaded slab has become free by its mark: counts it.
     void note_free(base::granule slab) noexcept {
         if (table_.twin(slab).count_in()) [[unlikely]] {
             countdown_ended(slab);
         }
     }
-    /// The same, and its twin says that somebody should look at it now.
+    /// Comes where slab_twin::count_in() said that the slab should be looked at.
     void countdown_ended(base::granule slab) noexcept { look_at(slab, 0); }
-    /// So many have.
+    /// So many blocks of the slab have become free by their marks: counts them.
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_twin& twin = table_.twin(slab);
         const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
@@ -236,56 +239,57 @@ public:
     }
     /// A block of a watched slab is about to become free.
     void note_change(base::granule slab) noexcept;
-    /// The bitmaps on media say what the marks say. All threads stand still. Not where the log's owner writes them.
+    /// Writes the bitmaps on media from the marks. All threads must stand still. Does nothing where the log's owner
+    /// writes them.
     void write_bitmaps() noexcept;
 
-    /// Durability `commit`, before write_bitmaps(), while all threads stand still: slabs of classes that nobody has
-    /// asked for lately (`all`: of all classes) of which whole pages have no live block rest from now on. What the
-    /// commit that follows may do without. Nothing in other durabilities. May throw std::bad_alloc; then nothing was
-    /// lost.
+    /// Durability `commit`, before write_bitmaps(), while all threads stand still: slabs of idle classes (`all`: of all
+    /// classes) in which whole pages have no live block rest from now on. Returns the pages that the commit need not
+    /// write. Empty in other durabilities. May throw std::bad_alloc, which loses nothing.
     [[nodiscard]] resting_pages rest_idle(bool all);
-    /// That commit is durable, and these are holes.
+    /// Comes after that commit is durable and these pages are holes.
     void rested(const segment::free_runs& holes) noexcept;
 
-    /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing to another slab.
-    /// Fails as bitmap_guard::back(): then the slab is unloaded as before, and may be loaded later.
+    /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing where the slab is not
+    /// unloaded. Fails as bitmap_guard::back() does: then the slab stays unloaded, and a later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
-    /// `corrupt` where the slab's live bitmap is not what was committed; cheap after the first time.
+    /// `corrupt` where the slab's live bitmap differs from what was committed. Cheap after the first call.
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
         return guard_ == nullptr ? base::result<void>() : guard_->admit(slab);
     }
     /// For checks: bitmap_guard::has_bitmap().
     [[nodiscard]] bool has_bitmap(base::granule of) const { return guard_ == nullptr || guard_->has_bitmap(of); }
-    /// Looks at every slab, unloaded ones too: those without a block out go back to the
-    /// extents, all others with a free block are listed.
+    /// Looks at every slab, unloaded ones too: those without a block out go back to the extents; of the others, those
+    /// with a free block are listed.
     void release_empty() noexcept;
-    /// From now on bins keep slabs that have become empty, as long as they are needed now and then (empty_slabs.cpp).
-    /// Else each keeps one.
+    /// Says whether bins keep empty slabs as long as they are needed now and then (empty_slabs.cpp). Otherwise each bin
+    /// keeps one.
     void keep_empty(bool kept) noexcept { keeps_empty_ = kept; }
-    /// Empty slabs go back to the extents, but for one a bin, and where a lock is taken. Those that are empty and that
-    /// nobody has noticed stay.
+    /// Gives empty slabs back to the extents, except for one in each bin. An empty slab that nobody has looked at
+    /// stays.
     void flush_empty() noexcept;
-    /// The same with that one: for somebody who has the lock of a bin.
+    /// Gives all empty slabs back to the extents, but skips bins whose lock is taken. May be called with the lock of a
+    /// bin held.
     void give_up_empty() noexcept;
 
 private:
     friend class slab_checker;
 
     using bin = slab_bin;
-    /// Of all slabs with one type and class. Lives until reset().
+    /// The bin of all slabs with one type and class. Lives until reset().
     struct typed_bin : bin {
-        std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; those loaded since stay
-        /// So many at the front of `waiting` were tried in this pass, and their bitmaps had no space on disk.
+        std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
+        /// How many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
         std::size_t refused HF_GUARDED_BY(mutex) = 0;
-        typed_bin* next = nullptr;  ///< in the list of all
+        typed_bin* next = nullptr;  ///< in the list of all typed bins
     };
-    /// The slabs of one class without a type, on one node, that are not loaded yet, found by their state bytes from the
-    /// cursor on, and from the first that was passed by because its bitmap had no space on disk.
+    /// The unloaded slabs of one class without a type, on one node. The search for them reads state bytes from the
+    /// cursor on. The next pass begins at the first slab that was skipped because its bitmap had no space on disk.
     struct unclaimed {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;
         std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
-        std::uint64_t first_refused HF_GUARDED_BY(mutex) = none;  ///< where the next pass begins
+        std::uint64_t first_refused HF_GUARDED_BY(mutex) = none;  ///< the next pass begins here
         std::uint64_t count HF_GUARDED_BY(mutex) = 0;
     };
 
@@ -330,7 +334,7 @@ private:
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
     void unwatch(base::granule slab, unsigned class_index) const noexcept;
-    /// Durability `commit`: what is stored to the heap is nobody else's until the commit.
+    /// Durability `commit`: stores to the heap are seen by nobody else until the commit.
     [[nodiscard]] bool is_private() const noexcept { return log_ == nullptr && tracks_changes_ && !traced_; }
     void rest(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void end_rest(bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
@@ -344,11 +348,11 @@ private:
     [[nodiscard]] std::uint64_t idle_classes(std::uint64_t now) const noexcept;
     [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
     [[nodiscard]] std::uint16_t pages_with_blocks(base::granule slab, unsigned kind, bool present) const noexcept;
-    /// Of a loaded slab.
+    /// The kind of a loaded slab.
     [[nodiscard]] unsigned kind_in(base::granule slab) const noexcept {
         return slab_state::kind_of(table_.state(slab));
     }
-    /// Of a morphed slab: blocks from before that are not free, and blocks of the present class behind them.
+    /// Of a morphed slab: older blocks that are not free, and blocks of the present class that overlap them.
     struct older_blocks {
         std::uint32_t live = 0;
         std::uint32_t covered = 0;
@@ -370,13 +374,13 @@ private:
     void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
     [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] bool load_next_typed(typed_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    /// Whoever wants all that is unloaded loads it by one arena of each node: the others would only try again what
-    /// could not be loaded.
+    /// A call that loads all unloaded slabs does so by one arena of each node: the other arenas would only retry slabs
+    /// that could not be loaded.
     [[nodiscard]] bool loads_of_its_node(const bin& by) const noexcept { return by.arena < extents_.nodes(); }
     [[nodiscard]] base::result<void> load_typed(base::granule unloaded, unsigned class_index) noexcept;
     [[nodiscard]] base::result<void> load_into(bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
 
-    /// Free blocks that make it worth another look at a slab that had none.
+    /// How many free blocks make a slab that had none worth another look.
     [[nodiscard]] std::uint32_t worth(const bin& owner) const noexcept {
         return is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
@@ -389,16 +393,16 @@ private:
     commit_gate& gate_;
     slab_log* log_ = nullptr;
     std::atomic<bool> space_is_short_{false};
-    /// Of the granules of a node, counted through: where the next search begins.
+    /// The places among the granules of a node where the next searches begin.
     struct alignas(base::cache_line_size) node_hands {
         std::atomic<std::uint64_t> look{0};
         std::atomic<std::uint64_t> morph{0};
     };
     std::unique_ptr<node_hands[]> hands_;
-    std::atomic<std::uint64_t> wanted_{0};  ///< slabs that were made, made of others, or woken, so far
-    std::uint64_t looked_for_rest_ = 0;     ///< on that clock; of rest_idle() alone
+    std::atomic<std::uint64_t> wanted_{0};  ///< slabs created, morphed or woken so far
+    std::uint64_t looked_for_rest_ = 0;     ///< `wanted_` at the last rest_idle()
     bool keeps_empty_ = false;
-    std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: when empty slabs are looked at again
+    std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: the next look at empty slabs
     base::mutex fading_;
     unsigned hand_ HF_GUARDED_BY(fading_) = 0;  ///< the bin whose idle empty slabs go next
     bool tracks_changes_ = true;                ///< slabs are watched after write_bitmaps()

@@ -1,9 +1,9 @@
-// What DRAM knows of each slab: a state byte a granule, the type number where it has one, the marks of its blocks, and
-// a volatile twin of the slab.
+// The tables in DRAM about each slab: a state byte for each granule, the type number, the marks of its blocks, and a
+// volatile twin of the slab.
 //
-// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. What the path
-// of every free reads and hardly anyone writes (the place of a slab's marks) has a line of its own; the state byte has
-// a table of its own.
+// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. Every free
+// reads the place of a slab's marks, and hardly anything writes it, so it has a cache line of its own. State bytes have
+// a table of their own.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@
 
 namespace holdfast::slab {
 
-/// What a granule is to the slab layer: how a slab is known, and its class.
+/// The state of a granule in the slab layer: what is known of a slab, and its class.
 ///
-/// A slab has its marks, and its bits on media, in one of two banks: in the lower one, unless it was morphed
-/// (morphing.cpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
+/// The marks of a slab's blocks, and their bits on media, lie in one of two banks: in the lower one, unless the slab
+/// was morphed (morphing.cpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
 namespace slab_state {
 inline constexpr std::uint8_t none = 0;            ///< no slab
 inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
-inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; nobody has read its bitmap yet
+inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; its bitmap was not read yet
 inline constexpr std::uint8_t first_watched =
     0x40;                                           ///< + class, lower bank: loaded; its bitmap says what its marks say
 inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their marks alone
@@ -49,7 +49,7 @@ static_assert(first_unloaded + class_count <= first_watched);
 [[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index) noexcept {
     return static_cast<std::uint8_t>(first_unloaded + class_index);
 }
-/// Whether a block of it is freed by its mark alone.
+/// Whether blocks of a slab in this state are freed by their marks alone.
 [[nodiscard]] constexpr bool is_unwatched(std::uint8_t state) noexcept { return state >= first_loaded; }
 [[nodiscard]] constexpr bool is_loaded(std::uint8_t state) noexcept { return state >= first_watched; }
 [[nodiscard]] constexpr bool is_unloaded(std::uint8_t state) noexcept {
@@ -59,7 +59,7 @@ static_assert(first_unloaded + class_count <= first_watched);
 [[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
     return state < first_unloaded ? no_class : state < first_watched ? state - first_unloaded : state & class_bits;
 }
-/// Of a loaded slab.
+/// The kind of a loaded slab.
 [[nodiscard]] constexpr unsigned kind_of(std::uint8_t state) noexcept {
     return is_unwatched(state) ? state & kind_bits : state & class_bits;
 }
@@ -70,14 +70,14 @@ static_assert(first_unloaded + class_count <= first_watched);
 }
 }  // namespace slab_state
 
-/// What a slab was before it was morphed, in DRAM beside its state.
+/// The earlier class of a morphed slab, in DRAM beside its state.
 namespace second_life {
-inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of blocks from before that may still be live, + 1; 0: none
+inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may still be live, + 1; 0: none
 inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocated now are in the upper bank
 inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t second) noexcept { return (second & old_bits) != 0; }
-/// Of the blocks from before, where there are some.
+/// The kind of the older blocks; only where has_old().
 [[nodiscard]] constexpr unsigned old_kind(std::uint8_t second) noexcept {
     return ((second & old_bits) - 1U) | ((second & upper) != 0 ? 0 : slab_state::upper_bank);
 }
@@ -87,7 +87,7 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
 }
 }  // namespace second_life
 
-/// The kinds of the blocks in a slab: the present one, then that of blocks from before, where there may be some.
+/// The kinds of the blocks in a slab: the present kind, then that of older blocks where there may be some.
 struct slab_kinds {
     std::array<unsigned, 2> kinds{};
     unsigned count = 0;
@@ -98,9 +98,9 @@ struct slab_kinds {
 
 struct slab_bin;
 
-/// What a thread takes of a slab at the least, to allocate from it alone: a half or a quarter of it, or all, where a
-/// quarter would be few blocks. Sizes about 512 bytes get most, for four classes share what is asked for of each
-/// doubling, and of larger ones programs have fewer.
+/// The number of parts of a slab. A thread takes at least one part to allocate from it alone: a half or a quarter of
+/// the slab, or all of it where a quarter would be few blocks. Sizes about 512 bytes are one part, because four classes
+/// share the demand of each doubling; of larger sizes programs have fewer blocks.
 ///
 /// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
 inline constexpr unsigned most_parts = 4;
@@ -131,43 +131,43 @@ struct block_range {
         };
         return below(end) & ~below(first);
     }
-    /// The first of the words that have some, and that behind the last.
+    /// The first word that has bits of the range, and the word behind the last.
     [[nodiscard]] constexpr std::size_t first_word() const noexcept { return first / marks_a_word; }
     [[nodiscard]] constexpr std::size_t end_word() const noexcept { return (end + marks_a_word - 1) / marks_a_word; }
 };
-/// Those of so many parts.
+/// The blocks of `parts` parts from part `first` on.
 [[nodiscard]] constexpr block_range blocks_of_parts(const size_class& kind, unsigned first, unsigned parts) noexcept {
     return {first_of_part(kind, first), first_of_part(kind, first + parts)};
 }
 
-/// Valid while the slab is loaded. All but `countdown` is guarded by the lock of the owner, which is fixed; who has
-/// freed the last block may find another slab's.
+/// The volatile state of a loaded slab. The lock of the owner guards all fields except `countdown`; the owner itself
+/// never moves. A thread that has freed the last block may find the twin in use for another slab.
 struct alignas(base::cache_line_size) slab_twin {
-    /// Frees until somebody should look at the slab: until it is empty, or worth listing again. Whoever frees a block
-    /// decrements it by a load and a store, so some may be lost where two do at once: it decides when to look, never
-    /// what is found.
+    /// Frees until the slab should be looked at, because it may be empty or worth listing again. A free decrements it
+    /// by a load and a store, so some decrements may be lost when two threads free at once. It decides when to look,
+    /// never what is found.
     std::atomic<std::int32_t> countdown;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
-    std::uint32_t previous;  ///< the same, toward the head
+    std::uint32_t previous;  ///< toward the head: granule + 1, 0 at the head
     std::atomic<slab_bin*> owner;
     std::atomic<bool> in_list;  ///< in one of its owner's two lists of slabs to allocate from
-    bool is_empty;              ///< in that of those without a block out
-    std::atomic<bool> resting;  ///< in its owner's list of slabs that rest (resting.cpp) instead
+    bool is_empty;              ///< in the list of slabs without a block out
+    std::atomic<bool> resting;  ///< in its owner's list of slabs that rest (resting.cpp)
     std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
     std::uint8_t first_word;    ///< of marks: where the next search for a single block begins
-    /// Of a morphed slab, when somebody looked last: blocks from before that were not free, and blocks behind them.
+    /// Of a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
     std::uint16_t old_taken;
     std::uint16_t old_covered;
     static constexpr std::uint16_t not_looked_at = 0xffff;
-    /// Of a slab that rests, a bit a page: those in which no block was live when somebody looked last, which only
-    /// become more; and of these, those that a commit has made holes.
+    /// Of a slab that rests, a bit for each page: `empty_pages` had no live block at the last look, and get none while
+    /// it rests; `hole_pages` are those of them that a commit has made holes.
     std::uint16_t empty_pages;
     std::uint16_t hole_pages;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// A block less is out: whether somebody should look now. On x86 the load and the store are one instruction, which
-    /// is not a locked one; of two threads at once one may still be lost.
+    /// Counts a block that became free; true where the slab should be looked at now. On x86 the load and the store are
+    /// one instruction without a lock prefix; of two at once one may still be lost.
     [[nodiscard]] bool count_in() noexcept {
 #if defined(__x86_64__)
         bool due = false;
@@ -181,7 +181,7 @@ struct alignas(base::cache_line_size) slab_twin {
     }
     [[nodiscard]] bool rests() const noexcept { return resting.load(std::memory_order_relaxed); }
     void set_resting(bool rests) noexcept { resting.store(rests, std::memory_order_relaxed); }
-    /// So many blocks are out of it now that were not.
+    /// Counts blocks that are now handed out.
     void count_out(std::uint32_t blocks) noexcept {
         countdown.store(countdown.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
                         std::memory_order_relaxed);
@@ -189,23 +189,24 @@ struct alignas(base::cache_line_size) slab_twin {
 };
 static_assert(sizeof(slab_twin) == base::cache_line_size);
 
-/// How blocks that are freed by their marks alone are found in a slab. Read by every free and hardly ever written, so
-/// not in the line of the twin, which every free writes.
+/// Finds the blocks of a slab that are freed by their marks alone. Every free reads it and hardly anything writes it,
+/// so it is not in the line of the twin, which every free writes.
 struct alignas(base::cache_line_size) plain_slab {
-    /// The reciprocal of the blocks' class in the lower half, 0 where none are freed so. The upper half counts the
-    /// changes: who finds the same before and after `marks` knows that the two belong together.
+    /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its mark alone. The upper
+    /// half counts changes: a reader that finds the same version before and after it reads `marks` knows that the two
+    /// fit together.
     std::uint64_t version;
     std::uint8_t* marks;  ///< of the slab's first block
 };
 
-/// What a free reads and writes of a slab but its mark: side by side, so that one address leads to both.
+/// What a free reads and writes of a slab besides the mark, side by side, so that one address leads to both.
 struct slab_record {
     plain_slab plain;
     slab_twin twin;
 };
 static_assert(sizeof(slab_record) == 2 * base::cache_line_size);
 
-/// Thread safety: states, marks and live bitmaps are atomic; twins are guarded as they say.
+/// Thread safety: states, marks and live bitmaps are atomic; slab_twin says what guards twins.
 class slab_table {
 public:
     [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
@@ -232,15 +233,15 @@ public:
         return {};
     }
 
-    /// The marks of a slab. Slabs with about as many blocks have a table of their own, in which each slab has room for
-    /// these: so marks take little more memory than there are blocks. All are `free` when a slab comes and when it
-    /// goes, and those beyond its blocks always.
+    /// The marks of a slab. Classes with about as many blocks share a table in which each slab has room for these, so
+    /// marks take little more memory than there are blocks. All marks are `free` when a slab is made and when it is
+    /// released; marks beyond its blocks always are.
     [[nodiscard]] std::uint8_t* marks(base::granule of, unsigned kind) const noexcept {
         const mark_kind& found = kinds_[kind];
         return found.marks + of.value * found.stride;
     }
-    /// The mark of the block of that kind in a loaded slab that contains the offset, and whether it begins there. What
-    /// lies beyond the last block has a mark, which is never `live`.
+    /// The mark of the block of that kind that contains the offset, in a loaded slab, and whether the block begins
+    /// there. The bytes behind the last block have a mark too, which is never `live`.
     struct found_mark {
         std::uint8_t* mark;
         bool is_start;
@@ -266,8 +267,8 @@ public:
                                                                                                             : nullptr;
     }
 
-    /// A slab of that kind is loaded, and no bit is set of a block that it has not: its bitmap becomes marks. Returns
-    /// the number of live blocks.
+    /// Makes marks from the bitmap of a slab of that kind, while it is loaded. The bitmap must have no bit that stands
+    /// for no block. Returns the number of live blocks.
     std::uint32_t load_marks(base::granule of, unsigned kind) const noexcept {
         std::uint32_t live_blocks = 0;
         std::uint8_t* const first = marks(of, kind);
@@ -281,17 +282,18 @@ public:
         }
         return live_blocks;
     }
-    /// Blocks of a loaded slab that nobody may be given.
+    /// How many blocks of a loaded slab may not be handed out.
     [[nodiscard]] std::uint32_t count_marked(base::granule of, unsigned kind) const noexcept {
         const std::size_t words = words_of_kind(kind);
         return static_cast<std::uint32_t>(words * marks_a_word) - count_free(marks(of, kind), words);
     }
-    /// Blocks of a word of a loaded slab's marks that may be handed out.
+    /// The blocks of a word of a loaded slab's marks that may be handed out, as bits.
     [[nodiscard]] std::uint64_t free_bits(base::granule of, unsigned kind, std::size_t word) const noexcept {
         return free_bits_of(marks(of, kind) + word * marks_a_word) &
                valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
     }
-    /// The bitmap on media of a loaded slab of that kind says what its marks say. Words that do are not written.
+    /// Writes the bitmap on media of a loaded slab of that kind from its marks. Words that are right already are not
+    /// written.
     void write_bitmap(base::granule of, unsigned kind) const noexcept {
         const std::size_t end = second(of) == 0 ? words_of_kind(kind) : bitmap_words;
         for (std::size_t word = 0; word < end; ++word) {
@@ -301,7 +303,7 @@ public:
             }
         }
     }
-    /// The bitmap on media says that no block is live.
+    /// Makes the bitmap on media say that no block is live.
     void clear_bitmap(base::granule of) const noexcept {
         for (std::size_t word = 0; word < bitmap_words; ++word) {
             if (live_word(of, word).load(std::memory_order_relaxed) != 0) {
@@ -310,8 +312,8 @@ public:
         }
     }
 
-    /// What the line of bitmap words at this address must hold now. Whoever has recorded a change of it had seen the
-    /// slab loaded; one that is gone since has no live block.
+    /// The values that the line of bitmap words at this address must have now. The thread that recorded a change of the
+    /// line saw its slab loaded; a slab that is gone since then has no live block.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
         const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
@@ -320,7 +322,8 @@ public:
             bits[i] = live_bits(of, first + i);
         }
     }
-    /// What a word of a slab's bitmap on media has to say: what its marks say, where it is loaded, or what it says.
+    /// The value that a word of a slab's bitmap on media must have: from the marks where the slab is loaded, else the
+    /// word itself.
     [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
         for (;;) {
             const std::uint8_t now = state(of);
@@ -334,11 +337,11 @@ public:
             }
             const std::uint64_t live = kind == slab_state::kinds ? 0 : live_bits_of_kind(of, kind, word);
             if (before == 0 || state(of) == now) {
-                return live;  // else it was morphed between the loads
+                return live;  // else: it was morphed between the loads
             }
         }
     }
-    /// Of a slab in that state, loaded or not; none where there is no sound one.
+    /// The kinds of a slab in that state, loaded or not; none where there is no slab or it is quarantined.
     [[nodiscard]] slab_kinds kinds_in(base::granule of, std::uint8_t state) const noexcept {
         const unsigned class_index = slab_state::class_of(state);
         if (class_index == no_class) {
@@ -354,23 +357,24 @@ public:
 
     /// Granules of the reservation.
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
-    /// Those whose blocks are free once their marks say so: all, or none where there are shadows.
+    /// The number of granules, from 0 on, in which the mark alone says whether a block is live: all, or none where
+    /// there are shadows.
     [[nodiscard]] std::uint64_t plain_granules() const noexcept { return plain_granules_; }
     /// From now on a block may be free though its mark says that it is live.
     void set_shadows(const remote_frees* shadows) noexcept {
         shadows_ = shadows;
         refuse_plain_frees();
     }
-    /// From now on no block is freed by its mark alone. While one thread uses the heap.
+    /// From now on no block is freed by its mark alone. Only while one thread uses the heap.
     void refuse_plain_frees() noexcept { plain_granules_ = 0; }
-    /// No block is found in any slab by its record. Nobody may use the slabs any more.
+    /// From now on no block is found by the record of its slab. No other thread may use the slabs any more.
     void forget_records() noexcept { records_.discard(); }
 
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
     }
-    /// Of one granule, one thread at a time. Of a slab with live blocks, with the lock of its owner: a free that comes
-    /// between the two stores of the version takes the rare path, which waits for that lock.
+    /// One thread at a time may call it for a granule; for a slab with live blocks, with the lock of its owner. A free
+    /// that comes between the two stores of the version takes the rare path, which waits for that lock.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
         const std::atomic_ref<std::uint8_t> now(states_[of.value]);
         plain_slab& plain = records_[of.value].plain;
@@ -387,8 +391,8 @@ public:
         }
     }
     [[nodiscard]] slab_record& record(base::granule of) const noexcept { return records_[of.value]; }
-    /// The same as find_mark() in a slab whose blocks are freed by their marks alone; any other has no start of a
-    /// block.
+    /// Finds a mark as find_mark() does, in a slab whose blocks are freed by their marks alone. In any other slab no
+    /// block begins.
     [[nodiscard]] static found_mark find_plain_mark(plain_slab& plain, std::uint64_t offset) noexcept {
         const std::uint64_t version = std::atomic_ref(plain.version).load(std::memory_order_acquire);
         std::uint8_t* const first = std::atomic_ref(plain.marks).load(std::memory_order_acquire);
@@ -399,7 +403,7 @@ public:
         }
         return {first + at.index(), is_start};
     }
-    /// second_life: fixed while nobody morphs the slab, and 0 where nobody has since it was made.
+    /// The second_life byte: constant until the slab is morphed, and 0 where it was not morphed since it was made.
     [[nodiscard]] std::uint8_t second(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(seconds_[of.value]).load(std::memory_order_acquire);
     }
@@ -409,7 +413,7 @@ public:
             std::atomic_ref<std::uint8_t>(seconds_[of.value]).store(second, std::memory_order_release);
         }
     }
-    /// The type number of a slab, 0 for none. It is fixed while a block is out.
+    /// The type number of a slab, 0 for none. It does not change while a block is out.
     [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
         return std::atomic_ref<std::uint32_t>(types_[of.value]).load(std::memory_order_relaxed);
     }
@@ -420,7 +424,8 @@ public:
         }
     }
     [[nodiscard]] slab_twin& twin(base::granule of) const noexcept { return records_[of.value].twin; }
-    /// The live bitmap on media: bit set iff the user holds the block; of a loaded slab after a commit or a checkpoint.
+    /// The live bitmap on media: a bit is set iff the user holds the block; for a loaded slab this holds after a commit
+    /// or a checkpoint.
     [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
         return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
                                                 (of.value & granule_mask_) * segment::bitmap_size);
@@ -429,11 +434,11 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
-    /// Words of marks of a slab of the kind.
+    /// How many words of marks a slab of the kind has.
     [[nodiscard]] static constexpr std::size_t words_of_kind(unsigned kind) noexcept {
         return words_of(size_classes[slab_state::class_of_kind(kind)]);
     }
-    /// The memory that speaks of these slabs, for instruments: calls `each` with a name, the first and the end
+    /// The memory of the tables about these slabs, for instruments: calls `each` with a name, the first and the end
     /// address.
     template <class Each>
     void for_each_range(base::granule first, base::granule end, Each each) const {
@@ -449,11 +454,11 @@ public:
     }
 
 private:
-    /// No reciprocal, and a change more.
+    /// The version after another change, without a reciprocal.
     [[nodiscard]] static constexpr std::uint64_t next_version(std::uint64_t version) noexcept {
         return (version | ~std::uint32_t{0}) + 1;
     }
-    /// A word of the bitmap on media, from the marks of blocks of a kind; 0 where it is none of the kind's.
+    /// A word of the bitmap on media, made from the marks of blocks of a kind; 0 where the word is not of that kind.
     [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, unsigned kind, std::size_t word) const noexcept {
         const std::size_t index = word - slab_state::first_word_of(kind);
         if (index >= words_of_kind(kind)) {
@@ -466,8 +471,8 @@ private:
     static constexpr unsigned banks = 2;
     static constexpr unsigned least_mark_shift = 6;  ///< 64 marks, a word of bits
     static constexpr unsigned most_mark_shift = 13;  ///< 8,192 blocks of 8 bytes
-    /// By class: the binary logarithm of the marks that a slab has room for. What lies beyond the last block, where
-    /// that is not the end of the slab, has one.
+    /// By class: the binary logarithm of the number of marks for which a slab has room. The rest of the slab behind the
+    /// last block has a mark, too.
     static constexpr std::array<std::uint8_t, class_count> mark_shifts = [] {
         std::array<std::uint8_t, class_count> shifts{};
         for (unsigned i = 0; i < class_count; ++i) {
@@ -483,7 +488,7 @@ private:
     struct mark_kind {
         std::uint8_t* marks;
         std::uint32_t reciprocal;
-        std::uint32_t stride;  ///< marks of a slab; a product takes less than a shift by a number that was loaded
+        std::uint32_t stride;  ///< marks of a slab; a product is faster than a shift by a loaded number
     };
 
     std::array<mark_kind, slab_state::kinds> kinds_{};

@@ -1,4 +1,4 @@
-// What a free reads of a slab, while another thread makes the slab one of another class.
+// What a free reads of a slab while another thread morphs the slab.
 #include "slab/slab_table.hpp"
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr base::granule slab{3};
 
-/// Offsets in the slab at which blocks of both kinds begin, of one of them, and of none.
+/// Offsets in the slab at which blocks of both kinds begin, of one kind, and of none.
 constexpr std::array<std::uint64_t, 5> offsets{0, 64 * 48, 64 * 5, 48 * 7, 12};
 
 TEST(slab_table_test, a_slab_whose_blocks_are_not_freed_by_their_marks_has_no_start_of_a_block) {

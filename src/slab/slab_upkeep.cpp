@@ -1,4 +1,4 @@
-// Free blocks of slabs, and who notices them: what a slab is to its bin is settled when somebody looks at it.
+// How free blocks of slabs are noticed: a look at a slab settles in which list of its bin it belongs.
 #include <algorithm>
 
 #include "slab/commit_gate.hpp"
@@ -8,7 +8,8 @@ namespace holdfast::slab {
 
 using base::granule;
 
-/// What a slab that is in no list is from now on; it is listed if so many of its blocks are free and at hand.
+/// Settles a slab that is in no list: it is empty, or listed where at least `worth` of its blocks are free and in no
+/// part that is out, or stays in no list.
 void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
     slab_twin& twin = table_.twin(slab);
     const std::int32_t before = twin.countdown.load(std::memory_order_relaxed);
@@ -31,12 +32,12 @@ void slab_pool::settle(bin& owner, granule slab, std::uint32_t worth) noexcept {
         link(owner, slab, false);
         until = static_cast<std::int32_t>(marked - older.covered + older.live);
     }
-    // Those that were freed meanwhile may have been counted or not: rather look too early than never.
+    // Blocks that were freed meanwhile may or may not have been counted: better look too early than never.
     const std::int32_t meanwhile = before - twin.countdown.load(std::memory_order_relaxed);
     twin.countdown.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
 }
 
-/// Looks at a slab, if it is loaded, whatever its countdown says; `worth` 0: as much as is worth it of its class.
+/// Looks at a slab, if it is loaded, whatever its countdown says. `worth` 0: the usual number for its class.
 void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
     const rare_call call(gate_);
     if (!slab_state::is_loaded(table_.state(slab))) {
@@ -46,8 +47,8 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
     bin& owner = *twin.owner.load(std::memory_order_acquire);
     {
         const base::scoped_lock lock(owner.mutex);
-        // The owner after the state: a slab that was made meanwhile has its owner before it is loaded.
-        // After the last block of a slab became free, another thread may have found it empty, and made another of it.
+        // Read the owner after the state: a slab that was made meanwhile has its owner before it is loaded. After the
+        // last block of a slab became free, another thread may have found it empty and made another slab of it.
         if (slab_state::is_loaded(table_.state(slab)) && twin.owner.load(std::memory_order_acquire) == &owner) {
             if (twin.rests()) {
                 settle_resting(owner, slab);
@@ -62,9 +63,8 @@ void slab_pool::look_at(granule slab, std::uint32_t worth) noexcept {
     fade_empty();
 }
 
-/// Before a new slab is made: of frees that met, some were not counted down, and a slab that nobody allocates from is
-/// not looked at for that. So all slabs are, a few at a time.
-/// Of several nodes, each looks at its own.
+/// Comes before a new slab is made. Of frees that came at once, some were not counted, and no countdown leads to a look
+/// at such a slab. So all slabs are looked at, a few at a time; with several nodes, only those of the arena's node.
 void slab_pool::look_at_some(unsigned arena) noexcept {
     constexpr std::uint64_t few = 8;
     const std::uint32_t node = arena % extents_.nodes();
@@ -106,7 +106,7 @@ void slab_pool::write_bitmaps() noexcept {
         table_.write_bitmap(slab, kind);
         if (kind < slab_state::upper_bank && !second_life::has_old(table_.second(slab))) {
             table_.set_second(slab, 0);              // the other half is zero now
-            if (table_.twin(slab).parts_out == 0) {  // who has one allocates without a word
+            if (table_.twin(slab).parts_out == 0) {  // a thread with a part allocates without notice
                 table_.set_state(slab, slab_state::watched(kind));
             }
         }

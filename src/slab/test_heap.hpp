@@ -27,8 +27,8 @@ public:
         }
     }
 
-    /// From now on with caches of free extents, as heaps that are open for writing have them; empty slabs stay where
-    /// they are only with a clock.
+    /// From now on free extents are cached, as in heaps that are open for writing. Empty slabs are kept only with a
+    /// clock.
     void keep_extents(extent::extent_allocator::clock_function clock = nullptr) {
         keeps_extents_ = true;
         clock_ = clock;
@@ -37,12 +37,12 @@ public:
         }
     }
 
-    /// New allocators on the same memory, as after a commit and a crash.
+    /// Makes new allocators on the same memory, as after a commit, a crash and a reopen.
     [[nodiscard]] base::result<void> reopen() {
         blocks_->write_bitmaps();
         return open_again();
     }
-    /// The same after a crash alone.
+    /// Makes new allocators on the same memory, as after a crash and a reopen without a commit.
     [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
@@ -50,7 +50,7 @@ public:
         return keeps_extents_ ? start_keeping() : base::result<void>();
     }
 
-    /// Who vouches for the bitmaps of slabs, from the next open on. Outlives the heap.
+    /// Sets the guard that verifies the bitmaps of slabs, from the next open on. It must outlive the heap.
     void guard_with(segment::bitmap_guard& guard) noexcept { guard_ = &guard; }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
@@ -61,7 +61,8 @@ public:
         blocks_->check(found);
         return found;
     }
-    /// All blocks of a slab of blocks of `bytes`, in order of address; no other slab of the class has a free one.
+    /// All blocks of a slab of blocks of `bytes`, in order of address. No other slab of the class may have a free
+    /// block.
     [[nodiscard]] std::vector<std::byte*> whole_slab(std::size_t bytes) {
         std::vector<std::byte*> all(size_classes[class_for(bytes, 1)].block_count);
         std::ranges::generate(all, [&] { return static_cast<std::byte*>(blocks_->allocate(bytes, 1)); });
@@ -71,7 +72,7 @@ public:
         }
         return all;
     }
-    /// Puts a block, which says how long it is, where another thread may have put one, which is freed.
+    /// Writes the block's length into it and puts it into a place that threads share; frees the block that was there.
     [[nodiscard]] bool swap_in(std::atomic<std::byte*>& place, std::byte* block, std::size_t bytes) {
         block[0] = block[bytes - 1] = static_cast<std::byte>(bytes);
         block[1] = static_cast<std::byte>(bytes / 256);

@@ -71,7 +71,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     cache.own_place = nullptr;
 }
 
-/// What a thread owns: its caches, attached or waiting for another heap, and its last failure.
+/// What a thread owns: its caches, attached to a heap or ready for another one, and its last failure.
 struct thread_state {
     std::vector<std::unique_ptr<thread_cache>> caches;
     base::failure last_failure;
@@ -85,9 +85,9 @@ struct thread_state {
             ::nanosleep(&a_little, nullptr);
         }
     }
-    /// False where a heap of this thread is being committed: it cannot take back what the caches hold.
+    /// False where a heap of this thread is being committed, which cannot take back what the caches hold.
     [[nodiscard]] bool try_to_end() noexcept {
-        const base::scoped_lock lock(registry_mutex);  // a heap that closes writes there, too
+        const base::scoped_lock lock(registry_mutex);  // a heap that closes changes the caches, too
         for (const auto& cache : caches) {
             if (cache->heap != nullptr && cache->heap->gate->is_closed()) {
                 return false;
@@ -95,7 +95,7 @@ struct thread_state {
         }
         this_thread_slots = {};
         this_thread_slots.ended = true;
-        this_thread_slots.inside_late = true;  // who closes a gate meanwhile waits for the registry's lock
+        this_thread_slots.inside_late = true;  // a thread that closes a gate waits for the registry's lock
         for (const auto& cache : caches) {
             end(*cache);
         }
@@ -104,7 +104,7 @@ struct thread_state {
     }
 };
 
-/// Null while the thread ends. Not to be called from the path that finds its cache in a slot.
+/// Null while the thread ends. Must not be called on the path that finds the cache in a slot.
 thread_state* this_thread() noexcept {
     if (this_thread_slots.ended) {
         return nullptr;
@@ -113,7 +113,7 @@ thread_state* this_thread() noexcept {
     return &state;
 }
 
-/// For each byte, the positions of its bits that are set, then whatever.
+/// For each byte, the positions of its set bits; the rest of the entry means nothing.
 alignas(base::cache_line_size) constexpr auto positions_of_bits = [] {
     std::array<std::array<std::uint8_t, 8>, 256> table{};
     for (unsigned byte = 0; byte < table.size(); ++byte) {
@@ -134,7 +134,7 @@ constexpr auto counts_of_bits = [] {
     return table;
 }();
 
-/// Writes eight numbers, of which the first ones are those of the bits that are set: no branch depends on the bits.
+/// Writes eight numbers, of which the first are those of the set bits: no branch depends on the bits.
 void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) noexcept {
 #if defined(__SSE2__)
     const __m128i positions = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(positions_of_bits[bits].data()));
@@ -147,7 +147,7 @@ void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) no
 #endif
 }
 
-/// Writes as many as a word has.
+/// Writes the numbers of all blocks of a word.
 void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
     for (unsigned i = 0; i < marks_a_word; ++i) {
         to[i] = static_cast<std::uint16_t>(first + i);
@@ -155,7 +155,7 @@ void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// Whether fill_by_compressing() runs here. False before it was found out, too: malloc is called that early.
+/// Whether fill_by_compressing() runs on this processor. False before it is initialised: malloc is called that early.
 const bool can_compress = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
@@ -178,8 +178,8 @@ std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// 16 marks at a time: an instruction says which are free, another puts their indexes side by side. Wider ones are no
-/// faster where they come now and then, for processors make ready for them first.
+/// Takes 16 marks at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
+/// vectors are no faster when they are used now and then, because processors need time to power them up.
 __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
     std::uint32_t before) noexcept {
     constexpr std::uint32_t step = 16;
@@ -198,7 +198,7 @@ __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t ca
         found += static_cast<std::uint32_t>(_mm_popcnt_u32(free));
         at = stop;
     }
-    std::atomic_thread_fence(std::memory_order_acquire);  // for the compiler: loads are in order here
+    std::atomic_thread_fence(std::memory_order_acquire);  // for the compiler: this processor keeps loads in order
     cursor = static_cast<std::uint16_t>(at);
     next = 0;
     end = filled = found;
@@ -387,16 +387,16 @@ void thread_cache_registry::detach_all(cache_group& heap) noexcept {
 }
 
 void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
-    // The only thread of a child of fork; the lock may be held by one that it does not have.
+    // This is the only thread of a child of fork. A thread of the parent may have held the lock.
     new (&registry_mutex) base::mutex;
     for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
         cache->heap = nullptr;
         cache->own_lane = nullptr;
-        cache->own_place = nullptr;  // that of a thread that is not there
+        cache->own_place = nullptr;  // it may belong to a thread that is not in the child
     }
     heap.first = nullptr;
     this_thread_slots.own[heap.place] = &no_lists;
-    heap.place = own_place_count;  // nobody else's: copies of plain_blocks go on to look there
+    heap.place = own_place_count;  // not given to another heap: copies of plain_blocks still read it
     heap.become(++last_instance);  // no thread's slot matches
     heap.pool = nullptr;
 }

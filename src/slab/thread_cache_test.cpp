@@ -15,7 +15,7 @@ using testing::SizeIs;
 
 class cached_blocks_test : public testing::Test {
 protected:
-    /// Each block is free in so many of a hundred cases.
+    /// Makes each block free with a probability of `percent`.
     void draw(unsigned percent) {
         constexpr std::array<std::uint8_t, 4> not_free{live_mark::live, live_mark::freeing, live_mark::held,
                                                        live_mark::covered};
@@ -40,7 +40,7 @@ protected:
         }
         return ways;
     }
-    /// What it finds until it finds nothing.
+    /// All blocks that fill finds until it finds none.
     [[nodiscard]] std::vector<std::uint32_t> fill_all(way_to_fill fill, std::uint32_t first, std::uint32_t end) {
         std::vector<std::uint32_t> found;
         cached_blocks blocks;

@@ -1,6 +1,6 @@
 // Slabs with a type number: their bins, and the blocks that are taken from them and put back.
 //
-// One class and one type a slab, so the type costs the blocks nothing: it stands in the slab's header on media and,
+// A slab has one class and one type, so the type costs its blocks nothing: it is in the slab's header on media and,
 // beside the state byte, in DRAM.
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ slab_pool::typed_bin& slab_pool::typed_bin_of(unsigned class_index, std::uint32_
         try {
             place = std::make_unique<typed_bin>();
         } catch (...) {
-            typed_bins_.erase(key_of(class_index, type));  // so that none is ever found empty
+            typed_bins_.erase(key_of(class_index, type));  // so that no entry is ever null
             throw;
         }
         place->class_index = class_index;
@@ -48,7 +48,7 @@ slab_pool::typed_bin& slab_pool::typed_bin_of(unsigned class_index, std::uint32_
 bool slab_pool::load_next_typed(typed_bin& owner) noexcept {
     while (owner.waiting.size() > owner.refused) {
         const granule slab{owner.waiting.back()};
-        // What a free has loaded meanwhile, or who has the granule since, is never unloaded again.
+        // A slab that a free has loaded meanwhile, or a new slab in its granule, is never unloaded again.
         if (table_.state(slab) != slab_state::unloaded(owner.class_index)) {
             owner.waiting.pop_back();
             continue;
@@ -67,10 +67,10 @@ bool slab_pool::load_next_typed(typed_bin& owner) noexcept {
 base::result<void> slab_pool::load_typed(granule unloaded, unsigned class_index) noexcept {
     typed_bin* const owner = find_typed_bin(class_index, table_.type(unloaded));
     if (owner == nullptr) {
-        return {};  // another thread has loaded it, emptied it, and made another slab there
+        return {};  // another thread loaded and emptied it, and made another slab there
     }
     const base::scoped_lock lock(owner->mutex);
-    if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // nobody else was faster
+    if (table_.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
         return load_into(*owner, unloaded);
     }
     return {};
@@ -78,7 +78,7 @@ base::result<void> slab_pool::load_typed(granule unloaded, unsigned class_index)
 
 // --- the blocks -----------------------------------------------------------------------------------------------------
 
-/// Leaves invalid_argument where it is none.
+/// Whether the number is a type number; where it is not, leaves invalid_argument.
 bool block_allocator::is_type(std::uint32_t type) noexcept {
     if (type < segment::type_limit) {
         return true;

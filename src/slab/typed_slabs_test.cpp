@@ -1,4 +1,4 @@
-// Blocks with a type number: which slabs they lie in, what is known of them, what media may say.
+// Blocks with a type number: the slabs that they lie in, the queries about them, and damaged type numbers on media.
 #include <map>
 #include <set>
 #include <vector>

@@ -1,5 +1,5 @@
-// Slabs that nobody has loaded since the open, on a disk that is full: their bitmaps may have lost their space, as in a
-// copy of a heap. That is no damage, and ends when there is space again.
+// Slabs that are not loaded since the open, on a full disk: their bitmaps may have no space, as in a copy of a heap.
+// That is no damage, and they are usable when there is space again.
 #include <cerrno>
 #include <set>
 #include <vector>
@@ -16,7 +16,7 @@ using base::failure_code;
 using base::granule;
 using testing::IsEmpty;
 
-/// Bitmaps without space on disk, all of them or some, as long as there is none.
+/// A disk on which bitmaps have no space, all or some of them, as long as it is full.
 class full_disk final : public segment::bitmap_guard {
 public:
     base::result<void> admit(granule /*position*/) override { return {}; }
@@ -35,9 +35,9 @@ public:
 
     void fill() noexcept { full_ = true; }
     void empty() noexcept { full_ = false; }
-    /// Has its space on a full disk too.
+    /// Lets the bitmap keep its space on the full disk.
     void keep(granule position) { backed_.insert(position.value); }
-    /// Times that somebody asked for space.
+    /// How often space was asked for.
     [[nodiscard]] std::uint64_t asked() const noexcept { return asked_; }
 
 private:
@@ -58,7 +58,7 @@ protected:
         return GetParam() == 0 ? heap_.blocks().allocate(bytes, 16)
                                : heap_.blocks().allocate_typed(bytes, 16, GetParam());
     }
-    /// Full slabs, of which each loses `freed` blocks; then the heap is opened again, and the disk is full.
+    /// Makes full slabs and frees `freed` blocks in each; then opens the heap again, on a full disk.
     void make_slabs(std::size_t freed) {
         const std::size_t a_slab = size_classes[class_for(bytes, 16)].block_count;
         std::vector<void*> all(slabs * a_slab);

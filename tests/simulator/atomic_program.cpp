@@ -16,8 +16,15 @@ std::uint64_t bytes_asked(request size) noexcept {
         case request::other: return 2048;
         case request::slot:
         case request::typed_slot: return 14336;
-        default: return 5 * base::page_size;
+        default: return 8 * base::page_size;
     }
+}
+
+/// A block of pages stays where it is when the new size fits: one moves to twice the pages, or to less than half of
+/// them.
+std::uint64_t bytes_to_move(request size, std::uint64_t old_bytes) noexcept {
+    constexpr std::uint64_t larger = 17 * base::page_size;
+    return size == request::big && old_bytes == bytes_asked(size) ? larger : bytes_asked(size);
 }
 
 /// Of whole-page blocks, only those of the first place have a type.
@@ -218,12 +225,14 @@ bool program_runner::reallocate(const step& one, unsigned thread) {
     }
     const std::uint64_t old = model_.target_of(destination);
     const std::uint64_t type = type_asked(one) != 0 ? type_asked(one) : model_.type_of(old);
+    heap::block_request wanted = asked(one);
+    wanted.bytes = bytes_to_move(one.size, model_.bytes_of(old));
     model_.begin(thread, {{.destination = destination,
-                           .allocated_bytes = bytes_asked(one.size),
+                           .allocated_bytes = wanted.bytes,
                            .type = type,
                            .freed = old,
                            .content = model_.content_of(old)}});
-    if (session_.heap().reallocate_to(word(destination), asked(one)) == nullptr) {
+    if (session_.heap().reallocate_to(word(destination), wanted) == nullptr) {
         model_.failed(thread);
         return true;
     }

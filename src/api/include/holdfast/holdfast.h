@@ -103,9 +103,9 @@ enum {
 
 /* Pages of 2 MiB for allocated memory. The values are those of holdfast::open_options::page_choice. */
 enum {
-    HF_HUGE_PAGES_ADVISE = 0, /* advises the kernel to use them */
+    HF_HUGE_PAGES_ADVISE = 0, /* durability atomic, collect: advises the kernel to use them */
     HF_HUGE_PAGES_NONE = 1,   /* advises against them */
-    HF_HUGE_PAGES_AT_ONCE = 2 /* durability atomic: collapses the pages by which the heap grows */
+    HF_HUGE_PAGES_AT_ONCE = 2 /* what the heap grows by: atomic: collapses the pages; commit: advises the kernel */
 };
 
 /* How to create or open a heap; 0 means the default. Initialise with HF_OPTIONS_INIT: the first field lets a program
@@ -355,8 +355,8 @@ void* hf_allocate_with(hf_heap* heap, size_t bytes, const hf_traits* traits);
  * `freed` may be NULL. */
 hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
 /* Replaces the block by one of `bytes` bytes with the same content as far as both reach, durably. It has the old one's
- * type where traits->type is 0. The copy holds no destinations. A destination that is NULL: as hf_allocate_to. NULL on
- * failure. */
+ * type where traits->type is 0. The copy holds no destinations. A block of whole pages that is long enough, and not
+ * twice as long, is its own replacement. A destination that is NULL: as hf_allocate_to. NULL on failure. */
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
 
 /* A block that is not allocated yet: fill it, hf_persist() it, hf_publish() it. Before hf_publish, hf_usable_size and

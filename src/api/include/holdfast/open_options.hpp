@@ -95,10 +95,11 @@ struct open_options {
     std::vector<std::string> node_directories{};
     /// Whether allocated memory uses pages of 2 MiB where the file system has them: fewer page faults and TLB misses.
     enum class page_choice : std::uint8_t {
-        advise,   ///< advises the kernel to use them (MADV_HUGEPAGE)
+        advise,   ///< durability `atomic`, `collect`: advises the kernel to use them (MADV_HUGEPAGE)
         none,     ///< advises against them: least memory for heaps of which little is touched
         at_once,  ///< durability `atomic`: collapses the pages by which the heap grows (MADV_COLLAPSE, Linux 6.1), also
-                  ///< where the file system gives small pages (tmpfs without huge=)
+                  ///< where the file system gives small pages (tmpfs without huge=); `commit`: advises the kernel to
+                  ///< use them for what the heap grows by, of which the first touch then clears 2 MiB
     };
     page_choice huge_pages = page_choice::advise;
     /// Defends against a faulty or attacked program while the heap is open for writing; the heap on media is as any

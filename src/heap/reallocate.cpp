@@ -1,0 +1,65 @@
+#include "heap/reallocate.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "heap/heap.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+constexpr std::uint64_t smallest_worth_moving = 32;
+
+/// A block that shrinks stays as it is unless half of it or more would be idle. One for which there is hardly a smaller
+/// one, or none, stays always.
+bool fits(const engine& heap, std::uint64_t usable, std::uint64_t bytes) noexcept {
+    const std::uint64_t least = heap.separates_cache_lines() ? base::cache_line_size : smallest_worth_moving;
+    return bytes <= usable && (usable <= least || bytes > usable / 2);
+}
+
+}  // namespace
+
+bool can_stay(const slab::held_block& old, const void* address, const block_request& wanted) noexcept {
+    return old.block.kind == lane::block_kind::pages && (wanted.type == 0 || wanted.type == old.block.type) &&
+           !wanted.zeroed && reinterpret_cast<std::uintptr_t>(address) % wanted.alignment == 0 &&
+           wanted.bytes <= old.bytes() && wanted.bytes > old.bytes() / 2;
+}
+
+std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexcept {
+    const bool grows = wanted > usable && usable >= base::granule_size;
+    return grows ? base::checked_add(wanted, wanted / 4).value_or(wanted) : wanted;
+}
+
+void* reallocate(engine& heap, void* block, std::uint64_t bytes, std::uint64_t alignment) noexcept {
+    slab::held_block found;
+    if (!heap.blocks().find_allocated(block, found)) {
+        return nullptr;
+    }
+    const std::uint64_t usable = found.bytes();
+    if (fits(heap, usable, bytes)) {
+        return block;
+    }
+    if (heap.can_resize_in_place() && heap.blocks().resize_pages(found, bytes)) {
+        return block;
+    }
+    const std::uint64_t wanted = bytes_with_room(usable, bytes);
+    void* moved = heap.allocate(wanted, alignment, found.block.type);
+    if (moved == nullptr && wanted != bytes) {
+        moved = heap.allocate(bytes, alignment, found.block.type);
+    }
+    if (moved == nullptr) {
+        return nullptr;
+    }
+    std::memcpy(moved, block, std::min(usable, bytes));
+    if (!heap.try_deallocate(block)) {
+        base::failure refused = engine::last_failure();
+        static_cast<void>(heap.try_deallocate(moved));
+        slab::block_allocator::leave(std::move(refused));
+        return nullptr;
+    }
+    return moved;
+}
+
+}  // namespace holdfast::heap
