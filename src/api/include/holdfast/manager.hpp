@@ -369,8 +369,8 @@ public:
         return free_from_word(&destination);
     }
     /// Replaces the block by one of `bytes` bytes with the same content as far as both reach, durably. The type stays
-    /// where traits.type is 0. The copy holds no destinations. A block of whole pages that is long enough, and not twice
-    /// as long, is its own replacement. A null destination: as allocate_to().
+    /// where traits.type is 0. The copy holds no destinations. A block of whole pages that is long enough and not twice
+    /// as long is its own replacement. A null destination: as allocate_to().
     template <class T>
     T* realloc_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
         return static_cast<T*>(reallocate_to_word(&destination, bytes, traits));
