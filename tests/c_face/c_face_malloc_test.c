@@ -64,6 +64,50 @@ static void test_reallocation_keeps_the_content(void) {
     EXPECT(hf_free(heap, NULL) == HF_OK);
 }
 
+/* A block of whole pages takes free pages behind it, in the durabilities that need no record for that. */
+static void test_large_blocks_are_resized_in_place(int in_place) {
+    const size_t start = 100000;
+    unsigned char* const first = hf_malloc(heap, start);
+    REQUIRE(first != NULL);
+    memset(first, 9, start);
+    unsigned char* block = first;
+    unsigned moves = 0;
+    for (size_t bytes = start; bytes <= 64 * start; bytes += start) {
+        unsigned char* const grown = hf_realloc(heap, block, bytes);
+        REQUIRE(grown != NULL);
+        moves += grown != block;
+        block = grown;
+        EXPECT(hf_usable_size(heap, block) >= bytes);
+        block[bytes - 1] = 9;
+    }
+    EXPECT(is_filled(block, start, 9));
+    EXPECT(!in_place || moves <= 2); /* out of the gaps that earlier tests left */
+    const unsigned char* const last = block;
+    void* const behind = hf_malloc(heap, start);
+    block = hf_realloc(heap, block, start);
+    REQUIRE(block != NULL);
+    EXPECT(is_filled(block, start, 9) && hf_usable_size(heap, block) < 2 * start);
+    EXPECT(!in_place || block == last);
+    EXPECT(hf_free(heap, behind) == HF_OK);
+    EXPECT(hf_free(heap, block) == HF_OK);
+}
+
+/* The copies of a block that grows in small steps are few: one that has to move gets more than was asked for. */
+static void test_a_block_that_moves_has_room_for_the_next_step(void) {
+    const size_t page = 4096;
+    const size_t steps = 512;
+    unsigned char* block = hf_malloc(heap, 32 * page);
+    unsigned moves = 0;
+    for (size_t step = 0; step < steps; ++step) {
+        unsigned char* const grown = hf_realloc(heap, block, (33 + step) * page);
+        REQUIRE(grown != NULL);
+        moves += grown != block;
+        block = grown;
+    }
+    EXPECT(moves < 32);
+    EXPECT(hf_free(heap, block) == HF_OK);
+}
+
 /* Where no smaller block would be had, also in a heap whose smallest blocks are whole cache lines. */
 static void test_a_smallest_block_that_shrinks_stays(size_t smallest) {
     unsigned char* const block = hf_malloc(heap, 20);
@@ -113,6 +157,8 @@ static void test_in(uint32_t durability, uint32_t separate_cache_lines) {
     EXPECT(hf_durability(heap) == durability);
     test_blocks_are_aligned_and_large_enough();
     test_reallocation_keeps_the_content();
+    test_large_blocks_are_resized_in_place(durability != HF_DURABILITY_ATOMIC);
+    test_a_block_that_moves_has_room_for_the_next_step();
     test_a_smallest_block_that_shrinks_stays(separate_cache_lines ? 64 : 32);
     test_failures_are_told();
     char* const kept = hf_malloc(heap, 6);
