@@ -6,7 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
-#include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -129,8 +129,20 @@ std::uint64_t private_kibibytes() {
     throw std::runtime_error("/proc/self/smaps_rollup says nothing of Private_Dirty");
 }
 
+/// The loader goes on without a library that it does not find.
+void require_preloaded_library() {
+    const char* const wanted = std::getenv("LD_PRELOAD");
+    const std::string file = wanted == nullptr ? "" : std::string(wanted).substr(std::string(wanted).rfind('/') + 1);
+    std::ifstream maps("/proc/self/maps");
+    const std::string all{std::istreambuf_iterator<char>(maps), {}};
+    if (all.find(file.substr(0, file.find(".so"))) == std::string::npos) {
+        throw std::runtime_error(file + " was not loaded: install it, or its package");
+    }
+}
+
 /// In the process of the library: prints millions of calls a second, or the memory of a program that does little.
 int run_loop(const options& chosen) {
+    require_preloaded_library();
     bench::random_source random(chosen.common.seed);
     if (chosen.loop == "memory") {
         for (int i = 0; i < 1000; ++i) {

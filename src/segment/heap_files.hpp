@@ -158,7 +158,7 @@ public:
 
     // bitmap_guard
     base::result<void> admit(base::granule position) override;
-    base::result<void> back(base::granule position) override;
+    base::result<void> back(base::granule position, slab_is use) override;
     [[nodiscard]] bool has_bitmap(base::granule position) override;
     /// Verifies all live bitmaps that were not used yet.
     base::result<void> admit_all();

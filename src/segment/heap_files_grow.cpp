@@ -29,9 +29,10 @@ constexpr std::uint64_t objects_step = 64 * base::kibibyte;
 /// out.
 constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
 
-/// A growth doubles addresses and tables, which cost little, so a growing heap seldom asks for them. `most` bounds it,
-/// so that no growth takes long.
-std::uint64_t ahead_pages(std::uint64_t frontier, std::uint64_t wanted, std::uint64_t most) noexcept {
+/// A growth doubles addresses and tables, which cost little, so a growing heap seldom asks for them. By a bounded
+/// number, so that no growth takes long.
+std::uint64_t ahead_pages(std::uint64_t frontier, std::uint64_t wanted, bool in_memory) noexcept {
+    const std::uint64_t most = in_memory ? most_ahead_in_memory : most_ahead_pages;
     return base::align_up(std::max(wanted, std::clamp(frontier, region_pages, most)), region_pages);
 }
 
@@ -63,16 +64,12 @@ std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t 
 
 base::result<pages> heap_files::grow(pages wanted) {
     HF_TRY(begin_growth(wanted));
-    return grow_by({}, wanted,
-                   {ahead_pages(frontier_.value, wanted.value, in_memory_ ? most_ahead_in_memory : most_ahead_pages)});
+    return grow_by({}, wanted, {ahead_pages(frontier_.value, wanted.value, in_memory_)});
 }
 
 base::result<pages> heap_files::grow_beyond(pages skipped, pages wanted, pages most) {
     HF_TRY(begin_growth(skipped + wanted));
-    return grow_by(
-        skipped, wanted,
-        {std::min(ahead_pages(frontier_.value, wanted.value, in_memory_ ? most_ahead_in_memory : most_ahead_pages),
-                  most.value)});
+    return grow_by(skipped, wanted, {std::min(ahead_pages(frontier_.value, wanted.value, in_memory_), most.value)});
 }
 
 /// Grows by `skipped` and `generous` pages; where that is refused, by `skipped` and `wanted` pages.
@@ -134,9 +131,10 @@ base::result<void> heap_files::reserve_growth(pages to, pages backed_from, pages
     if (scratch_) {
         return {};
     }
-    auto reserved = reserve_on_disk(frontier_, to, backed_from, backed_to);
-    if (reserved && born_ && !shared()) {
-        reserved = reserve_journal(to);
+    auto reserved = born_ && !shared() ? reserve_journal(to) : base::result<void>();
+    if (reserved) {
+        // What is promised comes last, for nothing takes it back.
+        reserved = reserve_on_disk(frontier_, to, backed_from, backed_to);
     }
     if (!reserved) {
         give_back_on_disk(frontier_, to);

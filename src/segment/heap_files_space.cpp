@@ -153,14 +153,14 @@ std::uint64_t heap_files::most_ranges() const {
 
 /// Most granules never are slabs, and bitmaps are the largest of the tables: they get their space when they need it,
 /// those of a region at once; on a full disk, the one page that is needed.
-base::result<void> heap_files::back(base::granule position) {
+base::result<void> heap_files::back(base::granule position, slab_is use) {
     const geometry& shape = view_.shape();
     constexpr std::uint64_t together = region_size / base::granule_size * bitmap_size / page_size;
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t page = position.value % shape.granules() * bitmap_size / page_size;
     const std::uint64_t pages_of_segment = (shape.checksums_at() - shape.bitmaps_at()) / page_size;
     const bool fresh = !scratch_ && base::first_page(position) >= adopted_frontier_;
-    if (shared() || fresh) {
+    if (use == slab_is::made && (shared() || fresh)) {
         populate(view_.base() + base::offset_of(position).value, base::granule_size);
     }
     const base::scoped_lock lock(backed_bitmaps_mutex_);

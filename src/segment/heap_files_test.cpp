@@ -538,6 +538,22 @@ TEST_F(heap_files_test, equal_a_model_over_growth_commits_and_reopening) {
     }
 }
 
+TEST_F(heap_files_test, a_slab_that_is_loaded_keeps_its_holes_and_one_that_is_made_is_mapped) {
+    must(create()->close_cleanly());
+    mapping_options mapping;
+    mapping.shared = true;
+    auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
+    const base::granule slab{2};
+    const auto charged = [&] { return must(files->statistics()).charged_bytes; };
+    must(files->back(slab, bitmap_guard::slab_is::loaded));  // its bitmap has space from here on
+    must(files->give_back(base::first_page(slab), {base::pages_per_granule}));
+    const std::uint64_t before = charged();
+    must(files->back(slab, bitmap_guard::slab_is::loaded));
+    EXPECT_EQ(charged(), before);
+    must(files->back(slab, bitmap_guard::slab_is::made));
+    EXPECT_EQ(charged(), before + base::granule_size);
+}
+
 /// Both growths write the superblock, under different locks of their callers.
 TEST_F(heap_files_test, shared_space_and_objects_grow_at_once) {
     must(create()->close_cleanly());

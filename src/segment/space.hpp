@@ -186,8 +186,13 @@ public:
     /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it differs from what was
     /// committed.
     virtual base::result<void> admit(base::granule position) = 0;
-    /// Comes before a granule becomes a slab: from then on its live bitmap has space on disk. Fails with no_space.
-    virtual base::result<void> back(base::granule position) = 0;
+    /// Comes before a granule is used as a slab, made or loaded: from then on its live bitmap has space on disk. Fails
+    /// with no_space.
+    enum class slab_is : std::uint8_t {
+        made,    ///< all pages of the granule have space on disk, and blocks are about to fill them
+        loaded,  ///< pages without a live block may be holes, and stay so
+    };
+    virtual base::result<void> back(base::granule position, slab_is use) = 0;
     /// Whether the file has a live bitmap for the granule. On some file systems (tmpfs) to read a hole through the
     /// mapping asks for space, and is a SIGBUS on a full one. For checks: may look at the file.
     [[nodiscard]] virtual bool has_bitmap(base::granule position) = 0;

@@ -418,9 +418,9 @@ bool slab_pool::admitted(granule slab) const noexcept {
 }
 
 /// Reserves space on disk for the slab's bitmap.
-base::result<void> slab_pool::back_bitmap(granule slab) const noexcept {
+base::result<void> slab_pool::back_bitmap(granule slab, segment::bitmap_guard::slab_is use) const noexcept {
     try {
-        return guard_ == nullptr ? base::result<void>() : guard_->back(slab);
+        return guard_ == nullptr ? base::result<void>() : guard_->back(slab, use);
     } catch (const std::bad_alloc&) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;
@@ -443,7 +443,7 @@ base::result<void> slab_pool::create(bin& owner) {
     const std::uint32_t node = owner.type == 0 ? owner.arena % extents_.nodes() : extent::any_node;
     HF_TRY_ASSIGN(const base::pages page, take_granule(node));
     const granule slab = base::granule_of(page);
-    if (auto ready = back_bitmap(slab); !ready) {
+    if (auto ready = back_bitmap(slab, segment::bitmap_guard::slab_is::made); !ready) {
         free_guard_of(slab);
         HF_TRY(extents_.free(page, segment::extent_kind::reserved));
         return ready;
@@ -552,7 +552,7 @@ base::result<void> slab_pool::load(granule unloaded, unsigned arena) noexcept {
 /// disk, for example in a copy of a heap, which has holes where nothing was written. That is no damage; there may be
 /// space later.
 base::result<void> slab_pool::load_into(bin& owner, granule slab) noexcept {
-    HF_TRY(back_bitmap(slab));
+    HF_TRY(back_bitmap(slab, segment::bitmap_guard::slab_is::loaded));
     if (!admitted(slab) || !has_clean_bitmap(table_, slab) || !has_disjoint_blocks(table_, slab)) {
         table_.set_state(slab, slab_state::quarantined);
         return {};

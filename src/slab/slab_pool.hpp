@@ -369,7 +369,7 @@ private:
     [[nodiscard]] std::optional<base::pages> take_guarded(std::uint32_t node);
     bool free_reserved(base::granule position) noexcept;
     void free_guard_of(base::granule slab) noexcept;
-    [[nodiscard]] base::result<void> back_bitmap(base::granule slab) const noexcept;
+    [[nodiscard]] base::result<void> back_bitmap(base::granule slab, segment::bitmap_guard::slab_is use) const noexcept;
     [[nodiscard]] bool admitted(base::granule slab) const noexcept;
     void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
     [[nodiscard]] bool load_next(bin& owner) noexcept HF_REQUIRES(owner.mutex);

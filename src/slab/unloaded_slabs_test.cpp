@@ -20,7 +20,7 @@ using testing::IsEmpty;
 class full_disk final : public segment::bitmap_guard {
 public:
     base::result<void> admit(granule /*position*/) override { return {}; }
-    base::result<void> back(granule position) override {
+    base::result<void> back(granule position, slab_is /*use*/) override {
         ++asked_;
         if (!full_ || backed_.contains(position.value)) {
             return {};
