@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -65,6 +66,9 @@ void fill_known_part(Struct* out, Struct known, const char* name, const char* in
 /// hf_ptr and ptr<void> have the same layout.
 inline const ptr<void>& word_of(const hf_ptr* pointer) noexcept { return *reinterpret_cast<const ptr<void>*>(pointer); }
 inline ptr<void>& word_of(hf_ptr* pointer) noexcept { return *reinterpret_cast<ptr<void>*>(pointer); }
+
+/// open_options::before_trace of these options; empty where they name no function.
+[[nodiscard]] std::function<void(offline_heap&)> calls_before_trace(const hf_options& options);
 
 /// The manager of a handle; throws error(invalid_argument) for NULL.
 template <class Heap>

@@ -1,4 +1,6 @@
 // The C interface: collection, registered types, the free filter.
+#include <holdfast/offline_heap.hpp>
+
 #include "api/c_face.hpp"
 
 using holdfast::c_face::guarded;
@@ -7,6 +9,9 @@ using holdfast::c_face::required;
 
 struct hf_pointer_sink {
     holdfast::pointer_visitor& visit;
+};
+struct hf_offline {
+    holdfast::offline_heap& heap;
 };
 
 namespace {
@@ -29,6 +34,41 @@ void fill(hf_collect_report& report, const holdfast::collect_report& in) {
 }
 
 }  // namespace
+
+std::function<void(holdfast::offline_heap&)> holdfast::c_face::calls_before_trace(const hf_options& options) {
+    if (options.before_trace == nullptr) {
+        return {};
+    }
+    return [called = options.before_trace, context = options.before_trace_context](offline_heap& heap) {
+        hf_offline offline{heap};
+        if (const hf_code code = called(&offline, context); code != HF_OK) {
+            const std::string name = hf_code_name(code);
+            throw error(static_cast<errc>(code), name + ": before_trace: the program ended the open", {});
+        }
+    };
+}
+
+void* hf_offline_address(const hf_offline* heap, size_t* bytes) {
+    void* address = nullptr;
+    static_cast<void>(guarded([&] {
+        const holdfast::offline_heap& of = required(heap, "heap").heap;
+        if (bytes != nullptr) {
+            *bytes = of.get_size();
+        }
+        address = of.get_address();
+    }));
+    return address;
+}
+
+hf_ptr* hf_offline_root(hf_offline* heap, size_t index) {
+    hf_ptr* root = nullptr;
+    static_cast<void>(guarded([&] { root = reinterpret_cast<hf_ptr*>(&required(heap, "heap").heap.root(index)); }));
+    return root;
+}
+
+hf_code hf_offline_keep(hf_offline* heap, const void* address) {
+    return guarded([&] { required(heap, "heap").heap.keep(address); });
+}
 
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report) {
     return guarded([&] {

@@ -31,6 +31,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.hardened = options.hardened;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
     wanted.recovery = options.precise_recovery ? heap::trace_mode::precise : heap::trace_mode::conservative;
+    wanted.before_trace = detail::calls_before_trace(options);
     wanted.decay_ns = options.decay.count() < 0
                           ? extent::decay_curve::never
                           : base::checked_multiply(static_cast<std::uint64_t>(options.decay.count()), 1'000'000)

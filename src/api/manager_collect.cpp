@@ -56,16 +56,6 @@ collect_report public_report(heap::trace_report&& in, const heap::type_registry&
     return report;
 }
 
-class forwarding_visitor final : public pointer_visitor {
-public:
-    explicit forwarding_visitor(heap::pointer_sink& sink) noexcept : sink_(sink) {}
-    void visit_pointer(void* word) override { sink_.pointer(word); }
-    void visit_address(void* word) override { sink_.raw(word); }
-
-private:
-    heap::pointer_sink& sink_;
-};
-
 }  // namespace
 
 collect_report manager::collect(const collect_options& options) {
@@ -126,14 +116,7 @@ std::vector<type_layout> manager::registered_types() const {
 }
 
 void manager::register_visitor(std::uint32_t type, block_visitor visitor) {
-    heap::pointer_visitor inner;
-    if (visitor) {
-        inner = [visitor = std::move(visitor)](void* block, std::uint64_t bytes, heap::pointer_sink& sink) {
-            forwarding_visitor visit(sink);
-            visitor(block, bytes, visit);
-        };
-    }
-    value_or_throw(core().engine().types().add_visitor(type, std::move(inner)));
+    value_or_throw(core().engine().types().add_visitor(type, detail::inner_visitor(std::move(visitor))));
 }
 
 void manager::set_free_filter(free_filter filter) {

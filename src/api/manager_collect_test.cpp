@@ -5,13 +5,16 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <set>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
+#include <holdfast/offline_heap.hpp>
 
 #include "api/manager_test_support.hpp"
 
@@ -69,6 +72,36 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(in, manager_collect_test, testing::Values(durability::commit, durability::atomic),
                          [](const auto& each) { return each.param == durability::atomic ? "atomic" : "commit"; });
+
+TEST_P(manager_collect_test, elements_of_a_container_with_a_typed_allocator_are_read_by_their_layout) {
+    manager heap(create_only, path(), options());
+    heap.register_type<item>(3, "item");
+    auto& items = *heap.construct<vector<item, typed_allocator<item, 3>>>("items")(heap.get_allocator<item>());
+    items.resize(20);
+    EXPECT_EQ(heap.type_of(items.data()), 3U);
+    auto* const kept = static_cast<item*>(heap.allocate(sizeof(item), {.zeroed = true, .type = 3}));
+    auto* const lost = static_cast<item*>(heap.allocate(sizeof(item), {.zeroed = true, .type = 3}));
+    items[19].next = kept;
+    reinterpret_cast<ptr<item>&>(items[19].looks_like_a_pointer) = lost;
+    collect_options precisely;
+    precisely.mode = collect_options::marking::precise;
+    EXPECT_EQ(heap.collect(precisely).blocks_freed, 1U);
+    EXPECT_EQ(heap.type_of(kept), 3U);
+    EXPECT_THROW(static_cast<void>(heap.type_of(lost)), error);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(manager_collect_test, nodes_and_nested_containers_take_a_typed_allocator_too) {
+    manager heap(create_only, path(), options());
+    using numbers = vector<int, typed_allocator<int, 5>>;
+    using lists = list<numbers, scoped_allocator_adaptor<typed_allocator<numbers, 4>>>;
+    auto& all = *heap.construct<lists>("lists")(heap.get_allocator<numbers>());
+    all.emplace_back().assign(100, 7);
+    EXPECT_EQ(heap.type_of(all.front().data()), 5U);
+    std::map<std::uint32_t, int> blocks;
+    heap.for_each_block([&blocks](const block_info& each) { ++blocks[each.type]; });
+    EXPECT_EQ(blocks, (std::map<std::uint32_t, int>{{0, 1}, {4, 1}, {5, 1}}));
+}
 
 TEST_P(manager_collect_test, frees_what_leaked_and_keeps_what_roots_and_objects_lead_to) {
     {
@@ -315,6 +348,71 @@ TEST_F(manager_test, precise_recovery_keeps_nothing_for_numbers_and_says_what_it
         EXPECT_FALSE(manager(open_only, path(), options).last_recovery_trace().has_value()) << "it was closed";
         EXPECT_TRUE(manager::remove(path()));
     }
+}
+
+TEST_F(manager_test, a_recovery_waits_until_the_program_has_restored_its_roots) {
+    open_options options = small_options();
+    options.durability = durability::collect;
+    options.accept_process_crash_only = true;
+    for (const durability reopened : {durability::collect, durability::commit}) {
+        crash_with_three_blocks(path(), options);
+        open_options again = options;
+        again.durability = reopened;
+        std::size_t second = 0;
+        again.before_trace = [&](offline_heap& heap) {
+            auto* const first = static_cast<item*>(heap.root(0).get());
+            second = reinterpret_cast<std::uintptr_t>(reinterpret_cast<ptr<item>&>(first->looks_like_a_pointer).get()) -
+                     reinterpret_cast<std::uintptr_t>(heap.get_address());
+            EXPECT_LT(second, heap.get_size());
+            heap.root(0) = nullptr;
+            heap.root(1) = static_cast<std::byte*>(heap.get_address()) + second;
+            EXPECT_THROW(static_cast<void>(heap.root(manager::root_count)), error);
+            EXPECT_THROW(heap.keep(&heap), error);
+        };
+        {
+            const manager heap(open_only, path(), again);
+            EXPECT_EQ(blocks_of(heap).size(), 1U) << "the second block, from its new root";
+            EXPECT_EQ(heap.root(0).get(), nullptr);
+            EXPECT_EQ(heap.root(1).get(), static_cast<std::byte*>(heap.get_address()) + second);
+        }
+        EXPECT_TRUE(manager::remove(path()));
+    }
+}
+
+TEST_F(manager_test, a_recovery_keeps_the_blocks_that_the_program_names_and_reads_them_as_its_visitor_says) {
+    open_options options = small_options();
+    options.durability = durability::collect;
+    options.accept_process_crash_only = true;
+    options.precise_recovery = true;
+    crash_with_three_blocks(path(), options);
+    std::size_t lost = 0;
+    options.before_trace = [&](offline_heap& heap) {
+        auto* const first = static_cast<item*>(heap.root(0).get());
+        const void* const second = reinterpret_cast<ptr<item>&>(first->looks_like_a_pointer).get();
+        heap.root(0) = nullptr;
+        heap.keep(static_cast<const std::byte*>(second) + 8);  // the inside of a block stands for the block
+        heap.register_visitor(1, [&lost](void* block, std::size_t, pointer_visitor& visit) {
+            ++lost;
+            visit(static_cast<item*>(block)->next);
+        });
+    };
+    const manager heap(open_only, path(), options);
+    EXPECT_EQ(blocks_of(heap).size(), 1U);
+    EXPECT_EQ(lost, 1U) << "the visitor has seen the block that is kept";
+}
+
+TEST_F(manager_test, an_exception_before_the_trace_ends_the_open_and_the_next_one_traces) {
+    open_options options = small_options();
+    options.durability = durability::collect;
+    options.accept_process_crash_only = true;
+    crash_with_three_blocks(path(), options);
+    open_options refusing = options;
+    refusing.before_trace = [](offline_heap&) { throw std::runtime_error("my roots are not there"); };
+    EXPECT_THROW(manager(open_only, path(), refusing), std::runtime_error);
+    EXPECT_THROW(manager(open_read_only, path(), refusing), std::runtime_error);
+    const manager heap(open_only, path(), options);
+    EXPECT_EQ(blocks_of(heap).size(), 2U);
+    ASSERT_TRUE(heap.last_recovery_trace().has_value());
 }
 
 TEST_F(manager_test, a_heap_at_one_address_is_traced_through_addresses) {

@@ -1,10 +1,12 @@
 // The core of a manager: an engine, and the translation of failures to exceptions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <holdfast/manager.hpp>
 
@@ -54,6 +56,11 @@ inline void refuse_read_only(const heap::engine& engine, std::string_view operat
 }
 
 [[noreturn, gnu::cold]] void throw_refused_free(const heap::engine& engine);
+/// The collector's visitor that calls the program's; empty where that is empty.
+[[nodiscard]] heap::pointer_visitor inner_visitor(block_visitor visitor);
+/// What calls open_options::before_trace; empty where that is empty.
+[[nodiscard]] std::function<void(heap::engine&, std::vector<std::uint64_t>&)> calls_before_trace(
+    const open_options& options);
 /// Throws what engine::last_failure() says: error where an address is not the start of an allocated block, else as
 /// throw_allocation_failure().
 [[noreturn, gnu::cold]] void throw_last_failure(const heap::engine& engine);

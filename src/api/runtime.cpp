@@ -63,6 +63,20 @@ void check_type(const heap::object_entry& entry, const object_type& type, const 
     }
 }
 
+[[gnu::always_inline]] inline void* allocate_from(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment,
+                                                  std::uint32_t type) {
+    heap::engine* const engine = heap::find_engine(heap_key);
+    if (engine == nullptr) [[unlikely]] {
+        throw_failure(no_heap(heap_key));
+    }
+    // A container may ask for 0 bytes; it gets a smallest block, so that no two addresses are the same.
+    void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment, type);
+    if (block == nullptr) [[unlikely]] {
+        throw_allocation_failure(heap::engine::last_failure(), engine->files().paths().directory());
+    }
+    return block;
+}
+
 }  // namespace
 
 std::optional<std::string> readable_type(const std::string& name) {
@@ -81,16 +95,11 @@ void refuse_reader(std::uint64_t heap_key, const void* asker) {
 }
 
 void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) {
-    heap::engine* const engine = heap::find_engine(heap_key);
-    if (engine == nullptr) [[unlikely]] {
-        throw_failure(no_heap(heap_key));
-    }
-    // A container may ask for 0 bytes; it gets a smallest block, so that no two addresses are the same.
-    void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment);
-    if (block == nullptr) [[unlikely]] {
-        throw_allocation_failure(heap::engine::last_failure(), engine->files().paths().directory());
-    }
-    return block;
+    return allocate_from(heap_key, bytes, alignment, 0);
+}
+
+void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment, std::uint32_t type) {
+    return allocate_from(heap_key, bytes, alignment, type);
 }
 
 void* try_allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) noexcept {

@@ -125,7 +125,7 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     if (opened->files_->has_pending_lanes()) {
         HF_TRY(opened->replay_lanes());
     } else if (opened->files_->has_pending_tracing()) {
-        HF_TRY(opened->trace_after_crash(options.recovery));
+        HF_TRY(opened->trace_after_crash(options));
     }
     HF_TRY(opened->rebuild(path));
     if (opened->files_->has_pending_lanes() || opened->files_->has_pending_tracing()) {

@@ -31,6 +31,8 @@
 
 namespace holdfast::heap {
 
+class engine;
+
 enum class durability_kind : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
 
 struct engine_options {
@@ -42,6 +44,9 @@ struct engine_options {
     /// Durability `atomic` and `collect` on the page cache: the caller accepts that a power loss is not covered.
     bool accept_process_crash_only = false;
     trace_mode recovery = trace_mode::conservative;  ///< after a crash in durability `collect`
+    /// Comes before that trace. Adds offsets, below the frontier, of blocks that the trace begins at, too. What it
+    /// throws ends the open.
+    std::function<void(engine& heap, std::vector<std::uint64_t>& roots)> before_trace;
     std::uint64_t lane_slots = lane::default_slots;
     bool hardened = false;  ///< open for writing: as open_options::hardened
     /// The longest time that free memory keeps its space on disk (extent::decay_curve).
@@ -254,7 +259,7 @@ private:
     base::result<void> pin_objects();
     void harden();
     base::result<void> start_guards();
-    base::result<void> trace_after_crash(trace_mode mode);
+    base::result<void> trace_after_crash(const engine_options& opened_with);
     base::result<void> close_collect();
     [[nodiscard]] bool flushes_recovery() const noexcept;
     void persist_recovery(const void* begin, std::uint64_t bytes) const;

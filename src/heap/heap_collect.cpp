@@ -37,7 +37,11 @@ void engine::persist_recovery(const void* begin, std::uint64_t bytes) const {
 
 /// The blocks that roots and objects reach become the allocated ones: durably if the heap is mapped shared, else in
 /// this process alone.
-base::result<void> engine::trace_after_crash(trace_mode mode) {
+base::result<void> engine::trace_after_crash(const engine_options& opened_with) {
+    std::vector<std::uint64_t> more_roots;
+    if (opened_with.before_trace) {
+        opened_with.before_trace(*this, more_roots);  // may throw: nothing has changed yet
+    }
     try {
         const auto flush = [this](const void* begin, std::uint64_t bytes) { persist_recovery(begin, bytes); };
         const bool flushes = flushes_recovery();
@@ -47,10 +51,11 @@ base::result<void> engine::trace_after_crash(trace_mode mode) {
             HF_TRY(files_->sync_shared());
         }
         HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
-        HF_TRY_ASSIGN(const std::vector<std::uint64_t> roots, object_roots(objects_));
+        HF_TRY_ASSIGN(std::vector<std::uint64_t> roots, object_roots(objects_));
+        roots.insert(roots.end(), more_roots.begin(), more_roots.end());
         trace_options options;
-        options.mode = mode;
-        if (mode == trace_mode::precise) {
+        options.mode = opened_with.recovery;
+        if (options.mode == trace_mode::precise) {
             HF_TRY(types_.load(objects_));
         }
         options.raw_pointers = (files_->superblock().flags & segment::flag_same_address) != 0;

@@ -101,10 +101,9 @@ static void test_reservations(hf_heap* heap) {
     }
 }
 
-/* The program dies; the root leads to the first of three blocks, a number in that to the second. */
-static void test_precise_recovery(const char* path, hf_options options) {
-    options.durability = HF_DURABILITY_COLLECT;
-    options.accept_process_crash_only = 1;
+/* A program dies; the root leads to the first of three blocks, a number in that to the second. */
+static void crash(const char* path, const hf_options* with) {
+    const hf_options options = *with;
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -124,6 +123,12 @@ static void test_precise_recovery(const char* path, hf_options options) {
     }
     int status = 0;
     EXPECT(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+static void test_precise_recovery(const char* path, hf_options options) {
+    options.durability = HF_DURABILITY_COLLECT;
+    options.accept_process_crash_only = 1;
+    crash(path, &options);
     options.precise_recovery = 1;
     hf_heap* heap = NULL;
     hf_collect_report report = HF_COLLECT_REPORT_INIT;
@@ -136,6 +141,43 @@ static void test_precise_recovery(const char* path, hf_options options) {
     EXPECT(hf_get_recovery_trace(heap, &report) == HF_NOT_FOUND);
     uint64_t compared = 7;
     EXPECT(hf_last_comparison(heap, &compared, NULL) == HF_OK && compared == 0);
+    EXPECT(hf_close(heap) == HF_OK);
+    EXPECT(hf_remove(path) == HF_OK);
+}
+
+static hf_code refuse(hf_offline* heap, void* context) {
+    *(size_t*)context = 0;
+    EXPECT(hf_offline_address(heap, (size_t*)context) != NULL);
+    return HF_NOT_FOUND;
+}
+
+/* The root changes to the block that only a number led to. */
+static hf_code restore(hf_offline* heap, void* context) {
+    struct node* const first = hf_ptr_get(hf_offline_root(heap, 0));
+    void* const second = hf_ptr_get((hf_ptr*)&first->number);
+    EXPECT(hf_offline_keep(heap, second) == HF_OK);
+    EXPECT(hf_offline_keep(heap, context) == HF_BAD_ADDRESS);
+    EXPECT(hf_offline_root(heap, HF_ROOT_COUNT) == NULL && hf_errorcode() == HF_INVALID_ARGUMENT);
+    hf_ptr_set(hf_offline_root(heap, 0), NULL);
+    return HF_OK;
+}
+
+static void test_roots_before_the_trace(const char* path, hf_options options) {
+    options.durability = HF_DURABILITY_COLLECT;
+    options.accept_process_crash_only = 1;
+    crash(path, &options);
+    size_t bytes = 0;
+    options.before_trace = refuse;
+    options.before_trace_context = &bytes;
+    hf_heap* heap = NULL;
+    EXPECT(hf_open(path, &options, &heap) == HF_NOT_FOUND && strstr(hf_errormsg(), "before_trace") != NULL);
+    EXPECT(bytes >= (size_t)2 << 20);
+    options.before_trace = restore;
+    options.precise_recovery = 1;
+    hf_collect_report report = HF_COLLECT_REPORT_INIT;
+    REQUIRE(hf_open(path, &options, &heap) == HF_OK);
+    EXPECT(hf_get_recovery_trace(heap, &report) == HF_OK && report.blocks_reached == 1);
+    EXPECT(hf_root_get(heap, 0) == NULL);
     EXPECT(hf_close(heap) == HF_OK);
     EXPECT(hf_remove(path) == HF_OK);
 }
@@ -160,6 +202,7 @@ int main(int count, char** arguments) {
     EXPECT(hf_close(heap) == HF_OK);
     EXPECT(hf_remove(path) == HF_OK);
     test_precise_recovery(path, options);
+    test_roots_before_the_trace(path, options);
     printf("%d failures\n", failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

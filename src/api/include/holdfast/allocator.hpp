@@ -131,6 +131,47 @@ private:
 
 static_assert(std::is_trivially_copyable_v<allocator<int>>);
 
+/// An allocator whose blocks have a type number (allocation_traits::type), so that precise collection reads the
+/// elements of a container by their registered layout:
+///
+///     heap.register_type<edge>(3);
+///     auto* edges = heap.construct<holdfast::vector<edge, holdfast::typed_allocator<edge, 3>>>("edges")(
+///         heap.get_allocator<edge>());
+///
+/// Containers of nodes (list, map) allocate their nodes with it, so the layout or the visitor of that type describes
+/// the node. What a vector has in reserve behind its last element is read as elements, too: an old pointer there may
+/// keep a block that a later collection frees.
+template <class T, std::uint32_t Type>
+class typed_allocator : public allocator<T> {
+public:
+    using typename allocator<T>::pointer;
+    using typename allocator<T>::size_type;
+    template <class U>
+    struct rebind {
+        using other = typed_allocator<U, Type>;
+    };
+    static constexpr std::uint32_t type = Type;
+    static_assert(Type != 0 && Type < (std::uint32_t{1} << 20U), "a type number is from 1 to 2^20 - 1");
+
+    using allocator<T>::allocator;
+    template <class U>
+    typed_allocator(const holdfast::allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
+        : allocator<T>(other) {}
+
+    /// As allocator::allocate().
+    [[nodiscard]] pointer allocate(size_type n) {
+        static_assert(detail::require_persistable<T>());
+        if (n > this->max_size()) {
+            detail::throw_bad_array_length();
+        }
+        this->expect_writable();
+        return pointer{static_cast<T*>(detail::allocate(this->key(), n * sizeof(T), alignof(T), Type))};
+    }
+};
+
+static_assert(std::is_trivially_copyable_v<typed_allocator<int, 1>>);
+static_assert(sizeof(typed_allocator<int, 1>) == sizeof(allocator<int>));
+
 /// An allocator that is default-constructible: without a heap it takes memory from operator new. So one container type
 /// works in heaps and on the stack. Source: Metall.
 template <class T>

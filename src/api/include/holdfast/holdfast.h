@@ -108,6 +108,9 @@ enum {
     HF_HUGE_PAGES_AT_ONCE = 2 /* what the heap grows by: atomic: collapses the pages; commit: advises the kernel */
 };
 
+/* A heap that crashed in durability `collect`, before its trace; valid during the call of hf_options.before_trace. */
+typedef struct hf_offline hf_offline;
+
 /* How to create or open a heap; 0 means the default. Initialise with HF_OPTIONS_INIT: the first field lets a program
  * work with later versions of the library. holdfast::open_options explains each field in full. */
 typedef struct hf_options {
@@ -136,9 +139,14 @@ typedef struct hf_options {
     uint32_t separate_cache_lines; /* create: not 0: no two blocks share a cache line; blocks take whole lines */
     uint32_t precise_recovery;     /* after a crash in durability collect: not 0: as hf_collect_options.precise */
     uint32_t reserved;             /* 0 */
+    /* Recovery from a crash in durability collect: is called before the trace, to restore roots that the heap does not
+     * hold (hf_offline_root, hf_offline_keep). A result other than HF_OK ends the open, which returns it; the next open
+     * traces again. NULL: nothing is called. */
+    hf_code (*before_trace)(hf_offline* heap, void* context);
+    void* before_trace_context;
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
 /* Creates a heap. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND where the directory above it does not
  * exist. The empty heap is durable when this returns. `options` may be NULL. `*heap` is the handle, which hf_close or
@@ -290,6 +298,15 @@ hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_
  * `collect`. Which small blocks were allocated is unknown after such a crash, so blocks_freed counts blocks of whole
  * pages alone. */
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
+
+/* For hf_options.before_trace. hf_offline_address: where the heap's base is mapped; `bytes`, which may be NULL, gets
+ * its size. hf_offline_root: a root, to be read or changed with hf_ptr_get and hf_ptr_set; NULL with hf_errorcode() for
+ * an index from HF_ROOT_COUNT on. hf_offline_keep: the trace begins at the block that the address lies in, too;
+ * HF_BAD_ADDRESS outside the heap. Nothing of that is kept on media: store a pointer to the block in the heap before
+ * the next crash, or keep it again. */
+void* hf_offline_address(const hf_offline* heap, size_t* bytes);
+hf_ptr* hf_offline_root(hf_offline* heap, size_t index);
+hf_code hf_offline_keep(hf_offline* heap, const void* address);
 
 /* A pointer of an object: an hf_ptr at `offset` or, where `raw` is not 0, an address. */
 typedef struct hf_pointer_field {

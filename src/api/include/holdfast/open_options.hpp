@@ -4,12 +4,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <holdfast/detail/needs_cxx20.hpp>
 
 namespace holdfast {
+
+class offline_heap;
 
 struct create_only_t {};
 struct open_only_t {};
@@ -81,8 +84,13 @@ struct open_options {
     /// Recovery from a crash in durability `collect`: blocks of registered types are read precisely, so that numbers
     /// that look like pointers keep nothing (collect_options::marking::precise). Other blocks are read conservatively.
     /// Set it only if all registered layouts are complete: a block that only an unregistered pointer reaches is freed.
-    /// Visitors do not count here.
+    /// Of visitors, those that before_trace registers count.
     bool precise_recovery = false;
+    /// Recovery from a crash in durability `collect`: is called before the trace, to restore roots that the heap does
+    /// not hold, and to register visitors (include <holdfast/offline_heap.hpp>). The trace waits for it. An exception
+    /// ends the open, which throws it; nothing was freed, and the next open traces again. The calling thread must not
+    /// open this heap in it.
+    std::function<void(offline_heap&)> before_trace{};
     /// How long freed memory may keep its space on disk. The share that may stay falls in steps of 50 ms (smootherstep,
     /// PMAlloc 2.2); after this time all of it has become holes in the files. Below 50 ms: at once; above an hour: an
     /// hour; negative: never. Durability `commit`: with the next commit() after that. A heap created with a size keeps

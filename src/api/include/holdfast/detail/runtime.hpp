@@ -13,6 +13,8 @@ namespace holdfast::detail {
 /// holdfast::bad_alloc with the reason, error(not_found) where no such heap is open. Alignment: a power of two up to 2
 /// MiB. Thread-safe.
 [[nodiscard]] void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment);
+/// A block with a type number (allocation_traits::type).
+[[nodiscard]] void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment, std::uint32_t type);
 
 /// How many heaps the process has open read-only.
 extern std::atomic<std::uint32_t> open_readers;

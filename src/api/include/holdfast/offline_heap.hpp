@@ -1,0 +1,47 @@
+// A heap that crashed in durability `collect`, before its trace: open_options::before_trace gets it.
+//
+//     options.before_trace = [&](holdfast::offline_heap& heap) {
+//         for (const std::uint64_t handle : handles_that_the_program_kept_elsewhere) {
+//             heap.keep(static_cast<std::byte*>(heap.get_address()) + handle);
+//         }
+//     };
+//     holdfast::manager heap(holdfast::open_only, "graph.hf", options);
+//
+// Source: the offline phase of Makalu, in which a program restores its roots before the collection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <holdfast/ptr.hpp>
+#include <holdfast/trace.hpp>
+
+namespace holdfast {
+
+namespace detail {
+struct offline_state;
+}
+
+/// Valid during the call alone. Used by one thread.
+class offline_heap {
+public:
+    explicit offline_heap(detail::offline_state& state) noexcept : state_(&state) {}
+    /// Where the heap's base is mapped.
+    [[nodiscard]] void* get_address() const noexcept;
+    /// Bytes of user space.
+    [[nodiscard]] std::size_t get_size() const noexcept;
+    /// One of manager::root_count words that the trace begins at. A change stays, as durable as the trace. Throws
+    /// error(invalid_argument).
+    [[nodiscard]] ptr<void>& root(std::size_t index);
+    /// The trace begins at this block, too, or at the block that this address lies in. Nothing is kept on media: the
+    /// program stores a pointer to the block in the heap before the next crash, or keeps it again. Throws
+    /// error(bad_address) outside the heap.
+    void keep(const void* address);
+    /// As manager::register_visitor(), for this trace alone, if it is precise (open_options::precise_recovery).
+    void register_visitor(std::uint32_t type, block_visitor visitor);
+
+private:
+    detail::offline_state* state_;
+};
+
+}  // namespace holdfast
