@@ -323,6 +323,7 @@ double reserve_ms(const options& chosen, double mib) {
 
 double median_of(const std::vector<found>& rounds, double found::*number) {
     std::vector<double> values;
+    values.reserve(rounds.size());
     for (const found& each : rounds) {
         values.push_back(each.*number);
     }

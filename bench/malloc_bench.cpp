@@ -98,7 +98,12 @@ std::uint64_t growing(double scale, bench::random_source /*random*/) {
     for (std::uint64_t round = 0; round < rounds; ++round) {
         void* block = allocate(16);
         for (std::size_t bytes = 32; bytes < 100'000; bytes = bytes * 5 / 4, ++calls) {
-            block = std::realloc(block, bytes);
+            void* const grown = std::realloc(block, bytes);
+            if (grown == nullptr) {
+                std::free(block);
+                throw std::bad_alloc();
+            }
+            block = grown;
             static_cast<volatile char*>(block)[bytes - 1] = 1;
         }
         std::free(block);

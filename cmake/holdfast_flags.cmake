@@ -44,7 +44,7 @@ if(HOLDFAST_CLANG_TIDY)
     set(CMAKE_CXX_CLANG_TIDY clang-tidy-16 --quiet)
     set(HOLDFAST_CLANG_TIDY_TESTS
         clang-tidy-16 --quiet
-        --checks=-clang-analyzer-*,-misc-*,-modernize-*,-cppcoreguidelines-*,-performance-unnecessary-*
+        --checks=-clang-analyzer-*,-misc-*,-modernize-*,-cppcoreguidelines-*,-performance-*
     )
 endif()
 

@@ -505,6 +505,7 @@ TEST_F(manager_test, lives_beside_others) {
     auto& second = *heaps[1].find<vector<int>>("list").first;
     first = second;
     second = std::move(first);
+    // NOLINTNEXTLINE(bugprone-use-after-move): what is left of it is asserted
     EXPECT_TRUE(heaps[0].belongs_to_segment(first.data()) || first.empty());
     EXPECT_TRUE(heaps[1].belongs_to_segment(second.data()));
     heaps.erase(heaps.begin() + 3);

@@ -64,7 +64,8 @@ public:
             const base::granule at = base::granule_of(found.start);
             const unsigned index = slab::class_of_block_size(view().slab_header(at).block_size);
             for (std::size_t i = 0; index != slab::no_class && i < slab::bitmap_words; ++i) {
-                view().live_bitmap(at)[i] = random() & random() & slab::valid_bits(slab::size_classes[index], i);
+                const std::uint64_t half = random();
+                view().live_bitmap(at)[i] = half & random() & slab::valid_bits(slab::size_classes[index], i);
             }
         }));
         make();

@@ -50,7 +50,10 @@ failure wrong_marker(const std::string& path, std::string_view field, std::strin
 /// The target of the link; the path itself where it is no link.
 result<std::string> place_of(persist::storage& storage, const std::string& node) {
     HF_TRY_ASSIGN(std::string target, storage.link_target(node));
-    return target.empty() ? node : std::move(target);
+    if (target.empty()) {
+        return node;
+    }
+    return target;
 }
 
 result<node_marker_on_media> read_marker(persist::storage& storage, const std::string& path) {

@@ -149,8 +149,8 @@ private:
         ::signal(SIGSEGV, SIG_DFL);  // no page of this instrument: the store is tried again
     }
 
-    static inline remote_touches* active_ = nullptr;
-    static inline thread_local touch_cause cause_ = touch_cause::other;
+    static inline remote_touches* active_ = nullptr;                     // NOLINT(readability-identifier-naming)
+    static inline thread_local touch_cause cause_ = touch_cause::other;  // NOLINT(readability-identifier-naming)
 
     const block_allocator& blocks_;
     segment::space_view space_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "segment/copy.hpp"
@@ -86,7 +87,7 @@ private:
         options.segment_size = segment::minimum_segment_size;
         options.mapping.reservation = 64 * region;
         for (const std::string& place : places_) {
-            options.node_places.push_back(directory + "/" + place);
+            options.node_places.push_back(fmt::format("{}/{}", directory, place));
         }
         return options;
     }
@@ -151,7 +152,7 @@ private:
             return removed.error().message();
         }
         for (const std::string& place : places_) {
-            if (!std::filesystem::is_empty(target + "/" + place)) {
+            if (!std::filesystem::is_empty(std::filesystem::path(target) / place)) {
                 return "something was left in " + place;
             }
         }

@@ -49,10 +49,12 @@ public:
     /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc, error(not_found) where the heap is not open for
     /// writing, std::bad_array_new_length.
     [[nodiscard]] T* allocate(std::size_t n) {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer
         if (n > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
             detail::throw_bad_array_length();
         }
         detail::expect_writable(key_, this);
+        // NOLINTNEXTLINE(bugprone-sizeof-expression)
         return static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)));
     }
     void deallocate(T* target, std::size_t /*n*/) noexcept {

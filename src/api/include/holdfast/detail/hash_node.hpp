@@ -130,9 +130,8 @@ public:
         : node_(bucket != nullptr && *bucket ? Node::at(bucket->get()) : nullptr) {}
     template <bool OtherIsConst>
         requires(IsConst && !OtherIsConst)
-    hash_local_iterator(
-        const hash_local_iterator<Node, OtherIsConst>& other) noexcept  // NOLINT(google-explicit-constructor)
-        : node_(other.node()) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): as for every iterator of the standard
+    hash_local_iterator(const hash_local_iterator<Node, OtherIsConst>& other) noexcept : node_(other.node()) {}
 
     [[nodiscard]] reference operator*() const noexcept { return node_->value; }
     [[nodiscard]] pointer operator->() const noexcept { return std::addressof(node_->value); }

@@ -142,7 +142,7 @@ public:
             hash_table mine(std::move(*this), other.allocator_);
             hash_table theirs(std::move(other), allocator_);
             swap_contents(theirs);
-            other.swap_contents(mine);
+            other.swap_contents(mine);  // NOLINT(bugprone-use-after-move): it is empty now
         }
     }
 
