@@ -41,7 +41,6 @@ METHODS_TODAY = {
     "block_allocator": 107,
     "engine": 83,
     "extent_allocator": 103,
-    "hash_table": 103,
     "heap_files": 129,
     "manager": 127,
     "slab_pool": 119,
