@@ -84,13 +84,6 @@ TEST(allocators, fallback_serves_the_stack_and_the_heap) {
     EXPECT_EQ(inside->at(99), 1);
 }
 
-TEST(allocators, scoped_pass_themselves_on) {
-    arena heap;
-    resident<vector<string, scoped_allocator<string>>> texts(heap, heap.get_allocator<string>());
-    texts->emplace_back("a text that is too long for the string itself");
-    EXPECT_TRUE(heap.contains(texts->front().data()));
-}
-
 TEST(allocators, of_moved_from_strings_leak_nothing) {
     arena heap;  // its destructor finds what leaked
     resident<vector<string>> texts(heap, heap.get_allocator<string>());
