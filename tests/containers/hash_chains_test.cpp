@@ -37,11 +37,8 @@ protected:
         return hash;
     }
     [[nodiscard]] std::vector<int> values() const {
-        std::vector<int> found;
-        for (node* one = chains_.first(); one != nullptr; one = one->following()) {
-            found.push_back(one->value);
-        }
-        return found;
+        using iterator = hash_iterator<node, true>;
+        return {iterator(chains_.first()), iterator()};
     }
     template <bool KeepsOrder>
     void move_to_sixteen() {

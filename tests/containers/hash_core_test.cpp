@@ -93,11 +93,7 @@ public:
     }
     [[nodiscard]] auto* find(int value) const { return find_node(value, this->hash_of(value)); }
     [[nodiscard]] std::vector<int> values() const {
-        std::vector<int> found;
-        for (auto* one = first_node(); one != nullptr; one = one->following()) {
-            found.push_back(one->value);
-        }
-        return found;
+        return {typename core::const_iterator(first_node()), typename core::const_iterator()};
     }
 };
 

@@ -54,7 +54,7 @@ public:
     void add_one() noexcept { ++size_; }
     void remove_one() noexcept { --size_; }
     void remove_all() noexcept { size_ = 0; }
-    /// The elements and buckets of `other` are this table's from now on. The maximal load factor of `other` stays.
+    /// Takes the elements, the limit and the maximal load factor of `other`, which keeps the factor alone.
     void take(hash_occupancy& other) noexcept {
         max_factor_ = other.max_factor_;
         size_ = std::exchange(other.size_, 0);
