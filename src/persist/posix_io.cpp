@@ -243,7 +243,8 @@ result<void> punch(int fd, std::uint64_t offset, std::uint64_t length, const std
     if (uninterrupted([&] { return ::fallocate(fd, mode, to_off(offset), to_off(length)); }) == 0) {
         return {};
     }
-    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+    // XFS may need a block of its own for a hole. On a full disk a crashed heap must open all the same.
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != ENOSPC) {
         return os_failure(errno, "fallocate(PUNCH_HOLE)", path);
     }
     return zero_data(fd, offset, length, path);

@@ -40,7 +40,8 @@ namespace holdfast::persist {
 [[nodiscard]] base::result<void> reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t length,
                                                     const std::string& path);
 
-/// Punches a hole, or zeroes the range where the file system cannot punch. The size of the file stays.
+/// Punches a hole, or zeroes the range where the file system cannot punch, or has no space to. The size of the file
+/// stays.
 [[nodiscard]] base::result<void> punch(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path);
 
 /// Zeroes the data of a range and leaves its holes alone. The size of the file stays. Moves the file position.

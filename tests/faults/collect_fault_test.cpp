@@ -15,6 +15,7 @@
 
 #include "campaign.hpp"
 #include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
 
 namespace holdfast::faults {
 namespace {
@@ -87,13 +88,15 @@ std::uint64_t step_of_list(const manager& heap) {
 }
 
 /// Fills two segments, loses some, and leaves. `dies`: without a close.
-void make_list(const std::string& path, open_options::domain_choice domain, bool dies) {
+void make_list(const std::string& path, open_options::domain_choice domain, bool dies, std::uint64_t segment_size = 0) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
         progress ignored{};
         const trial one{path, {}, ignored};
-        manager heap(create_only, path, collecting(domain));
+        open_options options = collecting(domain);
+        options.segment_size = segment_size == 0 ? options.segment_size : segment_size;
+        manager heap(create_only, path, options);
         for (int i = 0; i < 10; ++i) {
             static_cast<void>(push(heap, one) ? 0 : ::raise(SIGABRT));
             static_cast<void>(heap.allocate(i % 3 == 0 ? 100'000 : 200));
@@ -205,6 +208,26 @@ TEST_P(collect_faults, open_after_a_death) {
                       heap.close();
                   },
                   judge_list});
+}
+
+/// XFS of some kernels asks for a block to make a hole.
+TEST_P(collect_faults, a_crashed_heap_opens_on_a_full_disk_where_no_hole_can_be_made) {
+    const support::scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_list(path, GetParam(), true,
+              std::uint64_t{64} << 20U);  // the last segment is not full: what is behind its end must go
+    arm({call::fallocate, 1, true, ENOSPC});
+    try {
+        manager heap(open_only, path, collecting(GetParam()));
+        const std::uint64_t failed = fired();
+        disarm();
+        EXPECT_GT(failed, 0U) << "no hole was tried";
+        EXPECT_EQ(step_of_list(heap), first_step);
+        EXPECT_THAT(heap.check(false), IsEmpty());
+    } catch (const error& failure) {
+        disarm();
+        ADD_FAILURE() << failure.what();
+    }
 }
 
 TEST(faults_of_collect, read_after_a_death) {
