@@ -254,7 +254,7 @@ void extent_caches::release_idle(std::uint64_t now) noexcept {
     }
     releasing_.unlock();
     constexpr std::uint64_t most = 4;  // where all frees are cached, nothing else calls decay()
-    extents_.decay(most);
+    extents_.space().decay(most);
 }
 
 void extent_caches::flush() noexcept {

@@ -214,7 +214,7 @@ TEST_F(caches_test, refills_lie_side_by_side_and_are_united_again) {
 
 TEST_F(caches_test, idle_extents_of_all_arenas_fade_while_one_works) {
     test_time = decay_curve::step_ns;
-    allocator_.set_decay(decay_curve::step_ns * 20, test_clock);
+    allocator_.space().set_decay(decay_curve::step_ns * 20, test_clock);
     const auto idle = caches_.take(1, {64});
     const auto busy = caches_.take(0, {32});
     caches_.put(1, *idle);

@@ -1,10 +1,19 @@
 #include "extent/extent_check.hpp"
 
-#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace holdfast::extent {
+
+base::failure make_failure(base::failure_code code, std::string field, std::string found, std::string expected) {
+    base::failure what;
+    what.code = code;
+    what.field = std::move(field);
+    what.found = std::move(found);
+    what.expected = std::move(expected);
+    return what;
+}
 
 std::optional<base::failure> first_fault(const entry_in_place& it) {
     const char* expected = nullptr;
@@ -21,13 +30,10 @@ std::optional<base::failure> first_fault(const entry_in_place& it) {
     } else {
         return std::nullopt;
     }
-    base::failure what;
-    what.code = base::failure_code::corrupt;
-    what.field = fmt::format("page entry {}", it.position.value);
-    what.found = fmt::format("{:#x} (kind {}, {} pages; frontier {})", it.word, static_cast<unsigned>(it.entry().kind),
-                             it.entry().length.value, it.frontier.value);
-    what.expected = expected;
-    return what;
+    return make_failure(base::failure_code::corrupt, fmt::format("page entry {}", it.position.value),
+                        fmt::format("{:#x} (kind {}, {} pages; frontier {})", it.word,
+                                    static_cast<unsigned>(it.entry().kind), it.entry().length.value, it.frontier.value),
+                        expected);
 }
 
 }  // namespace holdfast::extent

@@ -2,11 +2,12 @@
 //
 // EXT-1 to EXT-5 need one page entry and the one before it, so open() checks them while it walks, in time proportional
 // to the number of extents. check() asks the others: EXT-6 looks at every page entry, EXT-7 at the index in DRAM, EXT-8
-// at the space on disk of free extents (all in extent.cpp); EXT-9 looks at cached extents (extent_cache.cpp).
+// at the space on disk of free extents (all in extent_checker.cpp); EXT-9 looks at cached extents (extent_cache.cpp).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/failure.hpp"
 #include "base/units.hpp"
@@ -76,6 +77,9 @@ struct entry_in_place {
 [[nodiscard]] inline bool is_full_disk(const base::failure& what) noexcept {
     return what.code == base::failure_code::no_space && what.os_error != 0;
 }
+
+[[nodiscard]] base::failure make_failure(base::failure_code code, std::string field, std::string found,
+                                         std::string expected);
 
 /// The failure that names what is wrong with the entry, or nothing where EXT-1 to EXT-5 hold.
 [[nodiscard]] std::optional<base::failure> first_fault(const entry_in_place& it);

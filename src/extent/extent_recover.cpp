@@ -1,16 +1,17 @@
-// Builds the index after a crash with several threads. After a crash only entries of blocks count, and none lies within
-// an extent (EXT-6). So a thread may begin anywhere: the first such entry that it meets is the start of an extent.
+// Builds the index after a crash with several threads. A thread may begin anywhere: the first entry of a block that it
+// meets is the start of an extent, because none lies within an extent (EXT-6).
 #include <algorithm>
-#include <array>
 #include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "extent/extent_walk.hpp"
+#include "extent/extent_open.hpp"
+#include "extent/page_entries_walk.hpp"
 
 namespace holdfast::extent {
 
@@ -28,30 +29,28 @@ constexpr std::uint64_t most_parts = 16;
 /// Parts begin at the start of a word of page_bits and of a cache line of page entries.
 constexpr std::uint64_t part_unit = 512;
 
-}  // namespace
-
 /// A part [begin, end) of the space, and what one thread found about extents that start there.
-struct extent_allocator::recovered_part {
+struct recovered_part {
     pages begin{};
     pages end{};
     pages first_block{};  ///< `end` where there is none
     pages end_of_last{};  ///< may lie beyond `end`
     std::vector<extent> slabs;
     std::vector<extent> gaps;  ///< between blocks; join_parts() handles the first and the last
-    std::array<std::uint64_t, 6> counts{};
+    extent_index::kind_counts counts;
     std::optional<failure> fault;
 };
 
-/// No other thread touches the words of this part meanwhile; recover() holds the lock.
-void extent_allocator::recover_part(recovered_part& part, pages frontier) HF_NO_THREAD_SAFETY_ANALYSIS {
+/// No other thread touches the words of this part meanwhile.
+void recover_part(extent_map& map, recovered_part& part, pages frontier) {
     part.first_block = part.end;
     part.end_of_last = part.begin;
-    const auto block = [&](const extent& found) HF_NO_THREAD_SAFETY_ANALYSIS {
+    const auto block = [&](const extent& found) {
         if (part.first_block == part.end) {
             part.first_block = found.start;
         }
-        starts_.set(found.start);
-        ++part.counts[counter_of(found.kind)];
+        map.index().note_start(found.start);
+        ++part.counts[found.kind];
         if (found.kind == extent_kind::slab) {
             part.slabs.push_back(found);
         }
@@ -59,12 +58,12 @@ void extent_allocator::recover_part(recovered_part& part, pages frontier) HF_NO_
     };
     const auto gap = [&](pages start, pages length) {
         if (part.first_block != part.end && start + length != part.end) {
-            write_gap(start, length);
+            map.entries().write_gap(start, length);
             part.gaps.push_back({start, length, extent_kind::free});
         }
     };
     try {
-        if (auto walked = walk_blocks(part.begin, part.end, frontier, block, gap); !walked) {
+        if (auto walked = map.entries().walk_blocks(part.begin, part.end, frontier, block, gap); !walked) {
             part.fault = std::move(walked).error();
         }
     } catch (const std::bad_alloc&) {
@@ -72,12 +71,12 @@ void extent_allocator::recover_part(recovered_part& part, pages frontier) HF_NO_
     }
 }
 
-result<void> extent_allocator::join_parts(std::vector<recovered_part>& parts, pages frontier, visitor each) {
+result<void> join_parts(extent_map& map, std::vector<recovered_part>& parts, pages frontier, extent_visitor each) {
     pages end_of_last{};
-    const auto add_gap = [&](pages start, pages end) HF_NO_THREAD_SAFETY_ANALYSIS {  // the lock is held
+    const auto add_gap = [&](pages start, pages end) {
         if (start < end) {
-            write_gap(start, end - start);
-            add_free({start, end - start, end - start});
+            map.entries().write_gap(start, end - start);
+            map.index().add_free({start, end - start, end - start});
         }
     };
     for (recovered_part& part : parts) {
@@ -88,32 +87,29 @@ result<void> extent_allocator::join_parts(std::vector<recovered_part>& parts, pa
             continue;  // the part is all gap, or within an extent
         }
         if (part.first_block < end_of_last) {
-            failure what;
-            what.code = failure_code::corrupt;
-            what.field = fmt::format("page entry {}", part.first_block.value);
-            what.found = fmt::format("{:#x}", load(part.first_block));
-            what.expected = "EXT-6: no entry of a block inside the extent before it";
-            return what;
+            return make_failure(failure_code::corrupt, fmt::format("page entry {}", part.first_block.value),
+                                fmt::format("{:#x}", map.entries().load(part.first_block)),
+                                "EXT-6: no entry of a block inside the extent before it");
         }
         add_gap(end_of_last, part.first_block);
         for (const extent& gap : part.gaps) {
-            add_free({gap.start, gap.length, gap.length});
+            map.index().add_free({gap.start, gap.length, gap.length});
         }
         for (const extent& slab : part.slabs) {
             each(slab);
         }
-        for (std::size_t kind = 0; kind < counts_.size(); ++kind) {
-            counts_[kind] += part.counts[kind];
-        }
+        map.index().add_counts(part.counts);
         end_of_last = part.end_of_last;
     }
     add_gap(end_of_last, frontier);
     return {};
 }
 
-result<void> extent_allocator::recover(pages frontier, visitor each, unsigned parts_wanted) {
-    const base::scoped_lock lock(mutex_);
-    HF_TRY(begin(frontier));
+}  // namespace
+
+result<void> recover_extents(extent_map& map, pages frontier, extent_visitor each, unsigned parts_wanted) {
+    HF_TRY(map.entries().check_frontier(frontier));
+    HF_TRY(map.reset());
     const std::uint64_t suggested = std::min<std::uint64_t>(
         {frontier.value / least_part, most_parts, std::max(std::thread::hardware_concurrency(), 1U)});
     const std::uint64_t count = std::max<std::uint64_t>(parts_wanted != 0 ? parts_wanted : suggested, 1);
@@ -128,15 +124,15 @@ result<void> extent_allocator::recover(pages frontier, visitor each, unsigned pa
         helpers.reserve(parts.size());
         for (std::size_t i = 1; i < parts.size(); ++i) {
             try {
-                helpers.emplace_back([this, &part = parts[i], frontier] { recover_part(part, frontier); });
+                helpers.emplace_back([&map, &part = parts[i], frontier] { recover_part(map, part, frontier); });
             } catch (const std::system_error&) {  // no thread can be started
-                recover_part(parts[i], frontier);
+                recover_part(map, parts[i], frontier);
             }
         }
-        recover_part(parts.front(), frontier);
+        recover_part(map, parts.front(), frontier);
     }
-    HF_TRY(join_parts(parts, frontier, each));
-    frontier_.store(frontier.value, std::memory_order_release);
+    HF_TRY(join_parts(map, parts, frontier, each));
+    map.set_frontier(frontier);
     return {};
 }
 

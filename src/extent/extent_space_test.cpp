@@ -95,7 +95,7 @@ TEST_F(extent_space_test, nothing_fades_where_nobody_asked_for_it) {
     const pages block = allocate(5000);
     free(block);
     EXPECT_EQ(space_.given_back(), 0U);
-    EXPECT_EQ(allocator_.backed_free_pages(), allocator_.free_pages());
+    EXPECT_EQ(allocator_.space().backed_free_pages(), allocator_.free_pages());
 }
 
 TEST_F(extent_space_test, what_is_freed_without_saying_that_it_has_space_gets_some_before_it_is_used) {
@@ -105,7 +105,7 @@ TEST_F(extent_space_test, what_is_freed_without_saying_that_it_has_space_gets_so
     allocate(460);  // the rest
     ASSERT_TRUE(space_.give_back(block + pages{3}, {9}).ok());
     ASSERT_TRUE(allocator_.free(block, extent_kind::used, false).ok());
-    EXPECT_EQ(allocator_.backed_free_pages().value, 16U) << "as after open(): not known to be holes";
+    EXPECT_EQ(allocator_.space().backed_free_pages().value, 16U) << "as after open(): not known to be holes";
     EXPECT_THAT(problems_of(allocator_), IsEmpty());
     EXPECT_EQ(allocate(16), block);
     // The hole is united with neighbours that have space.
@@ -118,7 +118,7 @@ TEST_F(extent_space_test, what_is_freed_without_saying_that_it_has_space_gets_so
 }
 
 TEST_F(extent_space_test, pages_in_use_get_space_and_free_extents_make_room_for_it) {
-    allocator_.set_decay(10 * second_ns, test_clock);
+    allocator_.space().set_decay(10 * second_ns, test_clock);
     const pages block = allocate(16);
     const pages other = allocate(40);
     allocate(440);  // the rest
@@ -132,11 +132,11 @@ TEST_F(extent_space_test, pages_in_use_get_space_and_free_extents_make_room_for_
         EXPECT_TRUE(space_.is_backed(block + pages{page}));
     }
     EXPECT_TRUE(allocator_.back_used(block, {16}).ok()) << "what has space";
-    EXPECT_EQ(allocator_.backed_free_pages().value, 0U);
+    EXPECT_EQ(allocator_.space().backed_free_pages().value, 0U);
 }
 
 TEST_F(extent_space_test, freed_memory_fades) {
-    allocator_.set_decay(10 * second_ns, test_clock);
+    allocator_.space().set_decay(10 * second_ns, test_clock);
     std::vector<pages> blocks;
     for (int i = 0; i < 200; ++i) {
         blocks.push_back(allocate(10));
@@ -149,33 +149,33 @@ TEST_F(extent_space_test, freed_memory_fades) {
     std::uint64_t before = all;
     for (int step = 0; step < 250; ++step) {
         test_time += decay_curve::step_ns;
-        allocator_.decay(1000);
+        allocator_.space().decay(1000);
         EXPECT_LE(space_.on_disk(), before);
         before = space_.on_disk();
     }
     EXPECT_EQ(before, 512U * (all / 512) - allocator_.free_pages().value);  // what is in use, and no more
-    EXPECT_EQ(allocator_.backed_free_pages().value, 0U);
+    EXPECT_EQ(allocator_.space().backed_free_pages().value, 0U);
     EXPECT_EQ(allocate(10), blocks.front());  // a hole is used again, with space
 }
 
 TEST_F(extent_space_test, the_oldest_go_first) {
-    allocator_.set_decay(second_ns, test_clock);
+    allocator_.space().set_decay(second_ns, test_clock);
     const pages first = allocate(10);
     allocate(1);
     const pages second = allocate(300);
     allocate(185);  // nothing else is free
     free(first);
     test_time = decay_curve::step_ns;
-    allocator_.decay(1000);
+    allocator_.space().decay(1000);
     test_time += 15 * decay_curve::step_ns;
     free(second);
-    allocator_.decay(1);
+    allocator_.space().decay(1);
     EXPECT_FALSE(space_.is_backed(first));
     EXPECT_TRUE(space_.is_backed(second));
 }
 
 TEST_F(extent_space_test, free_itself_gives_back_what_has_faded) {
-    allocator_.set_decay(second_ns, test_clock);
+    allocator_.space().set_decay(second_ns, test_clock);
     std::vector<pages> blocks;
     for (int i = 0; i < 20; ++i) {
         blocks.push_back(allocate(10));
@@ -193,7 +193,7 @@ TEST_F(extent_space_test, free_itself_gives_back_what_has_faded) {
 }
 
 TEST_F(extent_space_test, a_huge_extent_goes_at_once) {
-    allocator_.set_decay(10 * second_ns, test_clock);
+    allocator_.space().set_decay(10 * second_ns, test_clock);
     const pages block = allocate(huge_length.value);
     allocate(1);
     const std::uint64_t before = space_.on_disk();
@@ -205,19 +205,19 @@ TEST_F(extent_space_test, a_huge_extent_goes_at_once) {
 
 TEST_F(extent_space_test, where_commits_give_back_it_does_not) {
     space_.give_back_at_once(false);
-    allocator_.set_decay(0, test_clock);
+    allocator_.space().set_decay(0, test_clock);
     const pages block = allocate(100);
     allocate(10);
     free(block);
     EXPECT_EQ(space_.given_back(), 0U);
-    const std::vector<extent> going = allocator_.to_give_back(false);
+    const std::vector<extent> going = allocator_.space().to_give_back(false);
     ASSERT_THAT(going, testing::SizeIs(2));
     EXPECT_EQ(going.front(), (extent{block, {100}, extent_kind::free}));
     for (const extent& one : going) {
         EXPECT_TRUE(space_.give_back(one.start, one.length).ok());
     }
-    allocator_.gave_back(going);
-    EXPECT_THAT(allocator_.to_give_back(true), IsEmpty());
+    allocator_.space().gave_back(going);
+    EXPECT_THAT(allocator_.space().to_give_back(true), IsEmpty());
     EXPECT_EQ(allocate(100), block);
 }
 
@@ -244,7 +244,7 @@ TEST_F(extent_space_test, a_hole_on_a_full_disk_is_an_error_and_stays_free) {
     const pages block = allocate(200);
     const pages other = allocate(296);
     free(block);
-    ASSERT_TRUE(allocator_.give_back({~std::uint64_t{0}}).ok());
+    ASSERT_TRUE(allocator_.space().give_back({~std::uint64_t{0}}).ok());
     EXPECT_EQ(space_.on_disk(), 16U + 296U);
     space_.set_disk(16 + 296 + 100);
     space_.set_capacity(512 * base::page_size);
@@ -264,7 +264,7 @@ TEST_F(extent_space_test, give_back_stops_when_enough_is_gone) {
     for (const pages block : blocks) {
         free(block);
     }
-    const auto gone = allocator_.give_back({25});
+    const auto gone = allocator_.space().give_back({25});
     ASSERT_TRUE(gone.ok());
     EXPECT_GE(gone->value, 25U);
     EXPECT_LT(gone->value, 25U + 512U);
@@ -294,12 +294,12 @@ TEST_F(extent_space_test, the_heap_ends_where_it_is_used) {
     const pages kept = allocate(100);
     const pages large = allocate(3000);
     free(large);
-    EXPECT_EQ(allocator_.shrink({}, [] { return false; })->value, 0U);
-    EXPECT_EQ(allocator_.shrink({1024}, [] { return true; })->value, 3584U - 1536U);
-    EXPECT_EQ(allocator_.shrink({}, [] { return true; })->value, 1024U);
+    EXPECT_EQ(allocator_.space().shrink({}, [] { return false; })->value, 0U);
+    EXPECT_EQ(allocator_.space().shrink({1024}, [] { return true; })->value, 3584U - 1536U);
+    EXPECT_EQ(allocator_.space().shrink({}, [] { return true; })->value, 1024U);
     EXPECT_EQ(allocator_.frontier().value, 512U);
     EXPECT_EQ(space_.frontier().value, 512U);
-    EXPECT_EQ(allocator_.shrink({}, [] { return true; })->value, 0U);
+    EXPECT_EQ(allocator_.space().shrink({}, [] { return true; })->value, 0U);
     EXPECT_EQ(allocate(3000).value, kept.value + 100);
     free(kept);
 }
@@ -309,7 +309,7 @@ TEST_F(extent_space_test, a_free_extent_that_ends_with_the_heap_may_go_as_a_whol
     const pages large = allocate(512);
     EXPECT_EQ(large.value, 512U);
     free(large);
-    EXPECT_EQ(allocator_.shrink({}, [] { return true; })->value, 512U);
+    EXPECT_EQ(allocator_.space().shrink({}, [] { return true; })->value, 512U);
     EXPECT_EQ(space_.view().page_entry_word({512}), 0U);
     EXPECT_EQ(allocator_.count(extent_kind::free), 0U);
     EXPECT_EQ(allocate(1).value, 512U);
@@ -319,11 +319,11 @@ TEST_F(extent_space_test, a_commit_that_fails_leaves_the_heap_as_long_as_it_was)
     space_.give_back_at_once(false);
     const pages large = allocate(3000);
     free(large);
-    EXPECT_EQ(allocator_.shrink({}, [] { return true; })->value, 0U);
-    EXPECT_GT(allocator_.shrink_for_commit({}).value, 0U);
+    EXPECT_EQ(allocator_.space().shrink({}, [] { return true; })->value, 0U);
+    EXPECT_GT(allocator_.space().shrink_for_commit({}).value, 0U);
     EXPECT_EQ(allocator_.frontier().value, 512U);
     EXPECT_THAT(problems_of(allocator_), IsEmpty());
-    allocator_.unshrink();
+    allocator_.space().unshrink();
     EXPECT_EQ(allocator_.frontier(), space_.frontier());
     EXPECT_EQ(allocate(3000), large);
 }
@@ -331,10 +331,10 @@ TEST_F(extent_space_test, a_commit_that_fails_leaves_the_heap_as_long_as_it_was)
 TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_though_the_heap_did_not_become_shorter) {
     const pages large = allocate(3000);
     free(large);
-    EXPECT_GE(allocator_.give_back({3000})->value, 3000U);
+    EXPECT_GE(allocator_.space().give_back({3000})->value, 3000U);
     const std::uint64_t on_disk = space_.on_disk();
     space_.fail_shrink();
-    EXPECT_EQ(allocator_.shrink({}, [] { return true; }).error().code, failure_code::io);
+    EXPECT_EQ(allocator_.space().shrink({}, [] { return true; }).error().code, failure_code::io);
     EXPECT_EQ(allocator_.frontier(), space_.frontier());
     EXPECT_THAT(problems_of(allocator_), IsEmpty());
     EXPECT_EQ(space_.on_disk(), on_disk);
@@ -345,13 +345,13 @@ TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_after_a_commit_that_
     space_.give_back_at_once(false);
     const pages large = allocate(3000);
     free(large);
-    const std::vector<extent> gone = allocator_.to_give_back(true);
+    const std::vector<extent> gone = allocator_.space().to_give_back(true);
     for (const extent& one : gone) {
         EXPECT_TRUE(space_.give_back(one.start, one.length).ok());
     }
-    allocator_.gave_back(gone);
-    EXPECT_GT(allocator_.shrink_for_commit({}).value, 0U);
-    allocator_.unshrink();
+    allocator_.space().gave_back(gone);
+    EXPECT_GT(allocator_.space().shrink_for_commit({}).value, 0U);
+    allocator_.space().unshrink();
     EXPECT_EQ(allocate(3000), large);
 }
 
@@ -362,8 +362,8 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
         ++asked;
         return settled;
     };
-    allocator_.set_settling(is_settled);
-    allocator_.set_decay(0, test_clock);
+    allocator_.space().set_settling(is_settled);
+    allocator_.space().set_decay(0, test_clock);
     const pages block = allocate(100);
     allocate(1);
     const pages huge = allocate(huge_length.value);
@@ -372,7 +372,7 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
     free(huge);
     EXPECT_GE(asked, 2U);
     EXPECT_EQ(space_.given_back(), 0U);
-    EXPECT_EQ(allocator_.give_back({1})->value, 0U);
+    EXPECT_EQ(allocator_.space().give_back({1})->value, 0U);
     // On a full disk no space goes back either.
     space_.set_disk(space_.on_disk() + huge_length.value);
     const pages larger{2 * huge_length.value};
@@ -412,18 +412,18 @@ private:
     void open(bool first) {
         allocator_ = std::make_unique<extent_allocator>(space_.view(), space_);
         ASSERT_TRUE((first ? allocator_->format() : allocator_->open(space_.frontier())).ok());
-        allocator_->set_decay(random_() % 3 == 0 ? decay_curve::never : random_() % second_ns, test_clock);
+        allocator_->space().set_decay(random_() % 3 == 0 ? decay_curve::never : random_() % second_ns, test_clock);
     }
     void do_something() {
         const std::uint64_t choice = random_() % 100'000;
         if (choice == 0) {
             open(false);
         } else if (choice < 5) {
-            const auto shrunk = allocator_->shrink({random_() % 1000}, [this] { return random_() % 4 != 0; });
+            const auto shrunk = allocator_->space().shrink({random_() % 1000}, [this] { return random_() % 4 != 0; });
             ASSERT_TRUE(shrunk.ok());
             shrunk_ += shrunk->value != 0 ? 1U : 0U;
         } else if (choice < 10) {
-            ASSERT_TRUE(allocator_->give_back({random_() % 2000}).ok());
+            ASSERT_TRUE(allocator_->space().give_back({random_() % 2000}).ok());
         } else if (choice < 20) {
             // Phases with many allocations and with many frees, so that the heap grows and empties.
             share_ = random_() % 100;
@@ -506,7 +506,8 @@ private:
         gap(allocator_->frontier().value);
         ASSERT_EQ(allocator_->free_pages().value, free);
         ASSERT_EQ(allocator_->frontier(), space_.frontier());
-        ASSERT_LE(space_.on_disk(), allocator_->frontier().value - free + allocator_->backed_free_pages().value);
+        ASSERT_LE(space_.on_disk(),
+                  allocator_->frontier().value - free + allocator_->space().backed_free_pages().value);
     }
 
     std::mt19937_64 random_;
@@ -535,7 +536,7 @@ TEST(extent_space_thread_test, threads_free_and_allocate_while_memory_fades) {
     ASSERT_TRUE(space.grow({512 * 512}).ok());  // the fake grows in one thread alone
     extent_allocator allocator(space.view(), space);
     ASSERT_TRUE(allocator.format().ok());
-    allocator.set_decay(0, test_clock);
+    allocator.space().set_decay(0, test_clock);
     std::vector<std::thread> threads;
     for (std::uint64_t id = 0; id < 4; ++id) {
         threads.emplace_back([&allocator, id] {

@@ -139,7 +139,8 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     if (mode == access_mode::read_write && !mapping.shared) {
         segment::free_runs free;
         free.reserve(opened->extents_.count(segment::extent_kind::free));
-        opened->extents_.for_each_backed([&](const extent::extent& run) { free.emplace_back(run.start, run.length); });
+        opened->extents_.space().for_each_backed(
+            [&](const extent::extent& run) { free.emplace_back(run.start, run.length); });
         opened->files_->note_free(free);
     }
     if (mode == access_mode::read_write) {

@@ -112,7 +112,7 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
     if (lanes.order == lane::record_order::clock) {
         settle_.of = atomic_.get();
-        extents_.set_settling(settle_);
+        extents_.space().set_settling(settle_);
     }
     return files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order));
 }

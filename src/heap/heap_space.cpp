@@ -82,7 +82,7 @@ base::result<void> engine::check_metadata(std::uint64_t segment, std::uint64_t a
 
 void engine::start_decay(std::uint64_t total_ns) {
     keeps_space_ = total_ns == extent::decay_curve::never;
-    extents_.set_decay(total_ns, coarse_clock);
+    extents_.space().set_decay(total_ns, coarse_clock);
 }
 
 /// Commits and gives back free space: what has decayed, or all. `keep` pages stay at the end of the heap. Free pages of
@@ -93,12 +93,12 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
         extent::extent_allocator& extents;
         bool moved;
         explicit end_of_heap(extent::extent_allocator& of, base::pages kept)
-            : extents(of), moved(of.shrink_for_commit(kept).value != 0) {}
+            : extents(of), moved(of.space().shrink_for_commit(kept).value != 0) {}
         end_of_heap(const end_of_heap&) = delete;
         end_of_heap& operator=(const end_of_heap&) = delete;
         ~end_of_heap() {
             if (moved) {
-                extents.unshrink();
+                extents.space().unshrink();
             }
         }
     };
@@ -110,8 +110,8 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.rest_idle(give_all_back);
     blocks_.write_bitmaps();
     end_of_heap end(extents_, promised ? extents_.frontier() : keep);
-    const bool all = give_all_back || (!promised && files_->is_space_short(extents_.backed_free_pages()));
-    const std::vector<extent::extent> going = extents_.to_give_back(all);
+    const bool all = give_all_back || (!promised && files_->is_space_short(extents_.space().backed_free_pages()));
+    const std::vector<extent::extent> going = extents_.space().to_give_back(all);
     segment::space_going space{merged(runs_of(going), resting.holes), std::nullopt};
     if (end.moved) {
         space.frontier = extents_.frontier();
@@ -123,7 +123,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     end.moved = false;
     blocks_.rested(resting.holes);
     blocks_.renew_guards(mapped_before, files_->file_backed_end());
-    extents_.gave_back(going);
+    extents_.space().gave_back(going);
     return done;
 }
 
@@ -131,7 +131,7 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
 base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
     blocks_.flush_extents();
     HF_TRY_ASSIGN(const base::pages cut,
-                  extents_.shrink(keep, [this] { return atomic_ == nullptr || atomic_->settle(); }));
+                  extents_.space().shrink(keep, [this] { return atomic_ == nullptr || atomic_->settle(); }));
     if (report != nullptr) {
         report->shortened += base::to_bytes(cut);
     }
@@ -168,7 +168,7 @@ base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress
     HF_TRY(shorten({}, &report));
     HF_TRY(measure(report.charged_after, report.apparent_after));
     while (report.charged_after > target) {
-        HF_TRY_ASSIGN(const base::pages gone, extents_.give_back(at_once));
+        HF_TRY_ASSIGN(const base::pages gone, extents_.space().give_back(at_once));
         if (gone.value == 0) {
             break;
         }

@@ -319,14 +319,14 @@ private:
         if (!again.writes.empty() || (from.order == lane::record_order::clock && again.report.pending != 0)) {
             finding("a second replay finds something to do");
         }
-        const extent::extent_allocator rebuilder(on_.view(), on_);
-        if (const auto rebuilt = rebuilder.rebuild(on_.frontier()); !rebuilt) {
+        const extent::page_entries entries(on_.view());
+        if (const auto rebuilt = entries.rebuild(on_.frontier()); !rebuilt) {
             refused("page entries cannot be rebuilt: ", rebuilt.error());
             return false;
         }
         on_.take(recovered);
         lane::apply(must(lane::make_replay(from)), from, domain);
-        must(rebuilder.rebuild(on_.frontier()));
+        must(entries.rebuild(on_.frontier()));
         if (!on_.holds(recovered)) {
             finding("a second recovery changes the heap");
         }

@@ -18,7 +18,7 @@ base::result<void> block_map::read(const extent::extent_allocator& extents, page
     end_ = base::to_bytes(frontier);
     HF_TRY_ASSIGN(granules_, base::sparse_table<std::uint64_t>::create(
                                  (end_ + base::granule_size - 1) / base::granule_size, "granules of a trace"));
-    HF_TRY(extents.read_blocks(frontier, [&](const extent::extent& found) {
+    HF_TRY(extents.entries().read_blocks(frontier, [&](const extent::extent& found) {
         if (found.kind == extent_kind::used) {
             add_big({found.start, found.length, found.type, false});
         } else if (found.kind == extent_kind::slab) {

@@ -57,7 +57,7 @@ public:
     void crash(std::uint64_t seed) {
         std::mt19937_64 random(seed);
         blocks_->close();
-        segment::must(extents_->read_blocks(frontier(), [&](const extent::extent& found) {
+        segment::must(extents_->entries().read_blocks(frontier(), [&](const extent::extent& found) {
             if (found.kind != segment::extent_kind::slab) {
                 return;
             }

@@ -90,7 +90,7 @@ public:
 private:
     base::result<void> start_keeping() {
         if (clock_ != nullptr) {
-            extents_->set_decay(20 * extent::decay_curve::step_ns, clock_);
+            extents_->space().set_decay(20 * extent::decay_curve::step_ns, clock_);
         }
         return blocks_->keep_extents();
     }

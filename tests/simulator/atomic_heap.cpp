@@ -16,7 +16,7 @@ atomic_space::atomic_space(tracked_memory& memory, const atomic_setting& setting
     : memory_(memory),
       setting_(setting),
       view_(memory.address(), memory.address() + heap_metadata_at, heap_shape, heap_user_bytes),
-      rebuilder_(view_, *this) {
+      entries_(view_) {
     facts_.frontier_pages = heap_first_pages;
 }
 
@@ -91,7 +91,7 @@ std::string atomic_space::recover() {
         }
         tracked_domain domain{memory_};
         lane::apply(*plan, source, domain);
-        if (auto rebuilt = rebuilder_.rebuild(frontier()); !rebuilt) {
+        if (auto rebuilt = entries_.rebuild(frontier()); !rebuilt) {
             return "rebuild: " + rebuilt.error().message();
         }
         memory_.cut("recovered");
@@ -130,7 +130,7 @@ std::string atomic_space::recover_again(bool hints) {
     if (!hints) {
         return {};
     }
-    if (auto rebuilt = rebuilder_.rebuild(frontier()); !rebuilt) {
+    if (auto rebuilt = entries_.rebuild(frontier()); !rebuilt) {
         return "second rebuild: " + rebuilt.error().message();
     }
     return memory_.notice() == 0 ? std::string{} : "a second rebuild changes page entries";
@@ -195,9 +195,9 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     settle_.of = operations_.get();
     if (space.setting().gives_back) {
         const std::uint64_t decay = space.setting().fades ? 0 : extent::decay_curve::never;
-        extents_.set_decay(decay, []() noexcept { return std::uint64_t{0}; });
+        extents_.space().set_decay(decay, []() noexcept { return std::uint64_t{0}; });
         if (options.order == lane::record_order::clock) {
-            extents_.set_settling(settle_);
+            extents_.space().set_settling(settle_);
         }
     }
     // As heap_files::begin_incarnation().

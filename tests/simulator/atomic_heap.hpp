@@ -82,7 +82,7 @@ private:
     atomic_setting setting_;
     segment::space_view view_;
     heap_facts facts_;
-    extent::extent_allocator rebuilder_;  ///< for rebuild() alone
+    extent::page_entries entries_;
 };
 
 /// One opening of the heap.
@@ -100,7 +100,7 @@ public:
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     /// As engine::shorten().
-    [[nodiscard]] bool shrink() { return extents_.shrink({}, settle_).ok(); }
+    [[nodiscard]] bool shrink() { return extents_.space().shrink({}, settle_).ok(); }
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
 private:

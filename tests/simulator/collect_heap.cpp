@@ -88,7 +88,7 @@ base::result<void> collect_session::open() {
     space_.memory().cut("tracing has begun");
     extents_.write_opened();
     if (space_.setting().gives_back) {
-        extents_.set_decay(0, []() noexcept { return std::uint64_t{0}; });
+        extents_.space().set_decay(0, []() noexcept { return std::uint64_t{0}; });
     }
     return blocks_.keep_extents();
 }
@@ -142,7 +142,7 @@ void collect_session::persist_objects(const void* begin, std::uint64_t bytes, bo
 bool collect_session::shrink() {
     blocks_.release_unused();
     blocks_.flush_extents();
-    return extents_.shrink({}, [] { return true; }).ok();
+    return extents_.space().shrink({}, [] { return true; }).ok();
 }
 
 void collect_session::close() {

@@ -1,14 +1,15 @@
-// The walks over all extents. Only the sources of extent_allocator include this file.
+// The walks over all page entries. Only sources include this file.
 #pragma once
 
-#include "extent/extent.hpp"
+#include <utility>
+
+#include "extent/page_entries.hpp"
 
 namespace holdfast::extent {
 
-/// Checks EXT-1 to EXT-5 for every extent below the frontier and calls `each` for it. Each step depends on the one
-/// before, so later page entries are prefetched.
+/// Each step depends on the one before, so later page entries are prefetched.
 template <class Each>
-base::result<void> extent_allocator::walk(base::pages frontier, Each each) const {
+base::result<void> page_entries::walk(base::pages frontier, Each each) const {
     constexpr std::uint64_t ahead = 128;  // pages: 16 cache lines
     entry_in_place here{.frontier = frontier};
     while (here.position < frontier) {
@@ -27,12 +28,9 @@ base::result<void> extent_allocator::walk(base::pages frontier, Each each) const
     return {};
 }
 
-/// Calls `block` for every extent that counts after a crash and starts in [begin, end), and `gap` for the space before,
-/// between and behind these. If `begin` is not 0, it may lie within an extent, and then so does the start of the first
-/// gap.
 template <class Block, class Gap>
-base::result<void> extent_allocator::walk_blocks(base::pages begin, base::pages end, base::pages frontier, Block block,
-                                                 Gap gap) const {
+base::result<void> page_entries::walk_blocks(base::pages begin, base::pages end, base::pages frontier, Block block,
+                                             Gap gap) const {
     constexpr std::uint64_t ahead = 128;
     const entry_in_place first{.word = load(begin), .position = begin, .frontier = frontier};
     if (begin.value == 0 && !is_block_entry(first.word)) {

@@ -1,0 +1,56 @@
+// Space on disk for places that are about to be handed out. Pages that are not known to be backed are reserved first,
+// so that a full disk is an error and never a SIGBUS. Where the disk is full, free extents are given back whatever
+// their age (PAllocator 4.6).
+//
+// Invariants: EXT-8, and the index counts for every free extent how many of its pages are not known to be holes. Space
+// goes back only while may_go() says so.
+#pragma once
+
+#include <optional>
+
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "extent/extent_map.hpp"
+#include "extent/free_index.hpp"
+#include "persist/mutant.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::extent {
+
+/// Thread safety: its owner holds the lock of the map, except for may_go().
+class disk_space {
+public:
+    disk_space(extent_map& map, segment::space_growth& growth) noexcept : map_(map), growth_(growth) {}
+    disk_space(const disk_space&) = delete;
+    disk_space& operator=(const disk_space&) = delete;
+    ~disk_space() = default;
+
+    /// As space_reclaimer::set_settling() says.
+    void set_settling(base::function_ref<bool()> settled) noexcept { settled_ = settled; }
+    [[nodiscard]] bool may_go() const noexcept {
+        return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();
+    }
+
+    /// Reserves space for the `length` pages at the place, and for some more of the same free extent.
+    [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length);
+    /// Reserves space for the place; where the disk is full, returns another place that has space.
+    [[nodiscard]] base::result<free_index::placement> backed_place(const free_index::placement& place,
+                                                                   base::pages length, base::pages alignment);
+    /// Reserves space for pages of an extent that is in use.
+    [[nodiscard]] base::result<void> back_used(base::pages start, base::pages length);
+    /// The disk is full: gives back free extents, except for the one that starts at `spared`, until it has given back
+    /// `wanted` pages. False where it could give back nothing.
+    [[nodiscard]] bool make_space(base::pages wanted, base::pages spared);
+
+private:
+    [[nodiscard]] std::optional<free_index::placement> find_backed(base::pages length, base::pages alignment) const;
+    [[nodiscard]] base::result<void> back_range(base::pages whole, base::pages from, base::pages end);
+    void give_back_part(base::pages whole, base::pages from, base::pages end);
+
+    extent_map& map_;
+    segment::space_growth& growth_;
+    std::optional<base::function_ref<bool()>> settled_;
+};
+
+}  // namespace holdfast::extent

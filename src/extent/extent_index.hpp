@@ -1,0 +1,103 @@
+// What the allocator knows about extents without reading page entries, in DRAM: at which pages extents start, which of
+// them are free and how long these are, and how many there are of each kind. It is rebuilt at open.
+//
+// Invariant EXT-7: the index agrees with the page entry of every extent. Whoever changes the index stores the page
+// entries, in the right order (extent_map.hpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "extent/extent_check.hpp"
+#include "extent/free_index.hpp"
+#include "extent/page_bits.hpp"
+#include "segment/segment_format.hpp"
+
+namespace holdfast::extent {
+
+/// Thread safety: none; its owner holds a lock. But starts_at() may be called at any time, and threads may call
+/// note_start() at once if 64 pages, from a multiple of 64 on, belong to one of them.
+class extent_index {
+public:
+    /// Numbers of extents by kind. Used and reserved extents are counted together, because their page entries change
+    /// without the lock.
+    class kind_counts {
+    public:
+        [[nodiscard]] std::uint64_t& operator[](segment::extent_kind kind) noexcept { return counts_[place(kind)]; }
+        [[nodiscard]] std::uint64_t operator[](segment::extent_kind kind) const noexcept {
+            return counts_[place(kind)];
+        }
+        void operator+=(const kind_counts& other) noexcept {
+            for (std::size_t kind = 0; kind < counts_.size(); ++kind) {
+                counts_[kind] += other.counts_[kind];
+            }
+        }
+        [[nodiscard]] bool operator==(const kind_counts&) const = default;
+
+    private:
+        [[nodiscard]] static std::size_t place(segment::extent_kind kind) noexcept {
+            return static_cast<std::size_t>(kind == segment::extent_kind::reserved ? segment::extent_kind::used : kind);
+        }
+        std::array<std::uint64_t, 6> counts_{};
+    };
+
+    /// Makes the index empty, with room for so many pages. May throw std::bad_alloc.
+    [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout);
+
+    /// Adds an extent that is not free.
+    void add(base::pages start, segment::extent_kind kind) noexcept {
+        starts_.set(start);
+        ++counts_[kind];
+    }
+    void add_free(const free_index::run& added) noexcept {
+        add(added.start, segment::extent_kind::free);
+        free_.insert(added);
+    }
+    /// Removes an extent that is not free.
+    void remove(base::pages start, segment::extent_kind kind) noexcept {
+        starts_.clear(start);
+        --counts_[kind];
+    }
+    free_index::run remove_free(base::pages start) noexcept {
+        remove(start, segment::extent_kind::free);
+        return free_.erase(start);
+    }
+    /// Of the free extent that starts there, so many pages more are not known to be holes. It is the youngest then.
+    void add_backed(base::pages start, base::pages pages) noexcept;
+    /// Of the free extent that starts there, so many pages more are known to be holes. It is the youngest then.
+    void remove_backed(base::pages start, base::pages pages) noexcept;
+    /// All pages of the free extent that starts there are holes. Returns how many were not known to be.
+    base::pages remove_all_backed(base::pages start) noexcept;
+    /// Counts one extent as of another kind, which it has from here on.
+    void recount(segment::extent_kind before, segment::extent_kind now) noexcept {
+        --counts_[before];
+        ++counts_[now];
+    }
+
+    /// add() in two steps, for several threads that build the index.
+    void note_start(base::pages start) noexcept { starts_.set(start); }
+    void add_counts(const kind_counts& counts) noexcept { counts_ += counts; }
+
+    /// Entries of other pages are never believed, whatever media say.
+    [[nodiscard]] bool starts_at(base::pages page) const noexcept { return starts_[page]; }
+    [[nodiscard]] std::optional<base::pages> last_start_up_to(base::pages page) const noexcept {
+        return starts_.last_up_to(page);
+    }
+    /// How many extents start in a range.
+    [[nodiscard]] std::uint64_t starts_in(base::pages start, base::pages length) const noexcept {
+        return starts_.count(start, length).value;
+    }
+    [[nodiscard]] const kind_counts& counts() const noexcept { return counts_; }
+    [[nodiscard]] const free_index& free() const noexcept { return free_; }
+
+private:
+    free_index free_;
+    page_bits starts_;
+    kind_counts counts_;
+};
+
+}  // namespace holdfast::extent

@@ -1,0 +1,68 @@
+// Places for allocations: best fit, the lowest address among equals; on a node of the machine, where one is asked for.
+// Where nothing fits, the heap grows. What is taken has space on disk.
+//
+// Invariants: no page leaves a free extent before disk_space has backed it (EXT-8); EXT-1 to EXT-7 as in the map.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "extent/disk_space.hpp"
+#include "extent/extent_map.hpp"
+#include "extent/free_index.hpp"
+#include "extent/heap_end.hpp"
+#include "segment/segment_format.hpp"
+
+namespace holdfast::extent {
+
+/// For a node that an extent should be on: any.
+inline constexpr std::uint32_t any_node = ~std::uint32_t{0};
+
+/// Thread safety: its owner holds the lock of the map.
+class extent_places {
+public:
+    extent_places(extent_map& map, disk_space& disk, heap_end& end) noexcept : map_(map), disk_(disk), end_(end) {}
+    extent_places(const extent_places&) = delete;
+    extent_places& operator=(const extent_places&) = delete;
+    ~extent_places() = default;
+
+    /// A place in the present space; on the node, where one is asked for.
+    [[nodiscard]] std::optional<free_index::placement> find_present(base::pages length, base::pages alignment,
+                                                                    std::uint32_t node) const noexcept {
+        return is_local(node, length) ? map_.free().best_fit_on(node, length, alignment)
+                                      : map_.free().best_fit(length, alignment);
+    }
+    /// Finds a place, growing the space where there is none. Where the disk is full, free extents elsewhere make room.
+    [[nodiscard]] base::result<free_index::placement> find(base::pages length, base::pages alignment,
+                                                           std::uint32_t node);
+
+    /// Makes an extent at the place; where the disk is full, at another place that has space.
+    [[nodiscard]] base::result<base::pages> take(const free_index::placement& place, base::pages alignment,
+                                                 segment::page_entry wanted);
+    /// Makes up to out.size() reserved extents from the place on; on a node, only within its segment. Returns how many;
+    /// 0 where the disk is full.
+    [[nodiscard]] std::size_t take_some(const free_index::placement& place, base::pages length,
+                                        std::span<base::pages> out, std::uint32_t node);
+    /// Fills `out` with reserved extents, each of which begins where the one before ends.
+    [[nodiscard]] base::result<void> take_adjacent(const free_index::placement& place, base::pages alignment,
+                                                   base::pages length, std::span<base::pages> out);
+
+    /// Sees to it that the pages behind an extent of `now` pages are free and backed, so that it can have `wanted`
+    /// pages. At the end of the space, the heap grows by the missing ones. False where it cannot.
+    [[nodiscard]] bool make_room_behind(base::pages start, base::pages now, base::pages wanted);
+
+private:
+    [[nodiscard]] bool is_local(std::uint32_t node, base::pages length) const noexcept {
+        return node != any_node && map_.layout().nodes > 1 && length <= map_.layout().segment;
+    }
+
+    extent_map& map_;
+    disk_space& disk_;
+    heap_end& end_;
+};
+
+}  // namespace holdfast::extent
