@@ -40,7 +40,6 @@ METHODS_TODAY = {
     "atomic_operations_of": 54,
     "block_allocator": 107,
     "engine": 83,
-    "heap_files": 129,
     "manager": 127,
     "slab_pool": 119,
 }

@@ -258,8 +258,8 @@ def heap_states() -> Picture:
     p.box(960, 590, 160, 66, ["refused", "the open fails; from", "closed, too"], "bad")
 
     p.arrow([(80, 106), (80, 240)], ["heap_files::create"], (87, 145), "start")
-    p.arrow([(60, 240), (60, 106)], ["heap_files::abandon"], (87, 222), "start")
-    p.arrow([(190, 306), (370, 450)], ["heap_files::", "finish_creation"], (240, 410), "end")
+    p.arrow([(60, 240), (60, 106)], ["heap_creation::", "abandon"], (87, 222), "start")
+    p.arrow([(190, 306), (370, 450)], ["finish_creation"], (240, 424), "end")
     p.arrow([(470, 73), (230, 73)], ["remove_heap"], (350, 66))
     p.arrow([(500, 106), (415, 240)], ["engine::open"], (435, 170), "end")
     p.arrow([(470, 240), (535, 106)], ["close, or", "killed"], (508, 200), "start")

@@ -79,7 +79,7 @@ base::result<void> engine::start_guards() {
     // flush needs the right to load. On the page cache nothing is flushed.
     const bool flushed_late = atomic_ != nullptr && files_->domain() != persist::domain_kind::page_cache;
     using rights = segment::page_access::rights;
-    return blocks_.start_guards(*files_, flushed_late ? rights::read : rights::none);
+    return blocks_.start_guards(files_->mapping(), flushed_late ? rights::read : rights::none);
 }
 
 }  // namespace holdfast::heap

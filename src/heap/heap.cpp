@@ -40,10 +40,10 @@ bool is_shared(access_mode mode, durability_kind durability) {
 
 engine::engine(std::unique_ptr<segment::heap_files> files)
     : files_(std::move(files)),
-      extents_(files_->view(), *files_),
-      blocks_(files_->view(), extents_, files_.get(), files_->topology()),
+      extents_(files_->view(), files_->space()),
+      blocks_(files_->view(), extents_, &files_->bitmaps(), files_->location().topology()),
       objects_(*files_) {
-    extents_.set_nodes(files_->nodes_of_threads());
+    extents_.set_nodes(files_->location().nodes_of_threads());
     if (separates_cache_lines()) {
         blocks_.separate_cache_lines();
     }
@@ -139,9 +139,8 @@ base::result<std::unique_ptr<engine>> engine::open(const std::string& path, acce
     if (mode == access_mode::read_write && !mapping.shared) {
         segment::free_runs free;
         free.reserve(opened->extents_.count(segment::extent_kind::free));
-        opened->extents_.space().for_each_backed(
-            [&](const extent::extent& run) { free.emplace_back(run.start, run.length); });
-        opened->files_->note_free(free);
+        opened->extents_.space().for_each_backed([&](const extent::extent& run) { free.emplace_back(run.start, run.length); });
+        opened->files_->commits().note_free(free);
     }
     if (mode == access_mode::read_write) {
         // Space promised at creation stays reserved while the creator has the heap open.
@@ -255,7 +254,7 @@ base::result<void> engine::keep_extents(const std::string& path) {
 
 const failure& engine::last_failure() noexcept { return slab::block_allocator::last_failure(); }
 
-base::result<void> engine::check_process() const { return files_->check_process(); }
+base::result<void> engine::check_process() const { return files_->location().check_process(); }
 
 segment::free_runs engine::free_space() const {
     segment::free_runs free;
@@ -272,7 +271,7 @@ base::result<segment::commit_statistics> engine::commit() {
             atomic_->checkpoint();
         }
         write_back();
-        HF_TRY(files_->sync_shared());
+        HF_TRY(files_->session().sync());
         segment::commit_statistics statistics;
         statistics.total_ns = statistics.sync_ns = static_cast<std::uint64_t>(
             std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
@@ -283,7 +282,7 @@ base::result<segment::commit_statistics> engine::commit() {
 
 base::result<void> engine::close(bool commit_changes) {
     HF_TRY(check_process());
-    if (read_only() || files_->is_scratch()) {
+    if (read_only() || files_->location().is_scratch()) {
         return {};
     }
     blocks_.free_guards();
@@ -297,7 +296,7 @@ base::result<void> engine::close(bool commit_changes) {
         return close_collect();
     }
     if (!commit_changes) {
-        return files_->close_unchanged();
+        return files_->commits().close_unchanged();
     }
     blocks_.write_bitmaps();
     blocks_.flush_extents();
@@ -346,7 +345,7 @@ bool engine::all_free() { return blocks_.all_free(); }
 
 base::result<engine_statistics> engine::statistics() {
     engine_statistics numbers;
-    HF_TRY(files_->admit_all());
+    HF_TRY(files_->bitmaps().admit_all());
     blocks_.flush_extents();
     HF_TRY_ASSIGN(numbers.files, files_->statistics());
     numbers.reservation = files_->view().reservation();
@@ -363,7 +362,7 @@ base::result<engine_statistics> engine::statistics() {
 }
 
 base::result<void> engine::for_each_extent(base::function_ref<void(const extent_state&)> each) {
-    HF_TRY(files_->admit_all());
+    HF_TRY(files_->bitmaps().admit_all());
     blocks_.flush_extents();
     segment::backing_cursor backing(files_->storage(), files_->paths(), files_->view().shape());
     base::result<void> outcome;
@@ -390,7 +389,7 @@ std::vector<std::string> engine::check(bool pages) {
     if (atomic_ != nullptr) {
         atomic_->checkpoint();  // the bitmaps follow at a checkpoint
     }
-    if (auto admitted = files_->admit_all(); !admitted) {
+    if (auto admitted = files_->bitmaps().admit_all(); !admitted) {
         problems.push_back("SEG-3: " + admitted.error().message());
         return problems;  // bitmaps that could not be read cannot be checked
     }

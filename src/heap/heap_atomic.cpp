@@ -45,10 +45,10 @@ base::result<void> engine::rebuild(const std::string& path) {
 base::result<void> engine::replay_lanes() {
     const auto start = std::chrono::steady_clock::now();
     const segment::superblock_on_media& superblock = files_->superblock();
-    HF_TRY(files_->open_lanes(lanes_limit(superblock.lane_slots)));
+    HF_TRY(files_->lanes().open(lanes_limit(superblock.lane_slots)));
     lane::replay_source source;
     source.space = files_->view();
-    source.lanes = {files_->lanes(), files_->lanes_size()};
+    source.lanes = {files_->lanes().lanes(), files_->lanes().lanes_size()};
     source.slots = superblock.lane_slots;
     source.order = static_cast<lane::record_order>(superblock.record_order);
     source.heap_key = superblock.heap_key;
@@ -89,8 +89,8 @@ base::result<void> engine::start_atomic(const engine_options& options) {
     const segment::superblock_on_media& superblock = files_->superblock();
     // The number of slots fixes where each lane lies.
     const std::uint64_t slots = superblock.lane_slots != 0 ? superblock.lane_slots : options.lane_slots;
-    if (files_->lanes() == nullptr) {
-        HF_TRY(files_->open_lanes(lanes_limit(slots)));
+    if (files_->lanes().lanes() == nullptr) {
+        HF_TRY(files_->lanes().open(lanes_limit(slots)));
     }
     lane::lane_options lanes;
     lanes.heap_key = superblock.heap_key;
@@ -99,7 +99,7 @@ base::result<void> engine::start_atomic(const engine_options& options) {
                                                                        : lane::record_order::clock;
     lanes.checkpoint_time = superblock.checkpoint_clock;
     if (files_->has_pending_lanes()) {  // After a crash, and replayed by now. In a clean heap no lane counts.
-        const std::span<const std::byte> file(files_->lanes(), files_->lanes_size());
+        const std::span<const std::byte> file(files_->lanes().lanes(), files_->lanes().lanes_size());
         HF_TRY_ASSIGN(lanes.checkpoint_time, lane::read_checkpoint_time(file, superblock.heap_key));
         HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
     }
@@ -109,12 +109,13 @@ base::result<void> engine::start_atomic(const engine_options& options) {
         atomic_->drain();
     });
     // Seals the space for records; from the next step on, recovery looks there (LANE-26).
-    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), *files_, blocks_, lanes));
+    HF_TRY_ASSIGN(atomic_, make_atomic_operations(files_->domain(), files_->view(), files_->lanes(), blocks_, lanes));
     if (lanes.order == lane::record_order::clock) {
         settle_.of = atomic_.get();
         extents_.space().set_settling(settle_);
     }
-    return files_->begin_incarnation(static_cast<std::uint32_t>(slots), static_cast<std::uint32_t>(lanes.order));
+    return files_->session().begin_incarnation(static_cast<std::uint32_t>(slots),
+                                               static_cast<std::uint32_t>(lanes.order));
 }
 
 /// After a crash: keeps an object iff its block is allocated, or before blocks are known, iff its record is complete.
@@ -138,7 +139,7 @@ base::result<void> engine::close_atomic() {
     HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
     atomic_->checkpoint();
     const std::uint64_t clock = atomic_->lanes().checkpoint_time();
-    HF_TRY(files_->close_shared(clock));
+    HF_TRY(files_->session().close(clock));
     blocks_.close();
     objects_.persist_with({});
     settle_.of = nullptr;

@@ -13,7 +13,7 @@ base::result<void> engine::start_collect() {
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     collects_ = true;
     blocks_.set_traced(true);
-    return files_->begin_tracing();
+    return files_->session().begin_tracing();
 }
 
 namespace {
@@ -48,7 +48,7 @@ base::result<void> engine::trace_after_crash(const engine_options& opened_with) 
         if (flushes) {
             // Stores that the crashed program did not write back are visible to tracing, and a power loss may still
             // undo them. They become durable before anything is freed because of them (TRACE-8).
-            HF_TRY(files_->sync_shared());
+            HF_TRY(files_->session().sync());
         }
         HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
         HF_TRY_ASSIGN(std::vector<std::uint64_t> roots, object_roots(objects_));
@@ -80,7 +80,7 @@ base::result<void> engine::close_collect() {
     HF_TRY(shorten(kept_at_the_end(files_->frontier()), nullptr));
     // The bitmaps must be right: the next open does not trace.
     write_back();
-    HF_TRY(files_->close_shared(files_->superblock().checkpoint_clock));
+    HF_TRY(files_->session().close(files_->superblock().checkpoint_clock));
     blocks_.close();
     objects_.persist_with({});
     headers_ = nullptr;

@@ -50,7 +50,7 @@ base::result<std::unique_ptr<engine>> engine::create_scratch(const engine_option
 }
 
 base::result<void> engine::refuse_scratch() const {
-    if (!files_->is_scratch()) {
+    if (!files_->location().is_scratch()) {
         return {};
     }
     return failure{

@@ -42,7 +42,7 @@ protected:
     }
     static unsigned node_of(engine& heap, const void* block) {
         const std::uint64_t offset = heap.files().view().offset(block).value;
-        return static_cast<unsigned>(offset / segment::minimum_segment_size % heap.files().nodes());
+        return static_cast<unsigned>(offset / segment::minimum_segment_size % heap.files().paths().nodes());
     }
     static void expect_sound(engine& heap) { EXPECT_THAT(heap.check(heap.atomic() == nullptr), IsEmpty()); }
     [[nodiscard]] std::string path() const { return directory_.path("heap"); }
@@ -208,7 +208,7 @@ TEST_P(heap_nodes, ShrinkingAndSnapshotsKnowAllDirectories) {
     must(heap->close(true));
     engine_options reader;
     const auto snapshot = must(engine::open(directory_.path("snapshot"), access_mode::read_only, reader));
-    EXPECT_EQ(snapshot->files().nodes(), 0U);
+    EXPECT_EQ(snapshot->files().paths().nodes(), 0U);
     EXPECT_EQ(*reinterpret_cast<int*>(snapshot->files().view().base() + offset), 1);
     EXPECT_THAT(snapshot->check(true), IsEmpty());
 }

@@ -39,7 +39,7 @@ segment::free_runs merged(const segment::free_runs& one, const segment::free_run
 
 /// Comes before any store to the heap: a store to a copied page without space on disk ends in SIGBUS.
 base::result<void> engine::reserve_copied() {
-    if (!files_->is_copied() || read_only()) {
+    if (!files_->copies().is_copied() || read_only()) {
         return {};
     }
     segment::free_runs used;
@@ -60,7 +60,7 @@ base::result<void> engine::reserve_copied() {
             add(slabs, found);
         }
     });
-    return files_->reserve_copied(used, slabs);
+    return files_->copies().reserve(used, slabs);
 }
 
 /// For a page of metadata that a commit will write: fails if the heap could not be opened again with it.
@@ -110,19 +110,20 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.rest_idle(give_all_back);
     blocks_.write_bitmaps();
     end_of_heap end(extents_, promised ? extents_.frontier() : keep);
-    const bool all = give_all_back || (!promised && files_->is_space_short(extents_.space().backed_free_pages()));
+    const bool all = give_all_back || (!promised && files_->location().is_space_short(extents_.space().backed_free_pages()));
     const std::vector<extent::extent> going = extents_.space().to_give_back(all);
     segment::space_going space{merged(runs_of(going), resting.holes), std::nullopt};
     if (end.moved) {
         space.frontier = extents_.frontier();
     }
-    const base::pages mapped_before = files_->file_backed_end();
-    HF_TRY_ASSIGN(const segment::commit_statistics done,
-                  files_->commit(merged(free_space(), resting.free), space,
+    const base::pages mapped_before = files_->mapping().adopted();
+    HF_TRY_ASSIGN(
+        const segment::commit_statistics done,
+        files_->commits().commit(merged(free_space(), resting.free), space,
                                  [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
     end.moved = false;
     blocks_.rested(resting.holes);
-    blocks_.renew_guards(mapped_before, files_->file_backed_end());
+    blocks_.renew_guards(mapped_before, files_->mapping().adopted());
     extents_.space().gave_back(going);
     return done;
 }

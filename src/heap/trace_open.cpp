@@ -83,7 +83,7 @@ private:
 base::result<trace_report> trace(trace_run& run, engine& heap, const type_registry& types) {
     const std::lock_guard guard(heap.object_mutex());
     HF_TRY_ASSIGN(const std::vector<std::uint64_t> objects, object_roots(heap.objects()));
-    HF_TRY(heap.files().admit_all());
+    HF_TRY(heap.files().bitmaps().admit_all());
     heap.blocks().flush_extents();
     HF_TRY(run.read(heap.extents(), heap.files().frontier(),
                     [&heap](granule slab) { return heap.blocks().occupancy(slab).block_size == 0; }));

@@ -35,7 +35,7 @@ protected:
     void reopen(const free_runs& free) {
         files_.reset();
         files_ = must(heap_files::open(posix_storage(), path_, access_mode::read_write, {}));
-        files_->note_free(free);
+        files_->commits().note_free(free);
     }
     void fill(std::uint64_t first, std::uint64_t count, int value) {
         std::memset(files_->view().base() + first * page_size, value, count * page_size);
@@ -47,7 +47,7 @@ protected:
     commit_statistics punch(const free_runs& holes) { return must(files_->commit(holes, {holes, {}})); }
     void take_back(const free_runs& holes) {
         for (const auto& [start, length] : holes) {
-            must(files_->take_back(start, length));
+            must(files_->space().take_back(start, length));
         }
     }
     void expect_sound() const {

@@ -25,18 +25,18 @@ void sort_unique(std::vector<T>& values) {
 }  // namespace
 
 base::result<void> commit_builder::scan() {
-    const space_view& view = files_.view_;
+    const space_view& view = from_.mapping.view();
     const geometry& shape = view.shape();
     std::vector<memory_run> dirty;
-    HF_TRY(files_.scanner_->scan(view.base(), base::to_bytes(files_.frontier_), dirty));
+    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty));
     scan_user_runs(dirty);
 
-    const std::uint64_t segments = files_.segment_count(files_.frontier_);
-    const std::uint64_t committed = files_.segment_count(files_.committed_frontier_);
+    const std::uint64_t segments = from_.mapping.segment_count(from_.mapping.frontier());
+    const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
     for (std::uint64_t i = 0; i < segments; ++i) {
         dirty.clear();
         std::byte* const metadata = view.metadata_of(i);
-        HF_TRY(files_.scanner_->scan(metadata, shape.metadata_size(), dirty));
+        HF_TRY(from_.scanner.scan(metadata, shape.metadata_size(), dirty));
         for (const memory_run& run : dirty) {
             for (std::uint64_t k = 0; k < run.pages; ++k) {
                 std::byte* const page = run.address + k * page_size;
@@ -51,12 +51,12 @@ base::result<void> commit_builder::scan() {
         }
     }
     dirty.clear();
-    HF_TRY(files_.scanner_->scan(files_.objects_, files_.objects_size_, dirty));
-    const std::uint64_t committed_objects = files_.committed_objects_size_ / page_size;
+    HF_TRY(from_.scanner.scan(from_.objects.begin(), from_.objects.size(), dirty));
+    const std::uint64_t committed_objects = from_.objects.committed_size() / page_size;
     for (const memory_run& run : dirty) {
         for (std::uint64_t k = 0; k < run.pages; ++k) {
             std::byte* const address = run.address + k * page_size;
-            const auto page = static_cast<std::uint64_t>(address - files_.objects_) / page_size;
+            const auto page = static_cast<std::uint64_t>(address - from_.objects.begin()) / page_size;
             if (page % objects_group_pages == 0) {
                 object_groups_.push_back(page / objects_group_pages);
             } else {
@@ -67,8 +67,8 @@ base::result<void> commit_builder::scan() {
     return {};
 }
 
-base::result<void> commit_builder::check_metadata(heap_files::metadata_check check) const {
-    const std::uint64_t user_pages = files_.view_.shape().pages();
+base::result<void> commit_builder::check_metadata(metadata_check check) const {
+    const std::uint64_t user_pages = from_.mapping.view().shape().pages();
     for (const summed_run& each : runs_) {
         const page_run& run = each.run;
         if (run.file == objects_file_id || run.page < user_pages) {
@@ -78,7 +78,7 @@ base::result<void> commit_builder::check_metadata(heap_files::metadata_check che
             auto checked = check(run.file, (run.page + i - user_pages) * page_size);
             if (!checked) {
                 base::failure what = std::move(checked).error();
-                what.path = files_.paths_.file(run.file);
+                what.path = from_.paths.file(run.file);
                 what.hint =
                     "the commit was refused, the last one stands: a store to a wrong address has hit the heap's own "
                     "tables";
@@ -93,7 +93,7 @@ base::result<void> commit_builder::check_metadata(heap_files::metadata_check che
 void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     auto free = free_.begin();
     for (const memory_run& run : dirty) {
-        const base::pages first = base::page_of(files_.view_.offset(run.address));
+        const base::pages first = base::page_of(from_.mapping.view().offset(run.address));
         std::uint64_t position = first.value;
         const std::uint64_t end = position + run.pages;
         while (position < end) {
@@ -108,7 +108,7 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
                 free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
             if (free_to > free_from) {
                 dropped_.push_back(
-                    {files_.view_.address(base::offset_of(base::pages{free_from})), free_to - free_from});
+                    {from_.mapping.view().address(base::offset_of(base::pages{free_from})), free_to - free_from});
             }
             position = std::max(free_to, free_from);
         }
@@ -117,11 +117,11 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
 
 /// Splits at segment borders, and by what the last commit has there.
 void commit_builder::add_user(base::pages first, std::uint64_t count) {
-    const std::uint64_t per_segment = files_.view_.shape().pages();
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     while (count > 0) {
         const std::uint64_t index = first.value / per_segment;
         const auto [before, now] = content_before(first, std::min(count, (index + 1) * per_segment - first.value));
-        add({index, first.value % per_segment, now, files_.view_.address(base::offset_of(first))}, before);
+        add({index, first.value % per_segment, now, from_.mapping.view().address(base::offset_of(first))}, before);
         first.value += now;
         count -= now;
     }
@@ -131,11 +131,11 @@ void commit_builder::add_user(base::pages first, std::uint64_t count) {
 /// in order of address.
 std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
                                                                                  std::uint64_t most) {
-    const base::pages committed = files_.committed_frontier_;
+    const base::pages committed = from_.mapping.committed();
     if (first >= committed) {
         return {content::none, most};
     }
-    const free_runs& free = files_.committed_free_;
+    const free_runs& free = from_.committed_free;
     while (next_free_ != free.end() && next_free_->first + next_free_->second <= first) {
         ++next_free_;
     }
@@ -162,7 +162,7 @@ bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free && !HF_MUTANT("space.blank_though_used")) {
         return false;
     }
-    const std::uint64_t per_segment = files_.view_.shape().pages();
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     const sum_place place = place_of_sum(page.value % per_segment);
     return checksum_page(page.value / per_segment, place.checksum_page)[place.entry] == 0 ||
            (free && HF_MUTANT("space.blank_though_summed"));
@@ -185,8 +185,8 @@ bool commit_builder::empty() const noexcept {
 }
 
 std::uint32_t* commit_builder::checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept {
-    return reinterpret_cast<std::uint32_t*>(files_.view_.metadata_of(segment) + files_.view_.shape().checksums_at() +
-                                            index * page_size);
+    return reinterpret_cast<std::uint32_t*>(from_.mapping.view().metadata_of(segment) +
+                                            from_.mapping.view().shape().checksums_at() + index * page_size);
 }
 
 void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum) {
@@ -207,8 +207,8 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     for (std::uint64_t i = 0; i < run.count; ++i) {
         const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
         const std::uint64_t page = run.page + i;
-        auto* const group =
-            reinterpret_cast<std::uint64_t*>(files_.objects_ + base::align_down(page, objects_group_pages) * page_size);
+        auto* const group = reinterpret_cast<std::uint64_t*>(from_.objects.begin() +
+                                                             base::align_down(page, objects_group_pages) * page_size);
         group[page % objects_group_pages] = nonzero_sum(sum);
         object_groups_.push_back(page / objects_group_pages);
         sums_[first_sum + i] = sum;
@@ -218,7 +218,7 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
 /// A page that becomes a hole reads as zero, so its old sum must go: the sum would be wrong now, and when the page is
 /// used again.
 void commit_builder::forget_sums(base::pages first, base::pages end) {
-    const std::uint64_t per_segment = files_.view_.shape().pages();
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     for (base::pages page = first; page < end; ++page.value) {
         const std::uint64_t segment = page.value / per_segment;
         const sum_place place = place_of_sum(page.value % per_segment);
@@ -238,7 +238,7 @@ void commit_builder::forget_sums_of_going() {
         forget_sums(start, start + length);
     }
     if (going_.frontier) {
-        const std::uint64_t per_segment = files_.view_.shape().pages();
+        const std::uint64_t per_segment = from_.mapping.view().shape().pages();
         forget_sums(*going_.frontier, {base::align_up(going_.frontier->value, per_segment)});
     }
 }
@@ -246,8 +246,8 @@ void commit_builder::forget_sums_of_going() {
 /// Checksum pages are summed last: each covers entries of all other pages.
 void commit_builder::close_checksum_pages() {
     sort_unique(checksum_pages_);
-    const std::uint64_t committed = files_.segment_count(files_.committed_frontier_);
-    const geometry& shape = files_.view_.shape();
+    const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
+    const geometry& shape = from_.mapping.view().shape();
     for (const auto& [segment, index] : checksum_pages_) {
         std::uint32_t* const page = checksum_page(segment, index);
         page[checksums_per_page] = own_sum({page, checksums_per_page + 1});
@@ -263,10 +263,10 @@ void commit_builder::close_object_groups() {
     sort_unique(object_groups_);
     for (const std::uint64_t group : object_groups_) {
         const std::uint64_t page = group * objects_group_pages;
-        auto* const bytes = files_.objects_ + page * page_size;
+        auto* const bytes = from_.objects.begin() + page * page_size;
         auto* const entries = reinterpret_cast<std::uint64_t*>(bytes);
         entries[0] = own_group_sum({entries, objects_group_pages});
-        const bool beyond = page >= files_.committed_objects_size_ / page_size;
+        const bool beyond = page >= from_.objects.committed_size() / page_size;
         runs_.push_back({{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known});
         sums_.push_back(base::checksum64({bytes, page_size}));
     }
@@ -293,11 +293,11 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     close_checksum_pages();
     close_object_groups();
     // A file that grew is synced even where no page of it is written: its size is part of the commit.
-    for (std::uint64_t index = files_.segment_count(files_.committed_frontier_);
-         index < files_.segment_count(files_.frontier_); ++index) {
+    for (std::uint64_t index = from_.mapping.segment_count(from_.mapping.committed());
+         index < from_.mapping.segment_count(from_.mapping.frontier()); ++index) {
         runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none});
     }
-    if (files_.objects_size_ != files_.committed_objects_size_) {
+    if (from_.objects.size() != from_.objects.committed_size()) {
         runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), content::none});
     }
     std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
@@ -322,13 +322,13 @@ void commit_builder::restore_sums() noexcept {
 /// Whether the file's content appears where private pages of the run are dropped (MAP-2).
 bool commit_builder::is_file_below(const page_run& run) const noexcept {
     if (run.file == objects_file_id) {
-        return (run.page + run.count) * page_size <= files_.adopted_objects_size_;
+        return (run.page + run.count) * page_size <= from_.objects.adopted_size();
     }
-    const std::uint64_t user_pages = files_.view_.shape().pages();
+    const std::uint64_t user_pages = from_.mapping.view().shape().pages();
     if (run.page >= user_pages) {
-        return run.file < files_.segment_count(files_.adopted_frontier_);
+        return run.file < from_.mapping.segment_count(from_.mapping.adopted());
     }
-    return run.file * user_pages + run.page + run.count <= files_.adopted_frontier_.value;
+    return run.file * user_pages + run.page + run.count <= from_.mapping.adopted().value;
 }
 
 void commit_builder::release() noexcept {

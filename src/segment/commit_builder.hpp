@@ -8,19 +8,28 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "segment/heap_files.hpp"
+#include "segment/committer.hpp"
 
 namespace holdfast::segment {
 
+/// What a commit is made of.
+struct commit_sources {
+    const heap_mapping& mapping;
+    const objects_file& objects;
+    dirty_scanner& scanner;
+    const heap_paths& paths;
+    const free_runs& committed_free;  ///< free extents of the last commit; perhaps not all
+};
+
 class commit_builder {
 public:
-    commit_builder(heap_files& files, const free_runs& free, const space_going& going)
-        : files_(files), free_(free), going_(going), next_free_(files.committed_free_.begin()) {}
+    commit_builder(const commit_sources& from, const free_runs& free, const space_going& going)
+        : from_(from), free_(free), going_(going), next_free_(from.committed_free.begin()) {}
 
     /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
     /// Asks `check` about each page of metadata that scan() found; its failure is the result.
-    base::result<void> check_metadata(heap_files::metadata_check check) const;
+    base::result<void> check_metadata(metadata_check check) const;
     /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);
     /// True where scan() found nothing.
@@ -60,7 +69,7 @@ private:
     void close_object_groups();
     [[nodiscard]] std::uint32_t* checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept;
 
-    heap_files& files_;
+    const commit_sources from_;
     const free_runs& free_;
     const space_going going_;
     free_runs::const_iterator next_free_;  ///< in committed_free_: the first run that the scan has not passed

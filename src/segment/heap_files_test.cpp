@@ -71,29 +71,29 @@ protected:
 
 TEST_F(heap_files_test, that_are_copies_say_so_until_they_have_their_space) {
     must(create()->close_cleanly());
-    EXPECT_FALSE(open()->is_copied());
-    EXPECT_FALSE(open(access_mode::read_only)->is_copied());
+    EXPECT_FALSE(open()->copies().is_copied());
+    EXPECT_FALSE(open(access_mode::read_only)->copies().is_copied());
     fs::rename(path_, directory_.path("renamed"));
     path_ = directory_.path("renamed");
-    EXPECT_FALSE(open()->is_copied());
+    EXPECT_FALSE(open()->copies().is_copied());
     path_ = crash("copy");
-    EXPECT_TRUE(open(access_mode::read_only)->is_copied());
-    EXPECT_TRUE(open()->is_copied());
+    EXPECT_TRUE(open(access_mode::read_only)->copies().is_copied());
+    EXPECT_TRUE(open()->copies().is_copied());
     {
         auto files = open();
-        EXPECT_TRUE(files->is_copied()) << "to open one is not enough";
-        must(files->reserve_copied({{{0}, {region_pages}}}, {{{16}, {16}}}));
-        EXPECT_FALSE(files->is_copied());
+        EXPECT_TRUE(files->copies().is_copied()) << "to open one is not enough";
+        must(files->copies().reserve({{{0}, {region_pages}}}, {{{16}, {16}}}));
+        EXPECT_FALSE(files->copies().is_copied());
     }
-    EXPECT_FALSE(open()->is_copied());
+    EXPECT_FALSE(open()->copies().is_copied());
     // A crash before the first commit of a session is one of that heap, and not of what it was copied from.
     path_ = crash("copy of the copy");
     auto files = open();
-    EXPECT_TRUE(files->is_copied());
+    EXPECT_TRUE(files->copies().is_copied());
     must(files->grow({1}));
     must(files->commit({}));
     files.reset();
-    EXPECT_TRUE(open()->is_copied()) << "a commit alone reserves nothing of before";
+    EXPECT_TRUE(open()->copies().is_copied()) << "a commit alone reserves nothing of before";
 }
 
 TEST_F(heap_files_test, that_were_never_committed_leave_nothing_behind) {
@@ -102,12 +102,6 @@ TEST_F(heap_files_test, that_were_never_committed_leave_nothing_behind) {
         must(files->grow({1000}));
         must(files->grow_objects(1));
         EXPECT_THAT(names_in(path_), Not(Contains("superblock")));
-    }
-    EXPECT_FALSE(fs::exists(path_));
-    {
-        auto files = must(heap_files::create(posix_storage(), path_, small_segments()));
-        files->abandon();
-        EXPECT_FALSE(fs::exists(path_));
     }
     EXPECT_FALSE(fs::exists(path_));
 }
@@ -417,9 +411,9 @@ TEST_F(heap_files_test, with_one_wrong_page_are_found_out) {
         const bool is_bitmap = name != "objects" && page == metadata + 2;
         EXPECT_EQ(opened.ok(), name == "objects" || page < metadata || is_bitmap) << "tables are verified at open";
         if (is_bitmap) {
-            EXPECT_FALSE(opened.value()->admit({3}).ok()) << "bitmaps when they are first used";
-            EXPECT_TRUE(opened.value()->admit({4}).ok());
-            EXPECT_FALSE(opened.value()->admit_all().ok());
+            EXPECT_FALSE(opened.value()->bitmaps().admit({3}).ok()) << "bitmaps when they are first used";
+            EXPECT_TRUE(opened.value()->bitmaps().admit({4}).ok());
+            EXPECT_FALSE(opened.value()->bitmaps().admit_all().ok());
         }
         overwrite(path, page * page_size + 17, {byte});
     }
@@ -545,12 +539,12 @@ TEST_F(heap_files_test, a_slab_that_is_loaded_keeps_its_holes_and_one_that_is_ma
     auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
     const base::granule slab{2};
     const auto charged = [&] { return must(files->statistics()).charged_bytes; };
-    must(files->back(slab, bitmap_guard::slab_is::loaded));  // its bitmap has space from here on
-    must(files->give_back(base::first_page(slab), {base::pages_per_granule}));
+    must(files->bitmaps().back(slab, bitmap_guard::slab_is::loaded));  // its bitmap has space from here on
+    must(files->space().give_back(base::first_page(slab), {base::pages_per_granule}));
     const std::uint64_t before = charged();
-    must(files->back(slab, bitmap_guard::slab_is::loaded));
+    must(files->bitmaps().back(slab, bitmap_guard::slab_is::loaded));
     EXPECT_EQ(charged(), before);
-    must(files->back(slab, bitmap_guard::slab_is::made));
+    must(files->bitmaps().back(slab, bitmap_guard::slab_is::made));
     EXPECT_EQ(charged(), before + base::granule_size);
 }
 
@@ -561,7 +555,7 @@ TEST_F(heap_files_test, shared_space_and_objects_grow_at_once) {
     mapping.shared = true;
     mapping.reservation = base::gibibyte;
     auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
-    must(files->begin_incarnation(64, 1));
+    must(files->session().begin_incarnation(64, 1));
     for (int round = 0; round < 12; ++round) {  // by no more than 128 MiB each
         {
             const std::jthread other([&files] { must(files->grow_objects(page_size)); });

@@ -115,7 +115,7 @@ TEST_F(node_directories, SegmentsLieInThemByTurns) {
                 ElementsAre("lock", "node", "segment.000000", "segment.000002", "segment.000004"));
     EXPECT_THAT(names_in(directory_in("b")), ElementsAre("lock", "node", "segment.000001", "segment.000003"));
     const auto files = must(open());
-    EXPECT_EQ(files->nodes(), 2U);
+    EXPECT_EQ(files->paths().nodes(), 2U);
     expect_content(*files, 5);
     const file_statistics sizes = must(files->statistics());
     EXPECT_EQ(sizes.segments, 5U);
@@ -134,7 +134,7 @@ TEST_F(node_directories, APlaceThatIsNotGivenIsADirectoryInTheHeaps) {
     EXPECT_TRUE(fs::is_directory(fs::symlink_status(heap() + "/node.0")));
     EXPECT_TRUE(fs::is_symlink(heap() + "/node.1"));
     EXPECT_TRUE(fs::exists(heap() + "/node.2/segment.000002"));
-    EXPECT_EQ(must(open())->nodes(), 3U);
+    EXPECT_EQ(must(open())->paths().nodes(), 3U);
     EXPECT_TRUE(must(remove_heap(posix_storage(), heap())));
     EXPECT_THAT(names_in(scratch_.path()), ElementsAre("a", "b"));
     EXPECT_THAT(names_in(scratch_.path("b")), IsEmpty());
@@ -286,13 +286,13 @@ TEST_F(node_directories, CopiesLieInOneDirectoryOrInThoseThatAreGiven) {
     must(copy_heap({posix_storage(), paths, state}, posix_storage(), scratch_.path("flat")));
     EXPECT_THAT(names_in(scratch_.path("flat")), testing::Contains("segment.000003"));
     const auto flat = must(heap_files::open(posix_storage(), scratch_.path("flat"), access_mode::read_write, {}));
-    EXPECT_EQ(flat->nodes(), 0U);
+    EXPECT_EQ(flat->paths().nodes(), 0U);
     expect_content(*flat, 4);
 
     const std::vector<std::string> places{"", scratch_.path("b"), scratch_.path("a")};
     must(copy_heap({posix_storage(), paths, state}, posix_storage(), scratch_.path("placed"), places));
     const auto placed = must(heap_files::open(posix_storage(), scratch_.path("placed"), access_mode::read_write, {}));
-    EXPECT_EQ(placed->nodes(), 3U);
+    EXPECT_EQ(placed->paths().nodes(), 3U);
     expect_content(*placed, 4);
     EXPECT_THAT(names_in(scratch_.path("a")), SizeIs(2));
     EXPECT_FALSE(copy_heap({posix_storage(), paths, state}, posix_storage(), scratch_.path("third"),

@@ -1,5 +1,5 @@
 // Pages that the next commit will reserve on disk: in durability `commit` on a file system in memory, where to reserve
-// space is to take memory, and private pages have their memory already (heap_files::reserves_at_commit()).
+// space is to take memory, and private pages have their memory already (heap_location::reserves_at_commit()).
 #pragma once
 
 #include <cstdint>

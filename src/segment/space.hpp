@@ -81,7 +81,7 @@ private:
 };
 static_assert(base::pages_per_granule == 16, "segment_of(granule) shifts by 4");
 
-/// Growth of the user space, and space on disk for its pages. Implemented by segment::heap_files, and by a fake in the
+/// Growth of the user space, and space on disk for its pages. Implemented by segment::user_space, and by a fake in the
 /// tests of extent and slab.
 class space_growth {
 public:
@@ -138,7 +138,7 @@ public:
 };
 
 /// Takes away this process's access to pages, and gives it back: for guard ranges, which nobody may touch. Nothing of
-/// this is on media. Implemented by segment::heap_files. Thread-safe for disjoint ranges.
+/// this is on media. Implemented by segment::heap_mapping. Thread-safe for disjoint ranges.
 class page_access {
 public:
     page_access() = default;
@@ -158,7 +158,7 @@ public:
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
 
-/// Where the redo rings lie (lane/). Implemented by segment::heap_files; by memory in tests.
+/// Where the redo rings lie (lane/). Implemented by segment::lane_file; by memory in tests.
 class lane_area {
 public:
     lane_area() = default;
@@ -175,7 +175,7 @@ public:
 };
 
 /// Verifies live bitmaps. An open verifies page entries and slab headers, which it reads in any case. The bitmaps are
-/// much larger; each page of them is verified when it is first used. Implemented by segment::heap_files. Thread-safe.
+/// much larger; each page of them is verified when it is first used. Implemented by segment::live_bitmaps. Thread-safe.
 class bitmap_guard {
 public:
     bitmap_guard() = default;

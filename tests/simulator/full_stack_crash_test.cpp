@@ -241,7 +241,7 @@ TEST_F(node_directories_crash_test, CreationGrowthAndCommits) {
     must(heap().grow(base::pages{1}));
     store(region + 100, 2);
     commit();
-    must(heap().grow_beyond({region / base::page_size}, {1}, {region / base::page_size}));
+    must(heap().space().grow_beyond({region / base::page_size}, {1}, {region / base::page_size}));
     store(3 * region + 8, 3);
     commit();
     reopen();

@@ -1,0 +1,24 @@
+// Shared mappings around a fork: a child of fork sees them, and puts copies in its own memory in their place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+
+namespace holdfast::segment {
+
+/// Bytes of a mapping, from its begin on.
+struct byte_range {
+    std::uint64_t begin = 0;
+    std::uint64_t length = 0;
+};
+
+/// Says whether a child of fork has the mapping, too.
+base::result<void> show_range_to_child(std::byte* address, std::uint64_t bytes, bool shown);
+
+/// Replaces [address, address + bytes) by memory of this process with the content of the ranges, and zeros.
+base::result<void> replace_by_copy(std::byte* address, std::uint64_t bytes, std::span<const byte_range> ranges);
+
+}  // namespace holdfast::segment

@@ -1,0 +1,265 @@
+#include "segment/heap_mapping.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/under_qemu.hpp"
+#include "segment/fork_copy.hpp"
+#include "segment/mapping_limit.hpp"
+#include "segment/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using base::pages;
+using persist::access_mode;
+
+/// Unmapped addresses between the metadata and the base: a store in front of the first block must meet no metadata.
+constexpr std::uint64_t guard_size = region_size;
+#if defined(__has_feature)
+#define HF_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define HF_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || HF_HAS_FEATURE(thread_sanitizer)
+constexpr std::uint64_t default_reservation = 64 * base::gibibyte;  // ThreadSanitizer's shadow leaves little room
+#else
+constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte : base::tebibyte;
+#endif
+
+/// Metadata bytes of a whole reservation, so that the objects area begins at a round address.
+std::uint64_t metadata_span(const geometry& shape, std::uint64_t reservation) noexcept {
+    return base::align_up(shape.segments_in(reservation) * shape.metadata_size(), region_size);
+}
+
+}  // namespace
+
+base::result<void> heap_mapping::reserve(const mapping_options& options, const superblock_on_media& superblock) {
+    user_pages_ = options.user_pages;
+    const geometry shape = geometry_of(superblock);
+    const std::uint64_t asked = options.reservation != 0 ? options.reservation : superblock.reservation;
+    const std::uint64_t needed = std::max(std::bit_ceil(superblock.frontier), shape.segment_size);
+    if (asked != 0 && (!base::is_power_of_two(asked) || asked > maximum_reservation || asked < needed)) {
+        return failure{failure_code::invalid_argument,
+                       location_.paths().directory(),
+                       "reservation",
+                       fmt::format("{}", asked),
+                       fmt::format("a power of two from {} to {}", needed, maximum_reservation),
+                       {},
+                       0};
+    }
+    std::uint64_t user = asked != 0 ? asked : std::max(default_reservation, std::min(maximum_reservation, 4 * needed));
+    const bool fixed = options.base_address != nullptr || (superblock.flags & flag_same_address) != 0;
+    std::byte* wanted = options.base_address;
+    if ((superblock.flags & flag_same_address) != 0 && superblock.base_address != 0) {
+        wanted = reinterpret_cast<std::byte*>(superblock.base_address);
+    }
+    if (reinterpret_cast<std::uintptr_t>(wanted) % region_size != 0) {
+        return failure{failure_code::invalid_argument,
+                       location_.paths().directory(),
+                       "base address",
+                       fmt::format("{}", static_cast<void*>(wanted)),
+                       "a multiple of 2 MiB",
+                       {},
+                       0};
+    }
+    for (;; user /= 2) {
+        const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
+        // Computed with integers: below a low address the sum wraps around, and the range is then refused as taken.
+        auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(wanted) - before);
+        auto range = fixed && wanted != nullptr ? address_range::exactly(begin, before + user)
+                                                : address_range::anywhere(before + user, before, region_size);
+        if (range) {
+            range_ = std::move(range).value();
+            view_ = space_view(range_.begin() + before, range_.begin(), shape, user);
+            objects_area_ = range_.begin() + metadata_span(shape, user);
+            break;
+        }
+        if (asked != 0 || range.error().code != failure_code::limit || user / 2 < 2 * needed) {
+            failure what = std::move(range).error();
+            what.path = location_.paths().directory();
+            return what;
+        }
+    }
+    return {};
+}
+
+base::result<void> heap_mapping::split_folios(std::uint64_t frontier_bytes) const {
+    return folios_.split(location_.storage(), location_.paths(), frontier_bytes);
+}
+
+base::result<void> heap_mapping::map_committed(pages frontier) {
+    frontier_ = committed_ = adopted_ = frontier;
+    const std::uint64_t segments = segment_count(frontier);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+        HF_TRY(map_segment(i, 0));
+    }
+    return {};
+}
+
+/// Maps the user pages [from_page, committed frontier) of one segment, and its metadata where from_page is 0. `fresh`:
+/// their space was just reserved on disk.
+base::result<void> heap_mapping::map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
+    const geometry& shape = view_.shape();
+    const std::string path = location_.paths().segment(index);
+    HF_TRY_ASSIGN(auto file, location_.storage().open(
+                                 path, location_.shared() ? access_mode::read_write : access_mode::read_only));
+    const std::uint64_t end_page = std::min(shape.pages(), committed_.value - index * shape.pages());
+    if (from_page < end_page) {
+        std::byte* const address = view_.base() + index * shape.segment_size + from_page * page_size;
+        const std::uint64_t bytes = (end_page - from_page) * page_size;
+        HF_TRY(map_file(address, bytes, file->native_handle(), from_page * page_size, path, location_.sharing()));
+        place(index, address, bytes, fresh);
+    }
+    if (from_page == 0) {
+        HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size,
+                        path, location_.sharing()));
+    }
+    if (cover_.is_required()) {
+        const std::array<mapped_window, 2> windows{
+            {{view_.base() + index * shape.segment_size, 0, end_page * page_size},
+             {view_.metadata_of(index), shape.segment_size, shape.metadata_size()}}};
+        return cover_.cover(*file, windows);
+    }
+    return folios_.choose(*file, index, from_page, end_page, fresh);
+}
+
+/// Tells the kernel how to back a mapping of a segment's user pages: the size of its pages, and the node of its memory.
+void heap_mapping::place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept {
+    if (location_.has_place() && location_.sharing() != page_sharing::shared_sync) {
+        location_.topology().prefer_memory(location_.node_of_segment(index), address, bytes);
+    }
+    // A touch of a fresh private page that is huge clears 2 MiB, so these are huge only where the program asks for it.
+    if (location_.shared() || (fresh && user_pages_ == huge_pages::at_once) || user_pages_ == huge_pages::none) {
+        choose_pages(address, bytes, user_pages_, fresh && location_.shared());
+    }
+}
+
+base::result<void> heap_mapping::apply_overlay(const journal_content& journal) {
+    HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().journal(), access_mode::read_only));
+    const geometry& shape = view_.shape();
+    for (std::size_t i = 0; i < journal.entries.size(); ++i) {
+        const std::uint64_t id = entry_file(journal.entries[i]);
+        const std::uint64_t page = entry_page(journal.entries[i]);
+        std::byte* target = objects_area_ + page * page_size;
+        if (id != objects_file_id) {
+            const bool user = page < shape.pages();
+            if (user && id * shape.pages() + page >= frontier_.value) {
+                continue;  // beyond the frontier: not mapped, not in use
+            }
+            target = user ? view_.base() + id * shape.segment_size + page * page_size
+                          : view_.metadata_of(id) + (page - shape.pages()) * page_size;
+        }
+        HF_TRY(read_journal_page(*file, journal, i, {target, page_size}));
+    }
+    return {};
+}
+
+base::result<void> heap_mapping::map_fresh(pages from, pages to) {
+    HF_TRY(map_zeroed(view_.base() + base::to_bytes(from), base::to_bytes(to - from), false));
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (pages page = from; page < to;) {
+        const pages end{std::min(to.value, base::align_up(page.value + 1, per_segment))};
+        place(page.value / per_segment, view_.base() + base::to_bytes(page), base::to_bytes(end - page), true);
+        page = end;
+    }
+    for (std::uint64_t index = segment_count(from); index < segment_count(to); ++index) {
+        HF_TRY(map_zeroed(view_.metadata_of(index), view_.shape().metadata_size(), false));
+    }
+    return {};
+}
+
+base::result<void> heap_mapping::map_grown(pages to) {
+    const pages from = committed_;
+    committed_ = to;  // map_segment() maps up to here
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (std::uint64_t page = from.value; page < to.value; page = (page / per_segment + 1) * per_segment) {
+        if (auto mapped = map_segment(page / per_segment, page % per_segment, true); !mapped) {
+            committed_ = from;
+            return mapped;
+        }
+    }
+    return {};
+}
+
+void heap_mapping::lower(pages to) noexcept {
+    set_frontier(to);
+    committed_ = adopted_ = to;
+}
+
+void heap_mapping::unmap_user(pages to, pages from) noexcept {
+    static_cast<void>(unmap(view_.base() + base::to_bytes(to), base::to_bytes(from - to)).ok());
+}
+
+void heap_mapping::unmap_metadata(std::uint64_t segment) noexcept {
+    static_cast<void>(unmap(view_.metadata_of(segment), view_.shape().metadata_size()).ok());
+}
+
+void heap_mapping::commit_frontier() noexcept {
+    committed_ = frontier_;
+    adopted_ = std::min(adopted_, committed_);
+}
+
+base::result<void> heap_mapping::map_adopted() {
+    const std::uint64_t per_segment = view_.shape().pages();
+    while (adopted_ < committed_) {
+        const std::uint64_t index = adopted_.value / per_segment;
+        HF_TRY(map_segment(index, adopted_.value % per_segment));
+        adopted_.value = std::min(committed_.value, (index + 1) * per_segment);
+    }
+    return {};
+}
+
+base::result<void> heap_mapping::forbid(pages start, pages length, rights left) {
+    std::byte* const address = view_.base() + base::to_bytes(start);
+    if (!location_.shared()) {
+        // A commit reads each dirty page at its address, so a page without access must not be dirty. Nor does a page
+        // that nobody can reach need memory.
+        HF_TRY(try_to_drop_private_pages(address, base::to_bytes(length)));
+    }
+    return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);
+}
+
+base::result<void> heap_mapping::permit(pages start, pages length) {
+    return set_rights(view_.base() + base::to_bytes(start), base::to_bytes(length), page_rights::read_write);
+}
+
+std::uint64_t heap_mapping::most_ranges() const { return most_mapped_ranges(); }
+
+base::result<void> heap_mapping::show_to_child(bool shown) const {
+    HF_TRY(show_range_to_child(view_.base(), base::to_bytes(frontier_), shown));
+    for (std::uint64_t i = 0; i < segment_count(frontier_); ++i) {
+        HF_TRY(show_range_to_child(view_.metadata_of(i), view_.shape().metadata_size(), shown));
+    }
+    return {};
+}
+
+base::result<void> heap_mapping::copy_for_child(const free_runs& used, std::span<const base::granule> slabs) {
+    const geometry& shape = view_.shape();
+    std::vector<byte_range> ranges;
+    for (const auto& [start, length] : used) {
+        ranges.push_back({base::offset_of(start).value, base::to_bytes(length)});
+    }
+    HF_TRY(replace_by_copy(view_.base(), base::to_bytes(frontier_), ranges));
+    auto slab = slabs.begin();
+    for (std::uint64_t i = 0; i < segment_count(frontier_); ++i) {
+        const std::uint64_t here = std::min(shape.pages(), frontier_.value - i * shape.pages());
+        ranges.assign({{shape.slab_headers_at(), here / base::pages_per_granule * slab_header_size},
+                       {shape.page_entries_at(), here * page_entry_size}});
+        for (; slab != slabs.end() && slab->value < (i + 1) * shape.granules(); ++slab) {
+            ranges.push_back({shape.bitmaps_at() + slab->value % shape.granules() * bitmap_size, bitmap_size});
+        }
+        HF_TRY(replace_by_copy(view_.metadata_of(i), shape.metadata_size(), ranges));
+    }
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,117 @@
+// The addresses of an open heap: user space and metadata, mapped from the segment files or memory.
+//
+// Invariants (no function checks them at run time; tests and the kernel's mappings show them):
+//
+//   MAP-1: user space [0, frontier) is mapped readable and writable, except for what forbid() has taken; beyond the
+//          frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new
+//          pages that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on),
+//          and those that reserves_at_commit() leaves to the commit. take_back() reserves what give_back() and growths
+//          left.
+//   MAP-2: pages below the committed frontier are mappings of their files; pages beyond it are zeroed memory until the
+//          commit that writes them to their files. Where the kernel refused to map a committed page, the page stays
+//          memory, lies beyond the adopted frontier, and counts as changed.
+//
+// So adopted() <= committed() <= frontier(), except while a commit or a shrink lowers the frontier.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "segment/address_range.hpp"
+#include "segment/folio_policy.hpp"
+#include "segment/heap_location.hpp"
+#include "segment/heap_options.hpp"
+#include "segment/hole_cover.hpp"
+#include "segment/journal.hpp"
+#include "segment/space.hpp"
+#include "segment/superblock_format.hpp"
+
+namespace holdfast::segment {
+
+/// frontier(), before_hole() and page_access are thread-safe. Callers serialise the functions that map and unmap.
+class heap_mapping final : public page_access {
+public:
+    heap_mapping(const heap_location& location, hole_cover& cover) noexcept : location_(location), cover_(cover) {}
+
+    /// Sets aside the addresses of the heap with this superblock.
+    base::result<void> reserve(const mapping_options& options, const superblock_on_media& superblock);
+    /// Comes before anything is mapped, for shared pages: prepares the files for folio_policy.
+    base::result<void> split_folios(std::uint64_t frontier_bytes) const;
+
+    [[nodiscard]] const space_view& view() const noexcept { return view_; }
+    /// The addresses set aside for the objects file.
+    [[nodiscard]] std::byte* objects_area() const noexcept { return objects_area_; }
+    /// The end of user space. May be asked while another thread grows the heap.
+    [[nodiscard]] base::pages frontier() const noexcept {
+        return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
+    }
+    void set_frontier(base::pages end) noexcept { __atomic_store_n(&frontier_.value, end.value, __ATOMIC_RELEASE); }
+    /// The frontier that the superblock on media says.
+    [[nodiscard]] base::pages committed() const noexcept { return committed_; }
+    /// Pages below are mappings of their files, not memory.
+    [[nodiscard]] base::pages adopted() const noexcept { return adopted_; }
+    [[nodiscard]] std::uint64_t segment_count(base::pages frontier) const noexcept {
+        return base::divide_up(frontier.value, view_.shape().pages());
+    }
+
+    /// Maps the files of a heap that is opened and ends at `frontier`.
+    base::result<void> map_committed(base::pages frontier);
+    /// Lays the pages of a commit over the mappings of the files, for a reader.
+    base::result<void> apply_overlay(const journal_content& journal);
+    /// Maps zeroed memory from `from` to `to`.
+    base::result<void> map_fresh(base::pages from, base::pages to);
+    /// Shared pages: maps files of which the space up to `to` was just reserved. The committed end is `to` then; on
+    /// failure it is as it was.
+    base::result<void> map_grown(base::pages to);
+    /// The end that map_grown() had mapped could not be made durable.
+    void withdraw_growth(base::pages to) noexcept { committed_ = to; }
+    /// The end that map_grown() has mapped is durable.
+    void adopt_growth() noexcept { adopted_ = committed_; }
+    /// Shared pages: the heap ends at `to` from here on. remove_beyond() takes the mappings away.
+    void lower(base::pages to) noexcept;
+    /// Takes the mappings from `to` to `from` away. Best effort.
+    void unmap_user(base::pages to, base::pages from) noexcept;
+    void unmap_metadata(std::uint64_t segment) noexcept;
+    /// A commit has made the frontier durable: map_adopted() maps its files in the place of memory.
+    void commit_frontier() noexcept;
+    base::result<void> map_adopted();
+    /// Comes before `count` user pages of a segment, from page `first` on, become a hole.
+    base::result<void> before_hole(persist::file& file, std::uint64_t segment, std::uint64_t first,
+                                   std::uint64_t count) {
+        return folios_.part(file, segment, first, count);
+    }
+
+    // page_access. A commit that replaces memory by a mapping of the file (MAP-2) gives access back: its caller must
+    // forbid again the ranges between adopted() before the commit and after it. copy_for_child() gives access back to
+    // every range.
+    base::result<void> forbid(base::pages start, base::pages length, rights left) override;
+    base::result<void> permit(base::pages start, base::pages length) override;
+    [[nodiscard]] std::uint64_t most_ranges() const override;
+
+    // fork, with shared pages
+    /// Says whether a child of fork has the mappings, too.
+    base::result<void> show_to_child(bool shown) const;
+    /// In a child of fork: puts copies of the extents `used`, the bitmaps of `slabs` and the other tables in the place
+    /// of the mappings.
+    base::result<void> copy_for_child(const free_runs& used, std::span<const base::granule> slabs);
+
+private:
+    base::result<void> map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false);
+    void place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept;
+
+    const heap_location& location_;
+    hole_cover& cover_;
+    huge_pages user_pages_ = huge_pages::advise;
+    address_range range_;
+    space_view view_;
+    std::byte* objects_area_ = nullptr;
+    base::pages frontier_{};
+    base::pages committed_{};
+    base::pages adopted_{};
+    folio_policy folios_{location_.sharing(), view_};
+};
+
+}  // namespace holdfast::segment

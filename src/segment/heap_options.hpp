@@ -1,0 +1,39 @@
+// What a heap is created with, and how its files are mapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "persist/domain.hpp"
+#include "persist/topology.hpp"
+#include "segment/address_range.hpp"
+#include "segment/geometry.hpp"
+
+namespace holdfast::segment {
+
+struct mapping_options {
+    std::uint64_t reservation = 0;      ///< bytes of user addresses; 0: the default
+    std::byte* base_address = nullptr;  ///< map exactly there; null: anywhere
+    std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
+    bool verify = false;                ///< check SEG-2 before the open returns
+    /// Durability `atomic` and `collect`: a store is in the file at once, and nobody calls commit().
+    bool shared = false;
+    huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
+    const persist::topology* topology = &persist::machine_topology::here();
+    std::optional<persist::domain_kind> domain;  ///< shared: replaces the found one; no more than the media can do
+};
+
+struct creation_options {
+    mapping_options mapping;
+    std::uint64_t segment_size = default_segment_size;
+    bool same_address = false;
+    bool separate_cache_lines = false;  ///< flag_separate_lines
+    /// One directory for each node, in which the segments lie by turns; "": one inside the heap's directory. Empty: all
+    /// segments lie in the heap's directory.
+    std::vector<std::string> node_places;
+};
+
+}  // namespace holdfast::segment

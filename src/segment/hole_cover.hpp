@@ -1,0 +1,41 @@
+// Holes of a copied heap that a reader has mapped. To read a hole takes space on some file systems (tmpfs), and a
+// reader must change nothing: it maps zeros of its own over them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+
+namespace holdfast::segment {
+
+/// Bytes [offset, offset + size) of a file, and where they are mapped.
+struct mapped_window {
+    std::byte* address;
+    std::uint64_t offset;
+    std::uint64_t size;
+};
+
+/// The covered holes of one open heap. Runs while the heap is opened, in one thread.
+class hole_cover {
+public:
+    hole_cover() = default;
+    hole_cover(const hole_cover&) = delete;
+    hole_cover& operator=(const hole_cover&) = delete;
+    ~hole_cover() = default;
+
+    /// The heap is copied, and this process only reads it.
+    void require() noexcept { required_ = true; }
+    [[nodiscard]] bool is_required() const noexcept { return required_; }
+    /// Maps zeros of this process over the holes in the windows of a file, where its file system takes space to read a
+    /// hole. Does nothing unless it is_required(). `limit` where there are too many holes.
+    base::result<void> cover(persist::file& file, std::span<const mapped_window> windows);
+
+private:
+    std::uint64_t covered_ = 0;  ///< holes, each a mapping
+    bool required_ = false;
+};
+
+}  // namespace holdfast::segment

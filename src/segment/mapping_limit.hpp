@@ -1,0 +1,20 @@
+// The kernel limits the mappings of a process (vm.max_map_count), and at the limit mmap fails in an arbitrary place.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+
+namespace holdfast::segment {
+
+/// How many ranges with mappings of their own a heap should have at most.
+[[nodiscard]] std::uint64_t most_mapped_ranges();
+
+/// Fails where a growth from `before` to `after` segments would come near the limit. Asks the kernel only where the
+/// heap has many segments.
+base::result<void> check_mappings(std::uint64_t before, std::uint64_t after);
+
+/// As check_mappings(), and always asks the kernel.
+base::result<void> check_mappings_in_use(std::uint64_t before, std::uint64_t after);
+
+}  // namespace holdfast::segment

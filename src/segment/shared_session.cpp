@@ -1,0 +1,38 @@
+#include "segment/shared_session.hpp"
+
+namespace holdfast::segment {
+
+base::result<void> shared_session::begin_tracing() {
+    return parts_.superblock.begin_session(parts_.mapping.view().base(),
+                                           [](superblock_on_media& next) { next.flags |= flag_tracing; });
+}
+
+base::result<void> shared_session::begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order) {
+    // The head of the lanes must be on media before the superblock says that lanes count; on the page cache, too.
+    HF_TRY(parts_.lanes.sync("begin.lanes.sync"));
+    return parts_.superblock.begin_session(parts_.mapping.view().base(), [&](superblock_on_media& next) {
+        next.flags |= flag_lanes;
+        ++next.incarnation;
+        next.lane_slots = lane_slots;
+        next.record_order = record_order;
+    });
+}
+
+base::result<void> shared_session::sync() const {
+    HF_TRY(parts_.segments.sync(parts_.mapping.segment_count(parts_.mapping.frontier())));
+    HF_TRY(parts_.objects.sync());
+    return parts_.lanes.sync("shared.lanes.sync");
+}
+
+base::result<void> shared_session::close(std::uint64_t checkpoint_clock) {
+    if (parts_.superblock.now().state == heap_state::clean) {
+        return {};
+    }
+    HF_TRY(sync());
+    return parts_.superblock.write(heap_state::clean, [checkpoint_clock](superblock_on_media& next) {
+        next.flags &= ~(flag_lanes | flag_tracing);
+        next.checkpoint_clock = checkpoint_clock;
+    });
+}
+
+}  // namespace holdfast::segment

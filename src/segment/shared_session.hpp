@@ -1,0 +1,52 @@
+// A session in durability `atomic` or `collect`: the files are mapped shared, so a store is in the file at once; the
+// persistence domain says when it is on media.
+//
+// Invariants:
+//
+//   - From begin_tracing() or begin_incarnation() on until close(), the superblock on media says how to recover.
+//   - What the superblock says of the lanes is durable before the superblock says it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "segment/heap_mapping.hpp"
+#include "segment/heap_superblock.hpp"
+#include "segment/lane_file.hpp"
+#include "segment/objects_file.hpp"
+#include "segment/segment_files.hpp"
+
+namespace holdfast::segment {
+
+/// What a shared_session works with.
+struct shared_session_parts {
+    heap_superblock& superblock;
+    const segment_files& segments;
+    const heap_mapping& mapping;
+    const objects_file& objects;
+    const lane_file& lanes;
+};
+
+/// Not thread-safe.
+class shared_session {
+public:
+    explicit shared_session(const shared_session_parts& parts) noexcept : parts_(parts) {}
+    shared_session(const shared_session&) = delete;
+    shared_session& operator=(const shared_session&) = delete;
+    ~shared_session() = default;
+
+    /// Durability `collect` begins, durably: after a crash from here on, the next open traces.
+    base::result<void> begin_tracing();
+    /// Recovery is over, and the lanes are made: a new incarnation begins, durably. A crash from here on is a crash of
+    /// this incarnation.
+    base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
+    /// Makes the contents of all mapped pages durable with system calls. Not atomic.
+    base::result<void> sync() const;
+    /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed.
+    base::result<void> close(std::uint64_t checkpoint_clock);
+
+private:
+    shared_session_parts parts_;
+};
+
+}  // namespace holdfast::segment

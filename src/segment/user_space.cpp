@@ -1,0 +1,273 @@
+#include "segment/user_space.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "segment/address_range.hpp"
+#include "segment/journal_space.hpp"
+#include "segment/mapping_limit.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using base::pages;
+
+/// The most that a growth adds ahead of need. On a file system in memory it is less: to reserve the tables takes longer
+/// there.
+constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
+constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
+/// Pages that a growth reserves at least where it adds so many: take_back() reserves the others when they are handed
+/// out.
+constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
+
+/// A growth doubles addresses and tables, which cost little, so a growing heap seldom asks for them. By a bounded
+/// number, so that no growth takes long.
+std::uint64_t ahead_pages(std::uint64_t frontier, std::uint64_t wanted, bool in_memory) noexcept {
+    const std::uint64_t most = in_memory ? most_ahead_in_memory : most_ahead_pages;
+    return base::align_up(std::max(wanted, std::clamp(frontier, region_pages, most)), region_pages);
+}
+
+}  // namespace
+
+user_space::user_space(const user_space_parts& parts) noexcept
+    : location_(parts.location),
+      superblock_(parts.superblock),
+      segments_(parts.segments),
+      mapping_(parts.mapping),
+      bitmaps_(parts.bitmaps) {}
+
+base::result<pages> user_space::grow(pages wanted) {
+    HF_TRY(begin_growth(wanted));
+    return grow_by({}, wanted, {ahead_pages(mapping_.frontier().value, wanted.value, location_.is_in_memory())});
+}
+
+base::result<pages> user_space::grow_beyond(pages skipped, pages wanted, pages most) {
+    HF_TRY(begin_growth(skipped + wanted));
+    return grow_by(
+        skipped, wanted,
+        {std::min(ahead_pages(mapping_.frontier().value, wanted.value, location_.is_in_memory()), most.value)});
+}
+
+/// Grows by `skipped` and `generous` pages; where that is refused, by `skipped` and `wanted` pages.
+base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages generous) {
+    const pages from = mapping_.frontier() + skipped;
+    const pages limit{base::align_down(capacity_, region_size) / page_size};
+    const pages least{from.value + base::align_up(wanted.value, region_pages)};
+    pages to = std::max(least, std::min(from + generous, limit));
+    pages backed_to = std::min(to, from + pages{std::max(wanted.value, reserved_at_once)});
+    auto reserved = reserve_growth(to, from, backed_to);
+    if (!reserved && (to != least || backed_to != from + wanted)) {
+        to = least;
+        backed_to = from + wanted;
+        reserved = reserve_growth(to, from, backed_to);
+    }
+    if (!reserved) {
+        reserved.error().hint = "the heap is as it was; free space and try again";
+        return std::move(reserved).error();
+    }
+    const pages before = mapping_.frontier();
+    backed_end_ = location_.is_scratch() ? to : backed_to;
+    HF_TRY(map_growth(to));
+    return to - before;
+}
+
+/// Fails where the heap may not grow by so much. Finishes first what an earlier change of the heap's end left undone.
+base::result<void> user_space::begin_growth(pages wanted) {
+    HF_TRY(location_.check_process());
+    HF_TRY(location_.check_writer(location_.paths().directory(), "growth"));
+    const std::uint64_t limit = base::align_down(capacity_, region_size) / page_size;
+    const std::uint64_t least = base::align_up(wanted.value, region_pages);
+    if (least > limit || mapping_.frontier().value > limit - least) {
+        return failure{failure_code::no_space,
+                       location_.paths().directory(),
+                       "maximum size",
+                       fmt::format("{} bytes in use, {} more asked for", base::to_bytes(mapping_.frontier()),
+                                   base::to_bytes(wanted)),
+                       fmt::format("at most {} in all", capacity_),
+                       "open the heap with a larger maximum_size or reservation",
+                       0};
+    }
+    HF_TRY(superblock_.mark_running());
+    if (end_in_doubt_) {
+        HF_TRY(change_frontier(mapping_.frontier(), mapping_.frontier()));
+    }
+    return clear_content_beyond();
+}
+
+/// Reserves all or nothing: the metadata of all pages up to `to`, and the pages from `backed_from` to `backed_to`.
+base::result<void> user_space::reserve_growth(pages to, pages backed_from, pages backed_to) {
+    HF_TRY(check_mappings(mapping_.segment_count(mapping_.frontier()), mapping_.segment_count(to)));
+    if (location_.is_scratch()) {
+        return {};
+    }
+    auto reserved =
+        superblock_.is_on_media() && !location_.shared() ? reserve_journal(location_, to) : base::result<void>();
+    if (reserved) {
+        reserved = segments_.reserve_tables(mapping_.frontier(), to);
+    }
+    if (reserved) {
+        // What is promised comes last, for nothing takes it back.
+        reserved = take_back(backed_from, backed_to - backed_from);
+    }
+    if (!reserved) {
+        give_back_on_disk(mapping_.frontier(), to);
+    }
+    return reserved;
+}
+
+base::result<void> user_space::map_growth(pages to) {
+    auto mapped = location_.shared() ? grow_shared(to) : mapping_.map_fresh(mapping_.frontier(), to);
+    if (!mapped) {
+        give_back_on_disk(mapping_.frontier(), to);
+        HF_TRY(check_mappings_in_use(mapping_.segment_count(mapping_.frontier()),
+                                     mapping_.segment_count(to)));  // where it fails, it names the limit
+        return std::move(mapped).error();
+    }
+    mapping_.set_frontier(to);
+    return {};
+}
+
+/// Maps the space up to `to`, which is reserved on disk, and makes it part of the heap.
+base::result<void> user_space::grow_shared(pages to) {
+    const pages from = mapping_.frontier();
+    HF_TRY(segments_.sync_new_names());
+    HF_TRY(mapping_.map_grown(to));
+    auto written = change_frontier(to, from);
+    if (!written) {
+        mapping_.withdraw_growth(from);
+        return written;
+    }
+    mapping_.adopt_growth();
+    return {};
+}
+
+/// Undoes a growth as far as it came. Best effort: what stays behind means nothing, and the next growth uses it or the
+/// next open removes it.
+void user_space::give_back_on_disk(pages from, pages to) noexcept {
+    try {
+        // Where the heap's end is in doubt, the superblock on media may include these files, so they stay.
+        if (!location_.is_scratch() && !end_in_doubt_) {
+            segments_.undo_growth(from, to);
+        }
+        mapping_.unmap_user(from, to);
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for a name
+    }
+}
+
+base::result<void> user_space::give_back(pages start, pages length) {
+    if (location_.is_scratch()) {
+        HF_TRY(location_.check_process());
+        drop_private_pages(mapping_.view().base() + base::to_bytes(start), base::to_bytes(length));
+        return {};
+    }
+    std::uint64_t index = start.value / mapping_.view().shape().pages();
+    return segments_.for_each(start, length,
+                              [&](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
+                                  HF_TRY(mapping_.before_hole(file, index++, first, count));
+                                  return file.punch_hole(first * page_size, count * page_size, "space.give_back");
+                              });
+}
+
+base::result<void> user_space::take_back(pages start, pages length) {
+    if (location_.is_scratch()) {
+        return {};
+    }
+    if (!location_.shared()) {
+        HF_TRY(superblock_.mark_running());  // reserves the journal before blocks take what is left
+    }
+    if (location_.reserves_at_commit() && superblock_.is_on_media() && start >= mapping_.committed()) {
+        HF_TRY(location_.check_process());
+        return promised_.add(location_.storage(), location_.paths().segment_directories(), start, length);
+    }
+    return segments_.for_each(
+        start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
+            HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
+            // On persistent memory a power loss must not undo the reservation: a store into a hole on a full disk is a
+            // SIGBUS.
+            return location_.sharing() == page_sharing::shared_sync ? file.sync("space.take_back.sync")
+                                                                    : base::result<void>();
+        });
+}
+
+/// On a file system in memory, a call that reserves much takes long, so it reserves little.
+space_growth::steps user_space::reserve_steps() const noexcept {
+    constexpr pages few{base::mebibyte / 2 / page_size};
+    const steps usual = space_growth::reserve_steps();
+    return location_.is_in_memory() && location_.shared() ? steps{usual.least, few} : usual;
+}
+
+bool user_space::has_room(pages wanted) const noexcept { return location_.has_room(wanted); }
+
+base::result<void> user_space::shrink(pages to) {
+    HF_TRY(location_.check_process());
+    HF_ASSERT(location_.shared() && to.value % (region_size / page_size) == 0 && to.value != 0);
+    const pages from = mapping_.frontier();
+    if (to >= from) {
+        return {};
+    }
+    // Where the next write fails, media may say either end. So from here on nothing beyond the lower of the two is
+    // used, and what lies there stays until a superblock is written that leaves no doubt.
+    mapping_.lower(to);
+    HF_TRY(change_frontier(to, to));
+    remove_beyond(to, from);
+    return {};
+}
+
+/// Writes the heap's end to the superblock. After a failure media may hold either end, and `in_doubt` is the end that
+/// every later write of the superblock says.
+base::result<void> user_space::change_frontier(pages to, pages in_doubt) {
+    superblock_.set_frontier(in_doubt);
+    end_in_doubt_ = true;
+    HF_TRY(superblock_.write(heap_state::running,
+                             [to](superblock_on_media& next) { next.frontier = base::to_bytes(to); }));
+    end_in_doubt_ = false;
+    return {};
+}
+
+std::vector<page_run> user_space::promised() const {
+    return promised_.runs(mapping_.frontier(), mapping_.view().shape().pages());
+}
+
+std::uint64_t user_space::punch(const free_runs& holes) noexcept {
+    std::uint64_t gone = 0;
+    try {
+        for (const auto& [start, length] : holes) {
+            gone += give_back(start, length) ? length.value : 0;
+        }
+    } catch (const std::bad_alloc&) {
+        return gone;  // no memory for a name
+    }
+    return gone;
+}
+
+void user_space::remove_beyond(pages to, pages from) noexcept {
+    content_beyond_ = true;
+    try {
+        mapping_.unmap_user(to, from);
+        bitmaps_.forget_beyond(mapping_.segment_count(to));
+        for (std::uint64_t index = mapping_.segment_count(to); index < mapping_.segment_count(from); ++index) {
+            mapping_.unmap_metadata(index);
+            segments_.remove(index);
+        }
+        content_beyond_ = !segments_.clear_beyond(to);
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for a name
+    }
+}
+
+base::result<void> user_space::clear_content_beyond() {
+    if (content_beyond_) {
+        HF_TRY(segments_.clear_beyond(mapping_.frontier()));
+        content_beyond_ = false;
+    }
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,91 @@
+// How the user space of an open heap grows and shrinks, and which of its pages have space on disk. Space is reserved on
+// disk before it is handed out, so a full disk is an error here and never a SIGBUS later.
+//
+// Invariants: MAP-1 (heap_mapping.hpp), and
+//
+//   - A growth that fails leaves the frontier as it was.
+//   - With shared pages, the superblock on media says the frontier, except while the end is in doubt: a write of the
+//     superblock failed. Then nothing beyond the lower of the two ends is used, and no file between them is removed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "segment/heap_location.hpp"
+#include "segment/heap_mapping.hpp"
+#include "segment/heap_superblock.hpp"
+#include "segment/live_bitmaps.hpp"
+#include "segment/promised_space.hpp"
+#include "segment/segment_files.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::segment {
+
+/// What a user_space works with.
+struct user_space_parts {
+    const heap_location& location;
+    heap_superblock& superblock;
+    segment_files& segments;
+    heap_mapping& mapping;
+    live_bitmaps& bitmaps;
+};
+
+/// Thread safety: as space_growth says. The other functions run while the heap is opened, or in a commit.
+class user_space final : public space_growth {
+public:
+    explicit user_space(const user_space_parts& parts) noexcept;
+
+    /// Limits the frontier: to the addresses set aside, and to what the options or the superblock say.
+    void set_limit(std::uint64_t capacity) noexcept { capacity_ = capacity; }
+
+    /// May be asked while another thread grows the heap.
+    [[nodiscard]] base::pages frontier() const noexcept override { return mapping_.frontier(); }
+    base::result<base::pages> grow(base::pages wanted) override;
+    base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
+    [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
+    [[nodiscard]] steps reserve_steps() const noexcept override;
+    [[nodiscard]] bool has_room(base::pages wanted) const noexcept override;
+    [[nodiscard]] bool gives_back_at_once() const noexcept override {
+        return location_.shared() || location_.is_scratch();
+    }
+    base::result<void> give_back(base::pages start, base::pages length) override;
+    base::result<void> take_back(base::pages start, base::pages length) override;
+    base::result<void> shrink(base::pages to) override;
+
+    // For commits.
+    /// The pages that the next commit must reserve (heap_location::reserves_at_commit()).
+    [[nodiscard]] std::vector<page_run> promised() const;
+    void forget_promised() noexcept { promised_.clear(); }
+    /// Punches the holes of a commit that is durable. Best effort: pages that keep their space are free all the same.
+    /// Returns the pages given back.
+    std::uint64_t punch(const free_runs& holes) noexcept;
+    /// Comes after the superblock says that the heap ends at `to`. Best effort: what stays behind means nothing, and
+    /// the next open removes it.
+    void remove_beyond(base::pages to, base::pages from) noexcept;
+    /// Removes what an earlier remove_beyond() could not.
+    base::result<void> clear_content_beyond();
+
+private:
+    base::result<void> begin_growth(base::pages wanted);
+    base::result<base::pages> grow_by(base::pages skipped, base::pages wanted, base::pages generous);
+    base::result<void> reserve_growth(base::pages to, base::pages backed_from, base::pages backed_to);
+    base::result<void> map_growth(base::pages to);
+    base::result<void> grow_shared(base::pages to);
+    void give_back_on_disk(base::pages from, base::pages to) noexcept;
+    base::result<void> change_frontier(base::pages to, base::pages in_doubt);
+
+    const heap_location& location_;
+    heap_superblock& superblock_;
+    segment_files& segments_;
+    heap_mapping& mapping_;
+    live_bitmaps& bitmaps_;
+    std::uint64_t capacity_ = 0;  ///< bytes
+    base::pages backed_end_{};
+    promised_space promised_;
+    bool content_beyond_ = false;  ///< media have content beyond the frontier that was not removed
+    bool end_in_doubt_ = false;    ///< shared: the frontier on media may differ from frontier()
+};
+
+}  // namespace holdfast::segment
