@@ -41,7 +41,6 @@ METHODS_TODAY = {
     "block_allocator": 107,
     "engine": 83,
     "manager": 127,
-    "slab_pool": 119,
 }
 
 

@@ -126,7 +126,7 @@ bool block_allocator::free_exactly(void* block) noexcept {
     }
     const granule slab = base::granule_of(heap_offset{found.offset});
     if (!slab_state::is_unwatched(pool_.table().state(slab))) {
-        pool_.note_change(slab);
+        pool_.upkeep().note_change(slab);
     }
     if (found.is_by_node()) {
         if (!claim_by_node(found)) {

@@ -46,7 +46,7 @@ void block_allocator::keep(const held_block& held) noexcept {
     if (held.is_small()) {
         const base::granule slab = base::granule_of(heap_offset{held.offset});
         if (!slab_state::is_unwatched(pool_.table().state(slab))) {
-            pool_.note_change(slab);  // a commit came after it was taken
+            pool_.upkeep().note_change(slab);  // a commit came after it was taken
         }
         std::atomic_ref(*held.mark).store(live_mark::live, std::memory_order_release);
     } else {
@@ -118,7 +118,7 @@ bool block_allocator::find_rarely(const void* block, held_block& found) noexcept
         const std::uint8_t state = pool_.table().state(slab);
         if (slab_state::is_unloaded(state)) {
             const thread_cache* const cache = find_cache();
-            if (auto loaded = pool_.load(slab, cache == nullptr ? 0 : cache->arena); !loaded) {
+            if (auto loaded = pool_.loader().load(slab, cache == nullptr ? 0 : cache->arena); !loaded) {
                 leave(std::move(loaded).error());
                 return false;
             }

@@ -95,41 +95,4 @@ bool block_allocator::follow_this_thread() noexcept {
     return true;
 }
 
-// --- the pool -------------------------------------------------------------------------------------------------------
-
-/// The number of granules of the node in the heap as it is now.
-std::uint64_t slab_pool::granules_of_node(std::uint32_t node) const noexcept {
-    const std::uint64_t end = extents_.frontier().value / base::pages_per_granule;
-    const std::uint32_t nodes = extents_.nodes();
-    if (nodes == 1) {
-        return end;
-    }
-    const std::uint64_t segment = space_.shape().granules();
-    const std::uint64_t whole = end / segment;
-    return (whole + nodes - 1 - node) / nodes * segment + (whole % nodes == node ? end % segment : 0);
-}
-
-/// The `nth` granule of the node: segments belong to the nodes by turns.
-granule slab_pool::nth_of_node(std::uint32_t node, std::uint64_t nth) const noexcept {
-    const std::uint64_t segment = space_.shape().granules();
-    return {(nth / segment * extents_.nodes() + node) * segment + nth % segment};
-}
-
-/// Comes before a new slab is made: merges what other nodes have freed of this node's blocks.
-void slab_pool::fetch_remote_frees(unsigned arena) noexcept {
-    if (remote_.active()) {
-        remote_.merge(arena % extents_.nodes());
-    }
-}
-
-/// The offset of a block in a slab of the bin, for which at most `most_loads` slabs are loaded; 0 where there is none.
-std::uint64_t slab_pool::take_known(bin& from, int most_loads) noexcept {
-    const base::scoped_lock lock(from.mutex);
-    std::uint64_t taken = take_listed(from);
-    for (int loads = 0; taken == 0 && loads < most_loads && load_next(from); ++loads) {
-        taken = take_listed(from);
-    }
-    return taken;
-}
-
 }  // namespace holdfast::slab

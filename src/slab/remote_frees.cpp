@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "slab/slab_pool.hpp"
 #include "slab/slab_table.hpp"
+#include "slab/slab_upkeep.hpp"
 
 namespace holdfast::slab {
 
@@ -54,8 +54,8 @@ static_assert(remote_frees::kinds == slab_state::kinds);
 
 bool remote_frees::is_merging() noexcept { return merging; }
 
-void remote_frees::start(slab_pool& pool, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment) {
-    pool_ = &pool;
+void remote_frees::start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment) {
+    upkeep_ = &upkeep;
     table_ = &table;
     nodes_ = 1;
     segment_shift_ = static_cast<unsigned>(std::countr_zero(granules_a_segment));
@@ -77,7 +77,7 @@ bool remote_frees::map(unsigned nodes) {
         for (unsigned kind = 0; kind < slab_state::kinds; ++kind) {
             const unsigned class_index = slab_state::class_of_kind(kind);
             const bool upper = (kind & slab_state::upper_bank) != 0;
-            if (class_index >= class_count || (upper && !slab_pool::can_morph(class_index))) {
+            if (class_index >= class_count || (upper && !can_morph(class_index))) {
                 continue;
             }
             const std::uint8_t* const marks = table_->marks({0}, kind);
@@ -176,7 +176,7 @@ remote_frees::outcome remote_frees::free(const block_at& block) noexcept {
             return outcome::refused;
         }
         if (!slab_state::is_unwatched(table_->state(block.slab))) {
-            pool_->note_change(block.slab);
+            upkeep_->note_change(block.slab);
         }
         store(block.mark, live_mark::free);
         return outcome::at_home;
@@ -333,7 +333,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     home.slabs.fetch_add(1, std::memory_order_relaxed);
     home.blocks.fetch_add(all.freed, std::memory_order_relaxed);
     if (all.freed != 0) {
-        pool_->note_frees(slab, all.freed);
+        upkeep_->note_frees(slab, all.freed);
     }
 }
 
@@ -352,7 +352,7 @@ remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab
                 continue;
             }
             if (!slab_state::is_unwatched(table_->state(slab))) {
-                pool_->note_change(slab);
+                upkeep_->note_change(slab);
             }
             // The mark must say that the block is not live before the shadow stops saying so.
             const bool was_live = replace(marks + at, mark, live_mark::held);

@@ -32,8 +32,8 @@
 
 namespace holdfast::slab {
 
-class slab_pool;
 class slab_table;
+class slab_upkeep;
 
 /// The values of a shadow: what a node says of a block that lies on another node.
 namespace shadow {
@@ -69,8 +69,9 @@ public:
     ~remote_frees() = default;
 
     /// Forgets everything. Active from now on where there are several nodes, unless the system refuses the addresses:
-    /// then frees write the marks on any node. `table`: of that pool, after its reset. May throw std::bad_alloc.
-    void start(slab_pool& pool, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
+    /// then frees write the marks on any node. `upkeep`: of the same pool as `table`, which was reset. May throw
+    /// std::bad_alloc.
+    void start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
     [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
     [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
     /// The home of a slab. Only while active.
@@ -188,7 +189,7 @@ private:
     [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, unsigned kind) noexcept;
     void check_kind(std::vector<std::string>& problems, base::granule slab, unsigned kind) const;
 
-    slab_pool* pool_ = nullptr;
+    slab_upkeep* upkeep_ = nullptr;
     slab_table* table_ = nullptr;
     unsigned nodes_ = 1;
     unsigned segment_shift_ = 0;

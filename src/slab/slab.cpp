@@ -89,7 +89,7 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
     HF_TRY(start());
     const auto note = [this](const extent::extent& found) {
         if (found.kind == extent_kind::slab) {
-            pool_.record(base::granule_of(found.start));
+            pool_.loader().record(base::granule_of(found.start));
         }
     };
     try {
@@ -112,14 +112,14 @@ const plain_blocks& plain_blocks::of_no_heap() noexcept {
 
 void plain_blocks::look_at(const slab_record& freed) const noexcept {
     const int before = errno;  // a free must leave it as it was
-    pool->countdown_ended({static_cast<std::uint64_t>(&freed - records)});
+    pool->upkeep().look_at({static_cast<std::uint64_t>(&freed - records)}, 0);
     errno = before;
 }
 
 void block_allocator::close() noexcept {
     thread_cache_registry::detach_all(caches_);
     cached_extents_.stop();
-    pool_.keep_empty(false);
+    pool_.empties().keep(false);
     caches_ = {};
     plain_ = plain_blocks::of_no_heap();
 }
@@ -192,8 +192,8 @@ std::uint64_t block_allocator::take_one(unsigned class_index, std::uint32_t type
         return 0;
     }
     return try_hard(
-        std::uint64_t{0}, [&] { return pool_.take_one(0, class_index, type); }, [&] { reclaim(); },
-        [&] { return pool_.take_one_anywhere(class_index, type); });
+        std::uint64_t{0}, [&] { return pool_.supply().take_one(0, class_index, type); }, [&] { reclaim(); },
+        [&] { return pool_.supply().take_one_anywhere(class_index, type).value_or(0); });
 }
 
 namespace {
@@ -215,12 +215,13 @@ unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcep
 /// Gives the cache a slab of the class, or parts of one, with a free block.
 bool block_allocator::check_out(thread_cache& cache, unsigned class_index) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
-    if (extents_.nodes() == 1 && std::atomic_ref(caches_.next_arena).load(std::memory_order_relaxed) > pool_.arenas()) {
-        cache.arena = arena_of_core(pool_.arenas(), cache.arena);
+    if (extents_.nodes() == 1 &&
+        std::atomic_ref(caches_.next_arena).load(std::memory_order_relaxed) > pool_.bins().arenas()) {
+        cache.arena = arena_of_core(pool_.bins().arenas(), cache.arena);
     }
     const slab_part got = try_hard(
-        none, [&] { return pool_.check_out(cache.arena, class_index); }, [&] { reclaim(); },
-        [&] { return pool_.check_out_anywhere(class_index).value_or(none); });
+        none, [&] { return pool_.supply().check_out(cache.arena, class_index); }, [&] { reclaim(); },
+        [&] { return pool_.supply().check_out_anywhere(class_index).value_or(none); });
     if (got == none) {
         return false;
     }
@@ -289,7 +290,7 @@ bool block_allocator::refill_in_order(thread_cache& cache, unsigned class_index)
 /// are counted whole.
 bool block_allocator::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
-    const std::uint32_t least = pool_.is_space_short() ? 1 : worth_a_look(range.end - range.first);
+    const std::uint32_t least = pool_.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);
     return count_free(blocks.marks + range.first_word() * marks_a_word, range.end_word() - range.first_word()) >= least;
 }
 
@@ -382,7 +383,7 @@ bool block_allocator::free_inside(void* block) noexcept {
             const std::uint8_t state = pool_.table().state(slab);
             if (slab_state::is_unloaded(state)) {
                 const thread_cache* const cache = find_cache();
-                if (auto loaded = pool_.load(slab, cache == nullptr ? 0 : cache->arena); !loaded) {
+                if (auto loaded = pool_.loader().load(slab, cache == nullptr ? 0 : cache->arena); !loaded) {
                     leave(std::move(loaded).error());
                     return false;
                 }
@@ -393,7 +394,7 @@ bool block_allocator::free_inside(void* block) noexcept {
             }
             held_block found;
             if (slab_state::is_loaded(state) && find_in_slab(offset.value, slab_state::kind_of(state), found)) {
-                pool_.note_change(slab);
+                pool_.upkeep().note_change(slab);
                 return plain_.free(block) || free_inside(block);
             }
             if (std::uint8_t* const old = pool_.table().old_mark_at(offset.value)) {
@@ -424,7 +425,7 @@ bool block_allocator::free_pages(pages start) {
     if (!freed) {
         leave_failure(failure_code::bad_address, [&] {
             const bool known_better =
-                cached_extents_.contains(start) || pool_.guards().contains(base::granule_of(start));
+                cached_extents_.contains(start) || pool_.source().guards().contains(base::granule_of(start));
             return known_better ? refusal(space_.address(base::offset_of(start))) : std::move(freed).error();
         });
     }
@@ -470,7 +471,7 @@ failure block_allocator::refusal(const void* block) const {
                      : around->kind == extent_kind::free       ? "free memory"
                      : around->kind == extent_kind::roots      ? "the roots of the heap"
                      : cached_extents_.contains(around->start) ? "free memory"
-                     : pool_.guards().contains(slab)           ? "a guard range behind a slab"
+                     : pool_.source().guards().contains(slab)  ? "a guard range behind a slab"
                      : around->kind == extent_kind::reserved   ? "a reserved block that was not published"
                                                                : "an address inside a block of whole pages";
         return what;

@@ -112,8 +112,8 @@ public:
     /// From now on free extents are kept in caches (extent_cache.hpp), and empty slabs in their bins (empty_slabs.cpp).
     /// Comes before any thread allocates. Fails with out_of_memory.
     [[nodiscard]] base::result<void> keep_extents() {
-        HF_TRY(cached_extents_.start(pool_.arenas()));
-        pool_.keep_empty(true);
+        HF_TRY(cached_extents_.start(pool_.bins().arenas()));
+        pool_.empties().keep(true);
         extents_.set_hoard(base::function_ref<void()>(hoard_));
         return {};
     }
@@ -121,7 +121,7 @@ public:
     /// free space.
     void flush_extents() noexcept {
         pool_.remote().merge_all();
-        pool_.flush_empty();
+        pool_.empties().flush();
         cached_extents_.flush();
     }
     /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks that it found,
@@ -130,11 +130,11 @@ public:
     void harden() noexcept { hardened_ = true; }
     /// Guard ranges, as in slab_pool. No other thread may be in a call during free_guards() and renew_guards().
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
-        return pool_.start_guards(access, left);
+        return pool_.source().start_guards(access, left);
     }
-    void free_guards() noexcept { pool_.free_guards(); }
-    void renew_guards(base::pages from, base::pages end) noexcept { pool_.renew_guards(from, end); }
-    [[nodiscard]] guard_ranges& guards() noexcept { return pool_.guards(); }
+    void free_guards() noexcept { pool_.source().free_guards(); }
+    void renew_guards(base::pages from, base::pages end) noexcept { pool_.source().renew_guards(from, end); }
+    [[nodiscard]] guard_ranges& guards() noexcept { return pool_.source().guards(); }
     [[nodiscard]] bool is_hardened() const noexcept { return hardened_; }
     /// From now on no two blocks share a cache line: small blocks are of classes that are whole lines. Comes before the
     /// first allocation, at each open of a heap that was created so. The caches of the other classes stay empty, so the
@@ -182,7 +182,7 @@ public:
     void set_traced(bool traced) noexcept { pool_.set_traced(traced); }
     /// For tests: slab_pool::morph() for the arena of this thread.
     bool morph(base::granule slab, unsigned class_index, unsigned covered_at_most) noexcept {
-        return pool_.morph(slab, arena(), class_index, covered_at_most);
+        return pool_.morpher().morph(slab, arena(), class_index, covered_at_most);
     }
     /// The words that the line of live bitmaps at this address must hold now.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
@@ -228,8 +228,7 @@ public:
     /// In a child of fork: from here on threads find no cache, and blocks are freed by free_rarely() alone.
     void abandon() noexcept {
         thread_cache_registry::abandon_all(caches_);
-        pool_.table().refuse_plain_frees();
-        pool_.table().forget_records();  // copies of plain() find no block
+        pool_.abandon();  // copies of plain() find no block
         renew_plain();
     }
 
@@ -240,7 +239,7 @@ public:
         if (!place.empty()) {
             const std::uint64_t offset = space_.offset(block).value;
             pool_.pins().add(offset, std::move(place));
-            pool_.replace_mark(offset, live_mark::live, live_mark::pinned);
+            pool_.table().replace_mark(offset, live_mark::live, live_mark::pinned);
         }
     }
     /// Ends the pin. The result is the place, for another pin(); empty where the block was not pinned.
@@ -299,16 +298,16 @@ public:
     /// caller writes them (use_log()).
     void write_bitmaps() noexcept {
         pool_.remote().merge_all();
-        pool_.write_bitmaps();
+        pool_.upkeep().write_bitmaps();
     }
 
     /// slab_pool::rest_idle(); comes before write_bitmaps(). rested() comes after that commit is durable. Other threads
     /// must stand still.
     [[nodiscard]] resting_pages rest_idle(bool all) {
         pool_.remote().merge_all();
-        return pool_.rest_idle(all);
+        return pool_.rester().rest_idle(all);
     }
-    void rested(const segment::free_runs& holes) noexcept { pool_.rested(holes); }
+    void rested(const segment::free_runs& holes) noexcept { pool_.rester().rested(holes); }
 
     /// For a commit that writes headers or bitmaps of these granules. check_headers() fails with corrupt where the
     /// header of a slab breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11, or has another class than the slab; check_bitmaps()
@@ -391,7 +390,7 @@ private:
     struct hoard {
         block_allocator* of;
         void operator()() const noexcept {
-            of->pool_.give_up_empty();
+            of->pool_.empties().give_up();
             of->cached_extents_.flush();
         }
     } hoard_{this};

@@ -106,17 +106,12 @@ private:
     // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its twin says so. Slabs in the list of empty ones
     // have no block and no part out, and their number is the one that the owner says.
     void collect_lists() {
-        for (unsigned i = 0; i < pool_.arenas_ * class_count; ++i) {
-            collect_lists_of(pool_.bins_[i]);
-        }
-        for (auto* each = pool_.first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
-            collect_lists_of(*each);
-        }
+        pool_.bins().for_each([this](slab_bin& bin) { collect_lists_of(bin); });
     }
 
     enum class list_kind : std::uint8_t { open, empty, resting };
 
-    void collect_lists_of(slab_pool::bin& bin) {
+    void collect_lists_of(slab_bin& bin) {
         const base::scoped_lock lock(bin.mutex);
         static_cast<void>(collect_list(bin, bin.head, list_kind::open));
         const auto [empties, oldest] = collect_list(bin, bin.empty, list_kind::empty);
@@ -129,7 +124,7 @@ private:
     }
 
     /// The number of slabs in the list, and the last of them.
-    std::pair<std::uint32_t, std::uint32_t> collect_list(slab_pool::bin& bin, std::uint32_t first, list_kind of)
+    std::pair<std::uint32_t, std::uint32_t> collect_list(slab_bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
         std::uint32_t count = 0;
@@ -174,14 +169,14 @@ private:
     // SLAB-16: a guard range is a reserved extent of one granule.
     void check_guards() {
         std::uint64_t found = 0;
-        pool_.guards().for_each([&](granule range) {
+        pool_.source().guards().for_each([&](granule range) {
             ++found;
             if (!of_.extents_.is_reserved(base::first_page(range), {base::pages_per_granule})) {
                 problem("SLAB-16", range, "a guard range, and the page entry speaks of something else");
             }
         });
-        if (found != pool_.guards().count()) {
-            problem("SLAB-16", {0}, fmt::format("{} guard ranges, counted {}", found, pool_.guards().count()));
+        if (found != pool_.source().guards().count()) {
+            problem("SLAB-16", {0}, fmt::format("{} guard ranges, counted {}", found, pool_.source().guards().count()));
         }
     }
 
@@ -189,7 +184,7 @@ private:
         if (table_.state(here) != slab_state::none) {
             problem("SLAB-7", here, fmt::format("state {}, and no slab there", table_.state(here)));
         }
-        if (of_.pool_.has_bitmap(here) && !has_clean_bitmap(table_, here)) {
+        if (of_.pool_.source().has_bitmap(here) && !has_clean_bitmap(table_, here)) {
             problem("SLAB-4", here, "live bits, and no slab there");
         }
     }
@@ -262,7 +257,7 @@ private:
     void check_rest(granule slab, const slab_twin& twin) {
         const bool may_have_holes = segment::decode_slab_flags(of_.space_.slab_header(slab).flags).may_have_holes;
         if (!twin.rests()) {
-            if (may_have_holes && pool_.is_private()) {
+            if (may_have_holes && pool_.state_.is_private()) {
                 problem("SLAB-17", slab, "it may have holes, and does not rest");
             }
             return;
@@ -272,7 +267,7 @@ private:
                     fmt::format("it rests; may have holes: {}, type {}, parts out {:#x}", may_have_holes,
                                 table_.type(slab), twin.parts_out));
         }
-        const unsigned without = pool_.pages_without_blocks(slab);
+        const unsigned without = pool_.rester_.pages_without_blocks(slab);
         if (((twin.empty_pages | twin.hole_pages) & ~without) != 0 || (twin.hole_pages & ~twin.empty_pages) != 0) {
             problem("SLAB-17", slab,
                     fmt::format("pages without a live block {:#x}, so they were {:#x}, holes {:#x}", without,
@@ -283,7 +278,7 @@ private:
     void check_marks(granule slab) {
         // SLAB-5: the bitmap on media equals the marks where the slab is watched, or where the owner of the log writes
         // bitmaps at once.
-        const bool follows = !slab_state::is_unwatched(table_.state(slab)) || !pool_.tracks_changes_;
+        const bool follows = !slab_state::is_unwatched(table_.state(slab)) || !pool_.state_.tracks_changes;
         for (std::size_t word = 0; follows && word < bitmap_words; ++word) {
             const std::uint64_t on_media = table_.live_word(slab, word).load(std::memory_order_relaxed);
             if (on_media != table_.live_bits(slab, word)) {

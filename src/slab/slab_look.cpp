@@ -49,7 +49,7 @@ result<lane::block_word> block_allocator::look_up(const void* block) const {
     }
     const std::uint8_t state = pool_.table().state(slab);
     if (slab_state::class_of(state) != no_class) {
-        HF_TRY(pool_.admit(slab));
+        HF_TRY(pool_.source().admit(slab));
         const auto found = find_small(offset.value);
         if (found && found->start == offset.value) {
             return lane::block_word{lane::block_kind::small,
@@ -176,7 +176,7 @@ block_statistics block_allocator::statistics() const {
     });
     counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
     counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
-    counted.guard_ranges = pool_.guards().count();
+    counted.guard_ranges = pool_.source().guards().count();
     counted.free_extents = extents_.count(extent_kind::free);
     counted.free_pages = (extents_.free_pages() + cached_extents_.total()).value;
     counted.largest_free_pages = extents_.largest_free().value;

@@ -26,7 +26,7 @@ namespace holdfast::slab {
 /// The state of a granule in the slab layer: what is known of a slab, and its class.
 ///
 /// The marks of a slab's blocks, and their bits on media, lie in one of two banks: in the lower one, unless the slab
-/// was morphed (morphing.cpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
+/// was morphed (morphing.hpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
 namespace slab_state {
 inline constexpr std::uint8_t none = 0;            ///< no slab
 inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
@@ -86,6 +86,11 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
                                      (old_class == no_class ? 0 : old_class + 1));
 }
 }  // namespace second_life
+
+/// Whether slabs of the class may be morphed, and other slabs into slabs of this class.
+[[nodiscard]] constexpr bool can_morph(unsigned class_index) noexcept {
+    return size_classes[class_index].block_size >= segment::least_morphed_block;
+}
 
 /// The kinds of the blocks in a slab: the present kind, then that of older blocks where there may be some.
 struct slab_kinds {
@@ -152,7 +157,7 @@ struct alignas(base::cache_line_size) slab_twin {
     std::atomic<slab_bin*> owner;
     std::atomic<bool> in_list;  ///< in one of its owner's two lists of slabs to allocate from
     bool is_empty;              ///< in the list of slabs without a block out
-    std::atomic<bool> resting;  ///< in its owner's list of slabs that rest (resting.cpp)
+    std::atomic<bool> resting;  ///< in its owner's list of slabs that rest (resting.hpp)
     std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
     std::uint8_t first_word;    ///< of marks: where the next search for a single block begins
     /// Of a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
@@ -388,6 +393,29 @@ public:
             std::atomic_ref(plain.marks).store(marks(of, kind), std::memory_order_release);
             version.store(next_version(version.load(std::memory_order_relaxed)) | kinds_[kind].reciprocal,
                           std::memory_order_release);
+        }
+    }
+    /// The kind of a loaded slab.
+    [[nodiscard]] unsigned kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
+    /// From now on blocks of the loaded slab are allocated and freed by their marks alone. With the lock of its owner.
+    void unwatch(base::granule of) const noexcept {
+        const std::uint8_t now = state(of);
+        if (!slab_state::is_unwatched(now)) {
+            set_state(of, slab_state::loaded(slab_state::kind_of(now)));
+        }
+    }
+    /// Changes the mark of a block that starts at the offset from `from` to `to`, where its slab is loaded and the mark
+    /// is `from`.
+    void replace_mark(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept {
+        const base::granule slab = base::granule_of(base::heap_offset{offset});
+        if (slab.value >= granules_ || !slab_state::is_loaded(state(slab))) {
+            return;
+        }
+        for (const unsigned kind : kinds_in(slab, state(slab))) {
+            if (std::uint8_t* const mark = mark_at(offset, kind)) {
+                std::uint8_t expected = from;
+                std::atomic_ref(*mark).compare_exchange_strong(expected, to, std::memory_order_acq_rel);
+            }
         }
     }
     [[nodiscard]] slab_record& record(base::granule of) const noexcept { return records_[of.value]; }

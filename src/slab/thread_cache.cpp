@@ -39,7 +39,7 @@ void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexc
     cache.machine_node = machine_node;
     const unsigned turn = heap.next_arena;
     std::atomic_ref(heap.next_arena).store(turn + 1, std::memory_order_relaxed);  // read without the lock
-    cache.arena = heap.pool->arena_of_thread(machine_node, heap.machine->nodes(), turn);
+    cache.arena = heap.pool->bins().arena_of_thread(machine_node, heap.machine->nodes(), turn);
 }
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
@@ -47,7 +47,7 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
     cache.hardened.reset();
     settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
-    heap.pool->thread_came();
+    heap.pool->supply().thread_came();
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
     cache.next_of_heap = heap.first;
     heap.first = &cache;
@@ -61,7 +61,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
         cache.heap->lanes->release(*std::exchange(cache.own_lane, nullptr));
     }
     cache.give_back_all(*cache.heap->pool);
-    cache.heap->pool->thread_went();
+    cache.heap->pool->supply().thread_went();
     thread_cache** link = &cache.heap->first;
     while (*link != &cache) {
         link = &(*link)->next_of_heap;
@@ -247,7 +247,7 @@ void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
     if (classes[class_index].slab != 0) {
         const slab_part place = classes[class_index].place();
         classes[class_index].forget();
-        to.check_in(place);
+        to.supply().check_in(place);
     }
 }
 
