@@ -156,7 +156,7 @@ void manager::drain() const noexcept {
 void manager::for_each_block(const std::function<void(const block_info&)>& each) const {
     heap::engine& engine = core().engine();
     value_or_throw(engine.files().bitmaps().admit_all());
-    engine.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
+    engine.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
         each({engine.files().view().address(offset), size, type});
     });
 }

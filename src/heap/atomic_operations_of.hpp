@@ -101,7 +101,7 @@ public:
         lanes_.domain().fence("heap.reallocate.fence");
         if (!publish_in_turn(cache, destination, held, &old)) {
             blocks_.release(cache, held);
-            blocks_.leave_refusal(source);
+            blocks_.inspect().leave_refusal(source);
             return nullptr;
         }
         blocks_.release(cache, old);
@@ -170,11 +170,11 @@ public:
             freed = free_found(*own, nullptr, found);
         }
         if (!freed) {
-            blocks_.leave_refusal(block);
+            blocks_.inspect().leave_refusal(block);
             return false;
         }
         if (found.is_by_node()) {
-            blocks_.hold_by_node(found);
+            blocks_.nodes().hold(found);
         }
         // Without memory to remember it, the block is lost until the next open.
         static_cast<void>(reservations_.add(found));
@@ -215,10 +215,10 @@ public:
 
     // lane::block_marks
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept override {
-        blocks_.bits_of_line(line, bits);
+        blocks_.slabs().table().bits_of_line(line, bits);
     }
     bool mark(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
-        std::uint8_t* const found = blocks_.mark_of(offset, block);
+        std::uint8_t* const found = blocks_.inspect().mark_of(offset, block);
         if (found != nullptr) {
             // A block whose freeing thread is gone stays `held` until the next open.
             std::atomic_ref(*found).store(allocated ? slab::live_mark::live : slab::live_mark::held,
@@ -289,7 +289,7 @@ private:
     }
     [[nodiscard]] bool holder_is_allocated([[maybe_unused]] std::uint64_t offset) noexcept {
 #if HOLDFAST_CHECKED
-        return offset < base::granule_size || blocks_.is_within_allocated({offset});
+        return offset < base::granule_size || blocks_.inspect().is_within_allocated({offset});
 #else
         return true;
 #endif
@@ -332,7 +332,7 @@ private:
     /// instruction waits for earlier non-temporal stores and would delay that.
     [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
         if (!found.is_small()) [[unlikely]] {
-            return !found.is_by_node() || blocks_.claim_by_node(found);
+            return !found.is_by_node() || blocks_.nodes().claim(found);
         }
         std::uint8_t live = slab::live_mark::live;
         return !bitmaps_follow_ ||
@@ -356,7 +356,7 @@ private:
             if (!bitmaps_follow_) {
                 lanes_.domain().fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear");
             }
-            blocks_.clear_by_node(held);
+            blocks_.nodes().clear(held);
             return true;
         }
         if (!held.is_small()) {
@@ -405,7 +405,7 @@ private:
     HF_HOT bool free_found(lane::lane& own, std::uint64_t* destination, const slab::held_block& found) noexcept;
     HF_HOT bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
         if (!freed) [[unlikely]] {
-            blocks_.leave_refusal(space_.address({found.offset}));
+            blocks_.inspect().leave_refusal(space_.address({found.offset}));
             return false;
         }
         blocks_.release(cache, found);

@@ -21,7 +21,7 @@ public:
                           slab::block_allocator& blocks) noexcept
         : domain_(std::move(domain)), space_(space), extents_(extents), blocks_(blocks) {
         blocks_.use_log(this, nullptr);
-        blocks_.set_traced(true);
+        blocks_.slabs().set_traced(true);
     }
     ~collect_operations_of() override { blocks_.forget_log(); }
     collect_operations_of(const collect_operations_of&) = delete;
@@ -60,7 +60,7 @@ public:
         const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
         if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
                                 "collect.pages.withdrawn")) {
-            blocks_.leave_refusal(block);  // another thread freed it first
+            blocks_.inspect().leave_refusal(block);  // another thread freed it first
             return false;
         }
         persist_word(*found.place.word, "collect.pages.withdrawn_fence");
@@ -74,7 +74,7 @@ public:
     void drain() noexcept override { domain_.fence("collect.user.fence"); }
 
     void write_back() noexcept override {
-        blocks_.write_bitmaps();
+        blocks_.slabs().write_bitmaps();
         extents_.for_each([this](const extent::extent& found) {
             if (found.kind == segment::extent_kind::slab) {
                 flush_bitmap(base::granule_of(found.start), "collect.bitmap.flush");

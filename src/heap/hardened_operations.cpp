@@ -48,7 +48,7 @@ public:
         if (inner_ != nullptr) {
             inner_->write_back();
         } else {
-            blocks_.write_bitmaps();
+            blocks_.slabs().write_bitmaps();
         }
     }
 
@@ -79,7 +79,7 @@ base::result<void> engine::start_guards() {
     // flush needs the right to load. On the page cache nothing is flushed.
     const bool flushed_late = atomic_ != nullptr && files_->domain() != persist::domain_kind::page_cache;
     using rights = segment::page_access::rights;
-    return blocks_.start_guards(files_->mapping(), flushed_late ? rights::read : rights::none);
+    return blocks_.slabs().source().start_guards(files_->mapping(), flushed_late ? rights::read : rights::none);
 }
 
 }  // namespace holdfast::heap

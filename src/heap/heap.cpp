@@ -285,7 +285,7 @@ base::result<void> engine::close(bool commit_changes) {
     if (read_only() || files_->location().is_scratch()) {
         return {};
     }
-    blocks_.free_guards();
+    blocks_.slabs().source().free_guards();
     if (destinations_ != nullptr) {  // null while create() formats the heap
         destinations_->cancel_all();
     }
@@ -298,7 +298,7 @@ base::result<void> engine::close(bool commit_changes) {
     if (!commit_changes) {
         return files_->commits().close_unchanged();
     }
-    blocks_.write_bitmaps();
+    blocks_.slabs().write_bitmaps();
     blocks_.flush_extents();
     const segment::free_runs free = free_space();
     HF_TRY_ASSIGN(const bool unchanged, files_->unchanged(free));
@@ -337,11 +337,11 @@ base::result<void> engine::deallocate(void* address) {
     return freed;
 }
 
-base::result<std::uint64_t> engine::usable_size(const void* address) { return blocks_.usable_size(address); }
+base::result<std::uint64_t> engine::usable_size(const void* address) { return blocks_.inspect().usable_size(address); }
 
-base::result<std::uint32_t> engine::type_of(const void* address) { return blocks_.type_of(address); }
+base::result<std::uint32_t> engine::type_of(const void* address) { return blocks_.inspect().type_of(address); }
 
-bool engine::all_free() { return blocks_.all_free(); }
+bool engine::all_free() { return blocks_.inspect().all_free(); }
 
 base::result<engine_statistics> engine::statistics() {
     engine_statistics numbers;
@@ -350,14 +350,15 @@ base::result<engine_statistics> engine::statistics() {
     HF_TRY_ASSIGN(numbers.files, files_->statistics());
     numbers.reservation = files_->view().reservation();
     numbers.user_bytes = base::to_bytes(files_->frontier());
-    blocks_.for_each_block([&numbers](base::heap_offset /*offset*/, std::uint64_t size, std::uint32_t /*type*/) {
-        ++numbers.allocated_blocks;
-        numbers.allocated_bytes += size;
-    });
+    blocks_.inspect().for_each_block(
+        [&numbers](base::heap_offset /*offset*/, std::uint64_t size, std::uint32_t /*type*/) {
+            ++numbers.allocated_blocks;
+            numbers.allocated_bytes += size;
+        });
     numbers.largest_free_block = base::to_bytes(extents_.largest_free());
     numbers.slabs = extents_.count(segment::extent_kind::slab);
     numbers.extents = extents_.count(segment::extent_kind::used);
-    numbers.guard_ranges = blocks_.guards().count();
+    numbers.guard_ranges = blocks_.slabs().source().guards().count();
     return numbers;
 }
 
@@ -377,7 +378,7 @@ base::result<void> engine::for_each_extent(base::function_ref<void(const extent_
         }
         extent_state state{found, {}, *backed};
         if (found.kind == segment::extent_kind::slab) {
-            state.slab = blocks_.occupancy(base::granule_of(found.start));
+            state.slab = blocks_.inspect().occupancy(base::granule_of(found.start));
         }
         each(state);
     });
@@ -393,12 +394,13 @@ std::vector<std::string> engine::check(bool pages) {
         problems.push_back("SEG-3: " + admitted.error().message());
         return problems;  // bitmaps that could not be read cannot be checked
     }
-    blocks_.check(problems, destinations_ != nullptr ? destinations_->reserved() : std::vector<std::uint64_t>{});
+    blocks_.inspect().check(problems,
+                            destinations_ != nullptr ? destinations_->reserved() : std::vector<std::uint64_t>{});
     objects_.check(problems, [this](std::uint64_t offset) -> std::uint64_t {
         if (offset >= base::to_bytes(files_->frontier())) {
             return 0;
         }
-        const auto size = blocks_.usable_size(files_->view().address({offset}));
+        const auto size = blocks_.inspect().usable_size(files_->view().address({offset}));
         return size ? size.value() : 0;
     });
     check_pointers(problems);

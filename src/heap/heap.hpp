@@ -182,7 +182,7 @@ public:
     /// `commit` or `collect`, not hardened, no free filter. Otherwise the path of no heap, which serves no call. Never
     /// null.
     [[nodiscard]] const slab::plain_blocks* plain() const noexcept { return plain_; }
-    bool follow_this_thread() noexcept { return !read_only() && blocks_.follow_this_thread(); }
+    bool follow_this_thread() noexcept { return !read_only() && blocks_.threads().follow_this_thread(); }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     [[nodiscard]] type_registry& types() noexcept { return types_; }
     [[nodiscard]] durability_kind durability() const noexcept {

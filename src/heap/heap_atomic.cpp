@@ -130,7 +130,7 @@ base::result<void> engine::repair_objects(bool blocks_are_known) {
         if (offset >= base::to_bytes(files_->frontier())) {
             return 0;
         }
-        const auto size = blocks_.usable_size(files_->view().address({offset}));
+        const auto size = blocks_.inspect().usable_size(files_->view().address({offset}));
         return size ? size.value() : 0;
     });
 }

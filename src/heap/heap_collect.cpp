@@ -12,7 +12,7 @@ base::result<void> engine::start_collect() {
     headers_ = header_operations_.get();
     objects_.persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     collects_ = true;
-    blocks_.set_traced(true);
+    blocks_.slabs().set_traced(true);
     return files_->session().begin_tracing();
 }
 
@@ -86,7 +86,7 @@ base::result<void> engine::close_collect() {
     headers_ = nullptr;
     header_operations_.reset();
     collects_ = false;
-    blocks_.set_traced(false);
+    blocks_.slabs().set_traced(false);
     return {};
 }
 
@@ -95,7 +95,7 @@ void engine::write_back() noexcept {
     if (headers_ != nullptr) {
         headers_->write_back();
     } else {
-        blocks_.write_bitmaps();
+        blocks_.slabs().write_bitmaps();
     }
 }
 

@@ -75,7 +75,7 @@ base::result<void> engine::continue_in_child() {
         extents_.for_each([&](const extent::extent& found) {
             // Guard ranges have no content and cannot be read.
             const bool is_guard = found.kind == segment::extent_kind::reserved &&
-                                  blocks_.guards().contains(base::granule_of(found.start));
+                                  blocks_.slabs().source().guards().contains(base::granule_of(found.start));
             if (found.kind != segment::extent_kind::free && !is_guard) {
                 used.emplace_back(found.start, found.length);
             }
@@ -87,7 +87,7 @@ base::result<void> engine::continue_in_child() {
     const bool mapped_anew = files_->shared();
     HF_TRY(files_->continue_in_child(used, slabs));
     if (mapped_anew) {
-        blocks_.renew_guards({}, files_->frontier());
+        blocks_.slabs().source().renew_guards({}, files_->frontier());
     }
     blocks_.forget_log();
     objects_.persist_with({});

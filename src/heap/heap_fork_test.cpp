@@ -114,22 +114,23 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
             must(scratch ? engine::create_scratch(options) : engine::create(directory.path("heap"), options));
         heap->keep_in_children();
         const auto blocks = fill(*heap, 5000, 'a');
-        const std::uint64_t guards = heap->blocks().guards().count();
+        const std::uint64_t guards = heap->blocks().slabs().source().guards().count();
         EXPECT_GE(guards, 10U);
         const auto continues = [&] {
             must(heap->continue_in_child());
-            return holds(blocks, 'a') && heap->blocks().guards().count() == guards && heap->check(false).empty();
+            return holds(blocks, 'a') && heap->blocks().slabs().source().guards().count() == guards &&
+                   heap->check(false).empty();
         };
         must(heap->prepare_fork());
         EXPECT_TRUE(in_child([&] {
             const bool freed =
                 continues() && std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
-            heap->blocks().release_unused();
-            return freed && heap->blocks().guards().count() == 0 && heap->check(false).empty();
+            heap->blocks().threads().release_unused();
+            return freed && heap->blocks().slabs().source().guards().count() == 0 && heap->check(false).empty();
         })) << scratch;
         EXPECT_TRUE(in_child([&] {
             volatile char* behind = nullptr;
-            heap->blocks().guards().for_each([&](base::granule range) {
+            heap->blocks().slabs().source().guards().for_each([&](base::granule range) {
                 behind = reinterpret_cast<char*>(heap->files().view().address(base::offset_of(range)));
             });
             if (!continues() || behind == nullptr) {
@@ -140,7 +141,7 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
             return false;  // the guard range could be stored to
         })) << scratch;
         heap->resume_after_fork();
-        EXPECT_EQ(heap->blocks().guards().count(), guards);
+        EXPECT_EQ(heap->blocks().slabs().source().guards().count(), guards);
         EXPECT_THAT(heap->check(false), IsEmpty());
         must(heap->close(true));
     }

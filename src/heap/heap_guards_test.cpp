@@ -130,7 +130,7 @@ protected:
         for (char* const block : blocks) {
             const base::granule slab = granule_of(heap, block + block_bytes - 1);
             const base::granule behind = granule_of(heap, block + block_bytes);
-            if (slab != behind && heap.blocks().guards().contains(behind)) {
+            if (slab != behind && heap.blocks().slabs().source().guards().contains(behind)) {
                 ends.push_back(block + block_bytes);
             }
         }
@@ -294,7 +294,7 @@ TEST_P(heap_guards_test, ranges_of_slabs_that_are_gone_are_memory_as_any) {
     for (char* const block : blocks) {
         EXPECT_TRUE(heap->try_deallocate(block));
     }
-    heap->blocks().release_unused();
+    heap->blocks().threads().release_unused();
     EXPECT_EQ(must(heap->statistics()).guard_ranges, 0U);
     auto* const big = allocate(*heap, 3 * base::mebibyte);
     EXPECT_TRUE(std::ranges::any_of(
@@ -310,7 +310,7 @@ TEST_P(heap_guards_test, a_closed_heap_has_no_trace_of_them) {
         {
             const auto heap = create(options(hardened));
             const auto blocks = fill(*heap, 20);
-            EXPECT_EQ(heap->blocks().guards().count() != 0, hardened);
+            EXPECT_EQ(heap->blocks().slabs().source().guards().count() != 0, hardened);
             must(heap->commit());
             for (std::size_t i = 0; i < blocks.size(); i += 2) {
                 EXPECT_TRUE(heap->try_deallocate(blocks[i]));
@@ -349,7 +349,7 @@ TEST_P(heap_guards_test, the_next_open_of_a_killed_heap_finds_them_free) {
                 previous = reinterpret_cast<std::uint64_t*>(block);
             }
             must(heap->commit());
-            if (heap->blocks().guards().count() < slabs) {
+            if (heap->blocks().slabs().source().guards().count() < slabs) {
                 throw std::runtime_error("slabs without guard ranges");
             }
             return heap;
@@ -375,7 +375,7 @@ TEST_P(heap_guards_test, a_snapshot_opens_clean) {
     {
         const auto heap = create();
         static_cast<void>(fill(*heap, slabs));
-        EXPECT_GE(heap->blocks().guards().count(), slabs);
+        EXPECT_GE(heap->blocks().slabs().source().guards().count(), slabs);
         must(heap->snapshot(path("copy")));
         must(heap->close(true));
     }
@@ -406,8 +406,8 @@ TEST_P(heap_guards_test, shrinking_leaves_those_of_slabs_in_use) {
     const shrink_report done = must(heap->shrink(0, [](const shrink_report&) {}));
     EXPECT_LT(done.charged_after, done.charged_before);
     EXPECT_LE(must(heap->statistics()).user_bytes, before);
-    EXPECT_EQ(heap->blocks().guards().count(), slabs.size());
-    heap->blocks().guards().for_each(
+    EXPECT_EQ(heap->blocks().slabs().source().guards().count(), slabs.size());
+    heap->blocks().slabs().source().guards().for_each(
         [&](base::granule range) { EXPECT_TRUE(slabs.contains(range.value - 1)) << range.value; });
     expect_all(kept, 'x');
     expect_sound(*heap);
@@ -416,7 +416,7 @@ TEST_P(heap_guards_test, shrinking_leaves_those_of_slabs_in_use) {
 
 TEST_P(heap_guards_test, a_heap_at_the_limit_goes_on_without) {
     const auto heap = create();
-    heap->blocks().guards().set_limit(5);
+    heap->blocks().slabs().source().guards().set_limit(5);
     const auto blocks = fill(*heap, 30);
     EXPECT_EQ(must(heap->statistics()).guard_ranges, 5U);
     EXPECT_EQ(must(heap->statistics()).allocated_blocks, blocks.size());
@@ -456,7 +456,7 @@ TEST_P(heap_guards_test, a_process_without_mappings_goes_on_without) {
                 ::mprotect(many + (page - 2 * i) * base::page_size, base::page_size, PROT_NONE);
             }
             const auto more = fill(*heap, 40);
-            const std::uint64_t guards = heap->blocks().guards().count();
+            const std::uint64_t guards = heap->blocks().slabs().source().guards().count();
             ::munmap(many, pages * base::page_size);
             if (guards >= 42 || guards < 2 || !heap->check(false).empty() ||
                 !std::ranges::all_of(more, [](const char* block) { return block[block_bytes - 1] == 'x'; })) {
@@ -485,7 +485,7 @@ TEST_P(heap_guards_test, a_full_heap_holds_as_much_as_an_ordinary_one) {
             std::memset(block, 'y', block_bytes);
             ++held[hardened ? 1 : 0];
         }
-        EXPECT_EQ(heap->blocks().guards().count(), 0U);
+        EXPECT_EQ(heap->blocks().slabs().source().guards().count(), 0U);
         expect_sound(*heap);
         must(heap->close(true));
         heap.reset();
@@ -516,8 +516,8 @@ TEST_P(heap_guards_test, threads_make_and_release_them_at_once) {
         each.join();
     }
     expect_sound(*heap);
-    heap->blocks().release_unused();
-    EXPECT_EQ(heap->blocks().guards().count(), 0U);
+    heap->blocks().threads().release_unused();
+    EXPECT_EQ(heap->blocks().slabs().source().guards().count(), 0U);
     expect_sound(*heap);
     must(heap->close(true));
 }

@@ -65,8 +65,8 @@ TEST_P(heap_nodes, GuardRangesAreOnTheNodeOfTheirSlabs) {
             }
         });
     }
-    EXPECT_GE(heap->blocks().guards().count(), 2 * slabs_a_node);
-    heap->blocks().guards().for_each([&](base::granule range) {
+    EXPECT_GE(heap->blocks().slabs().source().guards().count(), 2 * slabs_a_node);
+    heap->blocks().slabs().source().guards().for_each([&](base::granule range) {
         const std::byte* const address = heap->files().view().address(base::offset_of(range));
         EXPECT_EQ(node_of(*heap, address), node_of(*heap, address - 1)) << range.value;
     });

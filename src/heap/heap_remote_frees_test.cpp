@@ -94,11 +94,11 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
     };
     {
         const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
-        EXPECT_EQ(heap->blocks().remote().merged().blocks, 0U);
+        EXPECT_EQ(heap->blocks().slabs().remote().merged().blocks, 0U);
         free_on_0(*heap, 0, 500);
         must(heap->commit());
         // A remote free stays in the freeing node's shadow bitmap until it is merged.
-        EXPECT_GT(heap->blocks().remote().merged().blocks, 0U);
+        EXPECT_GT(heap->blocks().slabs().remote().merged().blocks, 0U);
         free_on_0(*heap, 500, 800);
         if (heap->atomic() != nullptr) {
             heap->atomic()->checkpoint();  // takes shadows into account
@@ -215,7 +215,7 @@ TEST_P(heap_remote_frees, ManyThreadsOfTwoNodes) {
         EXPECT_TRUE(place.load() == nullptr || heap->try_deallocate(place.load()));
     }
     EXPECT_TRUE(heap->all_free());
-    EXPECT_GT(heap->blocks().remote().merged().blocks, 0U);
+    EXPECT_GT(heap->blocks().slabs().remote().merged().blocks, 0U);
     must(heap->close(true));
 }
 
@@ -251,7 +251,7 @@ TEST_P(heap_remote_frees, ProducersAndConsumersWriteToTheirOwnNode) {
             });
         }
     }
-    EXPECT_GT(heap->blocks().remote().merged().blocks, 5000U);
+    EXPECT_GT(heap->blocks().slabs().remote().merged().blocks, 5000U);
     EXPECT_THAT(touches.touched(touch_cause::allocation), IsEmpty());
     auto by_frees = touches.touched(touch_cause::free);
     if (is_atomic() && !GetParam().emulated) {

@@ -69,7 +69,8 @@ base::result<void> engine::check_metadata(std::uint64_t segment, std::uint64_t a
     const base::granule first_granule{segment * shape.granules()};
     if (at >= shape.bitmaps_at()) {
         constexpr std::uint64_t count = base::page_size / segment::bitmap_size;
-        return blocks_.check_bitmaps({first_granule.value + (at - shape.bitmaps_at()) / segment::bitmap_size}, count);
+        return blocks_.inspect().check_bitmaps({first_granule.value + (at - shape.bitmaps_at()) / segment::bitmap_size},
+                                               count);
     }
     if (at >= shape.page_entries_at()) {
         constexpr base::pages count{base::page_size / segment::page_entry_size};
@@ -77,7 +78,7 @@ base::result<void> engine::check_metadata(std::uint64_t segment, std::uint64_t a
         return extents_.check_entries({segment * shape.pages() + in_segment}, count);
     }
     constexpr std::uint64_t count = base::page_size / segment::slab_header_size;
-    return blocks_.check_headers({first_granule.value + at / segment::slab_header_size}, count);
+    return blocks_.inspect().check_headers({first_granule.value + at / segment::slab_header_size}, count);
 }
 
 void engine::start_decay(std::uint64_t total_ns) {
@@ -104,11 +105,11 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
     };
     const std::lock_guard guard(object_mutex_);
     const slab::block_allocator::pause pause(blocks_);
-    blocks_.flush_idle_parts();
+    blocks_.threads().flush_idle_parts();
     blocks_.flush_extents();  // cached extents become free: they need not be written
     const bool promised = keeps_space_ && !give_all_back;
-    const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.rest_idle(give_all_back);
-    blocks_.write_bitmaps();
+    const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.slabs().rest_idle(give_all_back);
+    blocks_.slabs().write_bitmaps();
     end_of_heap end(extents_, promised ? extents_.frontier() : keep);
     const bool all = give_all_back || (!promised && files_->location().is_space_short(extents_.space().backed_free_pages()));
     const std::vector<extent::extent> going = extents_.space().to_give_back(all);
@@ -122,8 +123,8 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
         files_->commits().commit(merged(free_space(), resting.free), space,
                                  [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
     end.moved = false;
-    blocks_.rested(resting.holes);
-    blocks_.renew_guards(mapped_before, files_->mapping().adopted());
+    blocks_.slabs().rester().rested(resting.holes);
+    blocks_.slabs().source().renew_guards(mapped_before, files_->mapping().adopted());
     extents_.space().gave_back(going);
     return done;
 }
@@ -156,7 +157,7 @@ base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress
     if (report.charged_after <= target) {
         return report;
     }
-    blocks_.release_unused();
+    blocks_.threads().release_unused();
     if (!files_->shared()) {
         const base::pages before = files_->frontier();
         HF_TRY_ASSIGN(const segment::commit_statistics done, commit_pages(true, {}));

@@ -124,7 +124,7 @@ public:
     }
     [[nodiscard]] block_map all_blocks() const {
         block_map all;
-        blocks_.for_each_block([&all](base::heap_offset offset, std::uint64_t bytes, std::uint32_t /*type*/) {
+        blocks_.inspect().for_each_block([&all](base::heap_offset offset, std::uint64_t bytes, std::uint32_t /*type*/) {
             all.emplace(offset.value, bytes);
         });
         return all;
@@ -239,7 +239,7 @@ public:
                 return refused("a recovered heap does not open: ", opened.error());
             }
             std::vector<std::string> problems;
-            seen.blocks().check(problems);
+            seen.blocks().inspect().check(problems);
             sound = problems.empty();
             blocks = seen.all_blocks();
             if (untouched_ && (!sound || blocks != original.blocks)) {
@@ -378,7 +378,7 @@ private:
         session<Domain> last(on_);
         must(last.blocks().open(on_.frontier()));
         std::vector<std::string> problems;
-        last.blocks().check(problems);
+        last.blocks().inspect().check(problems);
         expect(problems.empty(), problems.empty() ? "" : problems.front());
         expect(last.all_blocks() == blocks, "a crash of it lost, or left, a block");
         expect_targets(targets, "a crash of a sound heap gave another destination");
@@ -394,7 +394,7 @@ private:
             (next != all.begin() && std::prev(next)->first + std::prev(next)->second > offset)) {
             finding("a block that overlaps another");
         }
-        const auto usable = on.blocks().usable_size(on_.view().address({offset}));
+        const auto usable = on.blocks().inspect().usable_size(on_.view().address({offset}));
         if (!usable) {
             finding("a block that was handed out is none: " + usable.error().message());
         }

@@ -92,7 +92,7 @@ public:
         heap_.persist(block, kept, "heap.destination.content");
         if (!replace(destination, word, block, old)) {
             static_cast<void>(heap_.deallocate(block));
-            heap_.blocks().leave_refusal(old);
+            heap_.blocks().inspect().leave_refusal(old);
             return nullptr;
         }
         return block;

@@ -32,7 +32,7 @@ void engine::check_pointers(std::vector<std::string>& problems) {
     }
     const std::uint64_t end = base::to_bytes(files_->frontier());
     const std::size_t allowed = problems.size() + most;
-    blocks_.for_each_block([&](base::heap_offset block, std::uint64_t bytes, std::uint32_t type) {
+    blocks_.inspect().for_each_block([&](base::heap_offset block, std::uint64_t bytes, std::uint32_t type) {
         const type_registry::entry* const known = type == 0 ? nullptr : types.find(type);
         if (known == nullptr || bytes < known->description.size) {
             return;

@@ -41,7 +41,7 @@ void* reallocate(engine& heap, void* block, std::uint64_t bytes, std::uint64_t a
     if (fits(heap, usable, bytes)) {
         return block;
     }
-    if (heap.can_resize_in_place() && heap.blocks().resize_pages(found, bytes)) {
+    if (heap.can_resize_in_place() && heap.blocks().whole_pages().resize(found, bytes)) {
         return block;
     }
     const std::uint64_t wanted = bytes_with_room(usable, bytes);

@@ -86,20 +86,21 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
     HF_TRY(heap.files().bitmaps().admit_all());
     heap.blocks().flush_extents();
     HF_TRY(run.read(heap.extents(), heap.files().frontier(),
-                    [&heap](granule slab) { return heap.blocks().occupancy(slab).block_size == 0; }));
+                    [&heap](granule slab) { return heap.blocks().inspect().occupancy(slab).block_size == 0; }));
     const auto start = steady_clock::now();
     HF_TRY(run.blocks.only_live());
-    heap.blocks().for_each_block([&run](base::heap_offset offset, std::uint64_t size, std::uint32_t /*type*/) {
-        if (size <= slab::maximum_small_size) {
-            run.blocks.set_live(offset.value, size);
-        }
-    });
+    heap.blocks().inspect().for_each_block(
+        [&run](base::heap_offset offset, std::uint64_t size, std::uint32_t /*type*/) {
+            if (size <= slab::maximum_small_size) {
+                run.blocks.set_live(offset.value, size);
+            }
+        });
     run.report.prepare_ns += nanoseconds_since(start);
     HF_TRY(run.mark(objects, types));
     const auto sweep_start = steady_clock::now();
     online_sweep(run, heap).sweep();
     if (!run.options.dry_run) {
-        heap.blocks().release_unused();
+        heap.blocks().threads().release_unused();
     }
     return run.finish(sweep_start);
 }

@@ -38,7 +38,7 @@ public:
         if (block == nullptr) {
             throw std::runtime_error(slab::block_allocator::last_failure().message());
         }
-        std::fill_n(static_cast<std::byte*>(block), segment::must(blocks_->usable_size(block)), std::byte{0});
+        std::fill_n(static_cast<std::byte*>(block), segment::must(blocks_->inspect().usable_size(block)), std::byte{0});
         return view().offset(block).value;
     }
     void free(std::uint64_t offset) { segment::must(blocks_->free(view().address({offset}))); }
@@ -78,13 +78,13 @@ public:
     void open() { segment::must(blocks_->open(frontier(), true)); }
     [[nodiscard]] std::set<std::uint64_t> live() const {
         std::set<std::uint64_t> found;
-        blocks_->for_each_block(
+        blocks_->inspect().for_each_block(
             [&found](base::heap_offset offset, std::uint64_t, std::uint32_t) { found.insert(offset.value); });
         return found;
     }
     [[nodiscard]] std::vector<std::string> problems() const {
         std::vector<std::string> found;
-        blocks_->check(found);
+        blocks_->inspect().check(found);
         return found;
     }
     /// Page entries, headers and bitmaps.
@@ -237,7 +237,8 @@ inline std::vector<std::uint64_t> random_graph(traced_heap& heap, std::mt19937_6
         blocks.push_back(heap.allocate(bytes, static_cast<std::uint32_t>(below(6))));
     }
     for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t words = segment::must(heap.blocks().usable_size(heap.view().address({blocks[i]}))) / 8;
+        const std::uint64_t words =
+            segment::must(heap.blocks().inspect().usable_size(heap.view().address({blocks[i]}))) / 8;
         for (std::uint64_t k = 0; k < words; k += 1 + below(1 + words / 8)) {
             const std::uint64_t at = blocks[i] + 8 * k;
             const std::uint64_t target = blocks[below(count)] + (below(4) == 0 ? below(64) : 0);

@@ -22,7 +22,7 @@ protected:
     void take(const void* block) {
         ASSERT_NE(block, nullptr);
         const std::uint64_t begin = heap_.space().view().offset(block).value;
-        const auto size = heap_.blocks().usable_size(block);
+        const auto size = heap_.blocks().inspect().usable_size(block);
         ASSERT_TRUE(size.ok());
         EXPECT_EQ(begin % base::cache_line_size, 0U);
         EXPECT_EQ(size.value() % base::cache_line_size, 0U);
@@ -76,7 +76,7 @@ TEST_F(cache_lines_test, what_is_freed_comes_again_as_whole_lines) {
             ASSERT_TRUE(heap_.blocks().plain().free(block));
         }
         blocks.clear();
-        EXPECT_TRUE(heap_.blocks().all_free());
+        EXPECT_TRUE(heap_.blocks().inspect().all_free());
         EXPECT_THAT(heap_.problems(), IsEmpty());
     }
 }

@@ -27,11 +27,11 @@ TEST(cached_extents_test, a_freed_block_is_given_again_and_its_size_is_what_it_i
     ASSERT_TRUE(heap.blocks().try_free(first));
     void* const again = heap.blocks().allocate_typed(64 * kib, 16, 9);
     EXPECT_EQ(again, first);
-    EXPECT_EQ(*heap.blocks().usable_size(again), 72 * kib);
-    EXPECT_EQ(*heap.blocks().type_of(again), 9U);
+    EXPECT_EQ(*heap.blocks().inspect().usable_size(again), 72 * kib);
+    EXPECT_EQ(*heap.blocks().inspect().type_of(again), 9U);
     EXPECT_THAT(heap.problems(), IsEmpty());
     ASSERT_TRUE(heap.blocks().try_free(again));
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     held_block held;
     ASSERT_TRUE(heap.blocks().hold(heap.blocks().this_cache(), 65 * kib, 16, held));
     EXPECT_EQ(heap.space().view().address({held.offset}), first);
@@ -48,7 +48,7 @@ TEST(cached_extents_test, a_second_free_is_named) {
     for (std::byte* const wrong : {block, block + 4 * kib}) {
         EXPECT_FALSE(heap.blocks().try_free(wrong));
         EXPECT_EQ(block_allocator::last_failure().code, base::failure_code::bad_address);
-        EXPECT_FALSE(heap.blocks().usable_size(wrong).ok());
+        EXPECT_FALSE(heap.blocks().inspect().usable_size(wrong).ok());
         held_block found;
         EXPECT_FALSE(heap.blocks().find_allocated(wrong, found));
         EXPECT_THAT(block_allocator::last_failure().found, HasSubstr("free memory"));
@@ -70,7 +70,7 @@ TEST(cached_extents_test, cached_extents_are_free_after_a_crash) {
     }
     ASSERT_GT(heap.extents().count(segment::extent_kind::reserved), 3U);
     ASSERT_TRUE(heap.reopen().ok());
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
     EXPECT_EQ(heap.extents().count(segment::extent_kind::free), 1U);
     EXPECT_THAT(heap.problems(), IsEmpty());

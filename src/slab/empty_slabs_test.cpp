@@ -48,14 +48,14 @@ protected:
         }
         return found;
     }
-    std::uint64_t slabs() { return heap_.blocks().statistics().slabs; }
+    std::uint64_t slabs() { return heap_.blocks().inspect().statistics().slabs; }
     /// Other slabs come and go, and time passes.
     void let_periods_pass(int periods) {
         for (int period = 0; period < periods; ++period) {
             test_time += decay_curve::step_ns;
             for (int i = 0; i < 200; ++i) {  // a few bins with each
                 free(allocate(8192, 1));
-                heap_.blocks().flush_this_thread();
+                heap_.blocks().threads().flush_this_thread();
             }
         }
     }
@@ -68,7 +68,7 @@ TEST_F(empty_slabs_test, serve_the_same_program_again) {
     ASSERT_EQ(granules_of(first).size(), many);
     free(first);
     EXPECT_GE(slabs(), many - 1) << "the thread has parts of one";
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
     const auto again = allocate(64);
     EXPECT_EQ(granules_of(again), granules_of(first));
@@ -77,7 +77,7 @@ TEST_F(empty_slabs_test, serve_the_same_program_again) {
 
 TEST_F(empty_slabs_test, come_after_those_with_blocks) {
     auto blocks = allocate(64, 2);
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     std::vector<void*> of_one;
     std::vector<void*> of_other;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -163,9 +163,9 @@ TEST_F(empty_slabs_test, parts_that_a_resting_thread_does_not_need_go_back) {
     });
     filled.arrive_and_wait();
     EXPECT_EQ(slabs(), std::size(sizes));
-    heap_.blocks().flush_idle_parts();
+    heap_.blocks().threads().flush_idle_parts();
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    heap_.blocks().release_unused();
+    heap_.blocks().threads().release_unused();
     EXPECT_EQ(slabs(), 1U) << "of the one that has a live block";
     // Blocks that went back may be allocated again, the others may not.
     std::set<void*> mine;
@@ -177,7 +177,7 @@ TEST_F(empty_slabs_test, parts_that_a_resting_thread_does_not_need_go_back) {
     other.join();
     EXPECT_THAT(heap_.problems(), IsEmpty());
     free({mine.begin(), mine.end()});
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
 TEST_F(empty_slabs_test, are_one_for_a_type) {
@@ -193,8 +193,8 @@ TEST_F(empty_slabs_test, are_one_for_a_type) {
 TEST_F(empty_slabs_test, are_found_after_a_crash) {
     free(allocate(64));
     ASSERT_TRUE(heap_.reopen().ok());
-    EXPECT_TRUE(heap_.blocks().all_free());
-    heap_.blocks().release_unused();
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
+    heap_.blocks().threads().release_unused();
     EXPECT_EQ(slabs(), 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }

@@ -63,7 +63,7 @@ protected:
 
     void start(test_heap& heap) {
         heap.blocks().harden();
-        must(heap.blocks().start_guards(access_, segment::page_access::rights::none));
+        must(heap.blocks().slabs().source().start_guards(access_, segment::page_access::rights::none));
     }
     static std::vector<void*> fill(test_heap& heap, std::size_t slabs) {
         std::vector<void*> blocks;
@@ -81,7 +81,7 @@ protected:
         for (void* const block : blocks) {
             EXPECT_TRUE(heap.blocks().free_exactly(block));
         }
-        heap.blocks().release_unused();
+        heap.blocks().threads().release_unused();
     }
     static std::set<std::uint64_t> slabs_of(const test_heap& heap, const std::vector<void*>& blocks) {
         std::set<std::uint64_t> slabs;
@@ -94,15 +94,15 @@ protected:
     /// the same ranges.
     void expect_behind(test_heap& heap, const std::set<std::uint64_t>& slabs) const {
         std::set<std::uint64_t> guards;
-        heap.blocks().guards().for_each([&](granule range) {
+        heap.blocks().slabs().source().guards().for_each([&](granule range) {
             guards.insert(range.value);
             EXPECT_TRUE(slabs.contains(range.value - 1)) << range.value;
             EXPECT_FALSE(slabs.contains(range.value)) << range.value;
-            EXPECT_TRUE(heap.blocks().guards().contains(range));
+            EXPECT_TRUE(heap.blocks().slabs().source().guards().contains(range));
         });
         EXPECT_EQ(guards, access_.forbidden);
-        EXPECT_EQ(heap.blocks().guards().count(), guards.size());
-        EXPECT_EQ(heap.blocks().statistics().guard_ranges, guards.size());
+        EXPECT_EQ(heap.blocks().slabs().source().guards().count(), guards.size());
+        EXPECT_EQ(heap.blocks().inspect().statistics().guard_ranges, guards.size());
         EXPECT_THAT(heap.problems(), IsEmpty());
     }
 
@@ -115,12 +115,12 @@ TEST_F(guard_ranges_test, each_slab_has_one_behind_it) {
     const auto blocks = fill(heap, 20);
     const auto slabs = slabs_of(heap, blocks);
     expect_behind(heap, slabs);
-    EXPECT_EQ(heap.blocks().guards().count(), slabs.size());
-    EXPECT_EQ(heap.blocks().statistics().allocated_bytes, 20 * base::granule_size)
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), slabs.size());
+    EXPECT_EQ(heap.blocks().inspect().statistics().allocated_bytes, 20 * base::granule_size)
         << "guard ranges are nobody's blocks";
     // A slab with a type gets a guard range, too.
     EXPECT_NE(heap.blocks().allocate_typed(64, 8, 7), nullptr);
-    EXPECT_EQ(heap.blocks().guards().count(), slabs.size() + 1);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), slabs.size() + 1);
 }
 
 TEST_F(guard_ranges_test, one_goes_with_its_slab_and_all_can_be_used_again) {
@@ -129,7 +129,7 @@ TEST_F(guard_ranges_test, one_goes_with_its_slab_and_all_can_be_used_again) {
     const base::pages free_at_first = heap.extents().free_pages();
     const auto blocks = fill(heap, 12);
     free_all(heap, blocks);
-    EXPECT_EQ(heap.blocks().guards().count(), 0U);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 0U);
     EXPECT_THAT(access_.forbidden, IsEmpty());
     EXPECT_EQ(heap.extents().free_pages(), free_at_first + (heap.extents().frontier() - base::pages{512}));
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
@@ -140,48 +140,48 @@ TEST_F(guard_ranges_test, ordinary_heaps_have_none) {
     test_heap heap(reservation);
     heap.blocks().harden();
     static_cast<void>(fill(heap, 4));
-    EXPECT_EQ(heap.blocks().guards().count(), 0U);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 0U);
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
 }
 
 TEST_F(guard_ranges_test, at_the_limit_slabs_are_made_without_one) {
     test_heap heap(reservation);
     start(heap);
-    heap.blocks().guards().set_limit(3);
+    heap.blocks().slabs().source().guards().set_limit(3);
     auto blocks = fill(heap, 10);
     EXPECT_EQ(blocks.size(), 10 * blocks_a_slab);
-    EXPECT_EQ(heap.blocks().guards().count(), 3U);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);
     expect_behind(heap, slabs_of(heap, blocks));
     // Slabs that are made later have guard ranges again.
     free_all(heap, blocks);
     blocks = fill(heap, 10);
-    EXPECT_EQ(heap.blocks().guards().count(), 3U);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);
     expect_behind(heap, slabs_of(heap, blocks));
 }
 
 TEST_F(guard_ranges_test, all_heaps_of_a_process_share_the_limit) {
     test_heap heap(reservation);
     start(heap);
-    heap.blocks().guards().set_limit(5);
+    heap.blocks().slabs().source().guards().set_limit(5);
     const auto blocks = fill(heap, 10);
-    EXPECT_EQ(heap.blocks().guards().count(), 5U);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 5U);
     {
         remembering_access others;
         test_heap other(reservation);
         other.blocks().harden();
-        must(other.blocks().start_guards(others, segment::page_access::rights::none));
-        other.blocks().guards().set_limit(7);
+        must(other.blocks().slabs().source().start_guards(others, segment::page_access::rights::none));
+        other.blocks().slabs().source().guards().set_limit(7);
         EXPECT_EQ(fill(other, 10).size(), 10 * blocks_a_slab);
-        EXPECT_EQ(other.blocks().guards().count(), 2U);
+        EXPECT_EQ(other.blocks().slabs().source().guards().count(), 2U);
     }
     // Guard ranges of a closed heap do not count.
     test_heap third(reservation);
     remembering_access others;
     third.blocks().harden();
-    must(third.blocks().start_guards(others, segment::page_access::rights::none));
-    third.blocks().guards().set_limit(7);
+    must(third.blocks().slabs().source().start_guards(others, segment::page_access::rights::none));
+    third.blocks().slabs().source().guards().set_limit(7);
     static_cast<void>(fill(third, 10));
-    EXPECT_EQ(third.blocks().guards().count(), 2U);
+    EXPECT_EQ(third.blocks().slabs().source().guards().count(), 2U);
     free_all(heap, blocks);
 }
 
@@ -189,13 +189,13 @@ TEST_F(guard_ranges_test, out_of_mappings_slabs_are_made_without_one) {
     test_heap heap(reservation);
     start(heap);
     const auto some = fill(heap, 4);
-    const std::uint64_t made = heap.blocks().guards().count();
+    const std::uint64_t made = heap.blocks().slabs().source().guards().count();
     EXPECT_EQ(made, 4U);
     const unsigned asked = access_.forbids;
     access_.forbids_fail = true;
     const auto more = fill(heap, 10);
     EXPECT_EQ(more.size(), 10 * blocks_a_slab);
-    EXPECT_EQ(heap.blocks().guards().count(), made);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), made);
     EXPECT_EQ(access_.forbids, asked + 1) << "once is enough";
     auto all = slabs_of(heap, some);
     all.merge(slabs_of(heap, more));
@@ -211,8 +211,8 @@ TEST_F(guard_ranges_test, one_that_cannot_be_touched_again_is_left_alone) {
     const auto blocks = fill(heap, 4);
     access_.permits_fail = true;
     free_all(heap, blocks);
-    EXPECT_EQ(heap.blocks().statistics().slabs, 0U);
-    EXPECT_EQ(heap.blocks().guards().count(), 4U);
+    EXPECT_EQ(heap.blocks().inspect().statistics().slabs, 0U);
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 4U);
     EXPECT_THAT(heap.problems(), IsEmpty());
     const auto again = fill(heap, 8);
     EXPECT_EQ(again.size(), 8 * blocks_a_slab);
@@ -221,7 +221,7 @@ TEST_F(guard_ranges_test, one_that_cannot_be_touched_again_is_left_alone) {
     }
     access_.permits_fail = false;
     free_all(heap, again);
-    heap.blocks().free_guards();
+    heap.blocks().slabs().source().free_guards();
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
     EXPECT_THAT(access_.forbidden, IsEmpty());
 }
@@ -235,13 +235,13 @@ TEST_F(guard_ranges_test, a_full_heap_holds_as_much_as_an_ordinary_one) {
     auto blocks = fill(hardened, 1000);
     EXPECT_EQ(blocks.size(), fit.size());
     EXPECT_GT(blocks.size(), 90 * blocks_a_slab);
-    EXPECT_EQ(hardened.blocks().guards().count(), 0U) << "the last of them became slabs";
+    EXPECT_EQ(hardened.blocks().slabs().source().guards().count(), 0U) << "the last of them became slabs";
     EXPECT_THAT(access_.forbidden, IsEmpty());
     EXPECT_THAT(hardened.problems(), IsEmpty());
     free_all(hardened, blocks);
     blocks = fill(hardened, 10);
     expect_behind(hardened, slabs_of(hardened, blocks));
-    EXPECT_EQ(hardened.blocks().guards().count(), 10U);
+    EXPECT_EQ(hardened.blocks().slabs().source().guards().count(), 10U);
 }
 
 TEST_F(guard_ranges_test, after_a_crash_they_are_free) {
@@ -253,7 +253,7 @@ TEST_F(guard_ranges_test, after_a_crash_they_are_free) {
     must(heap.reopen());
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
     EXPECT_EQ(heap.extents().free_pages(), free_before + base::pages{6 * base::pages_per_granule});
-    EXPECT_EQ(heap.blocks().statistics().allocated_blocks, blocks.size());
+    EXPECT_EQ(heap.blocks().inspect().statistics().allocated_blocks, blocks.size());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -264,15 +264,15 @@ TEST_F(guard_ranges_test, pages_that_were_mapped_anew_are_forbidden_again) {
     const std::set<std::uint64_t> all = access_.forbidden;
     const granule middle{*std::next(all.begin(), 3)};
     access_.forbidden.clear();
-    heap.blocks().renew_guards(base::first_page(middle), heap.extents().frontier());
+    heap.blocks().slabs().source().renew_guards(base::first_page(middle), heap.extents().frontier());
     EXPECT_EQ(access_.forbidden, std::set<std::uint64_t>(std::next(all.begin(), 3), all.end()));
     access_.forbidden = all;
     // A granule that cannot be a guard range any more is free.
     access_.forbids_fail = true;
-    heap.blocks().renew_guards({}, base::first_page(middle));
-    EXPECT_EQ(heap.blocks().guards().count(), 3U);
+    heap.blocks().slabs().source().renew_guards({}, base::first_page(middle));
+    EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 3U);
-    EXPECT_FALSE(heap.blocks().guards().contains({*all.begin()}));
+    EXPECT_FALSE(heap.blocks().slabs().source().guards().contains({*all.begin()}));
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "slab/slab.hpp"
+#include "slab/block_core.hpp"
 
 namespace holdfast::slab {
 
@@ -65,7 +65,7 @@ void hardened_thread::list(std::vector<std::uint64_t>& offsets) const {
     }
 }
 
-// --- the allocator's ------------------------------------------------------------------------------------------------
+// --- blocks of any thread -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -86,9 +86,7 @@ hardened_thread* part_of(thread_cache* cache) noexcept {
 
 }  // namespace
 
-/// Comes where the cache's list of the class has blocks left. Puts a random one of these next, as the only one before
-/// `end`, so that the allocation after that comes here again.
-void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index) noexcept {
+void choose_at_random(thread_cache& cache, unsigned class_index) noexcept {
     cached_blocks& blocks = cache.classes[class_index];
     if (hardened_thread* const mine = part_of(&cache)) {
         const std::uint32_t chosen = blocks.end + mine->random_below(std::uint32_t{blocks.filled} - blocks.end);
@@ -99,56 +97,17 @@ void block_allocator::choose_at_random(thread_cache& cache, unsigned class_index
     }
 }
 
-/// Puts a small block whose mark is `held` into quarantine.
-void block_allocator::keep_back(thread_cache* cache, const held_block& held) noexcept {
+void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept {
     if (hardened_thread* const mine = part_of(cache)) {
-        mine->keep(pool_, held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
+        mine->keep(pool, held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
         return;
     }
     std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
-    pool_.note_free(base::granule_of(heap_offset{held.offset}));
+    pool.note_free(base::granule_of(heap_offset{held.offset}));
 }
 
-/// Puts a block that clear_by_node() has made `held` into quarantine. Makes its mark `held` on any node, because blocks
-/// in quarantine are known by their marks.
-void block_allocator::keep_back_by_node(thread_cache* cache, held_block held) noexcept {
-    hold_by_node(held);
-    keep_back(cache, held);
-}
-
-bool block_allocator::free_exactly(void* block) noexcept {
-    held_block found;
-    if (!find_allocated(block, found)) {
-        return false;
-    }
-    if (found.block.kind == lane::block_kind::pages) {
-        return try_free(block);
-    }
-    const granule slab = base::granule_of(heap_offset{found.offset});
-    if (!slab_state::is_unwatched(pool_.table().state(slab))) {
-        pool_.upkeep().note_change(slab);
-    }
-    if (found.is_by_node()) {
-        if (!claim_by_node(found)) {
-            leave_refusal(block);
-            return false;
-        }
-        clear_by_node(found);
-        keep_back_by_node(find_cache(), found);
-        return true;
-    }
-    std::uint8_t live = live_mark::live;
-    if (!std::atomic_ref(*found.mark)
-             .compare_exchange_strong(live, live_mark::held, std::memory_order_acq_rel, std::memory_order_relaxed)) {
-        leave_refusal(block);  // another thread has freed it meanwhile
-        return false;
-    }
-    keep_back(find_cache(), found);
-    return true;
-}
-
-void block_allocator::list_kept_back(std::vector<std::uint64_t>& offsets) const {
-    for (const thread_cache* cache = caches_.first; cache != nullptr; cache = cache->next_of_heap) {
+void list_kept_back(const cache_group& of, std::vector<std::uint64_t>& offsets) {
+    for (const thread_cache* cache = of.first; cache != nullptr; cache = cache->next_of_heap) {
         if (cache->hardened != nullptr) {
             cache->hardened->list(offsets);
         }

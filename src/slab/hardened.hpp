@@ -15,6 +15,9 @@
 namespace holdfast::slab {
 
 class slab_pool;
+struct cache_group;
+struct held_block;
+struct thread_cache;
 
 /// Used by its thread alone; by other threads while that thread stands still.
 class hardened_thread {
@@ -49,5 +52,13 @@ private:
     std::uint64_t bytes_ = 0;
     std::uint64_t state_ = 0;  ///< of the generator
 };
+
+/// Comes where the cache's list of the class has blocks left. Puts a random one of these next, as the only one before
+/// `end`, so that the allocation after that comes here again.
+void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
+/// Puts a small block whose mark is `held` into the quarantine of the cache's thread. Without a cache it is free.
+void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;
+/// Appends the offsets of the blocks in quarantine of all threads, which must stand still.
+void list_kept_back(const cache_group& of, std::vector<std::uint64_t>& offsets);
 
 }  // namespace holdfast::slab

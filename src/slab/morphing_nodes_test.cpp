@@ -27,7 +27,7 @@ protected:
     void free(void* block) { ASSERT_TRUE(heap_.blocks().try_free(block)) << block_allocator::last_failure().message(); }
     void expect_not_live(void* block) {
         EXPECT_FALSE(heap_.blocks().try_free(block));
-        EXPECT_FALSE(heap_.blocks().usable_size(block).ok());
+        EXPECT_FALSE(heap_.blocks().inspect().usable_size(block).ok());
     }
     [[nodiscard]] base::granule granule_of(const void* block) const {
         return base::granule_of(heap_.space().view().offset(block));
@@ -97,9 +97,9 @@ TEST_F(morphing_nodes_test, blocks_of_both_classes_are_freed_on_both_nodes) {
     free_on(0, old[1]);
     free_on(0, fresh[7]);
     free_on(1, fresh[8]);
-    EXPECT_EQ(heap_.blocks().statistics().small_blocks, 2 + fresh.size() - 2);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().small_blocks, 2 + fresh.size() - 2);
     heap_.reopen();  // the bitmap knows shadows of both
-    EXPECT_EQ(heap_.blocks().statistics().small_blocks, 2 + fresh.size() - 2);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().small_blocks, 2 + fresh.size() - 2);
     free_on(0, old[0]);
     free_on(1, old[2]);
     for (std::size_t i = 0; i < fresh.size(); ++i) {
@@ -107,7 +107,7 @@ TEST_F(morphing_nodes_test, blocks_of_both_classes_are_freed_on_both_nodes) {
             on_node(static_cast<unsigned>(i % 2), [&] { free(fresh[i]); });
         }
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -124,7 +124,7 @@ TEST_F(morphing_nodes_test, what_was_behind_a_block_that_another_node_freed_is_f
         std::size_t again = 0;
         for (int i = 0; i < 1000; ++i) {
             if (i % 200 == 0) {
-                heap_.blocks().release_unused();  // merges, and lists slabs with however few free blocks
+                heap_.blocks().threads().release_unused();  // merges, and lists slabs with however few free blocks
             }
             again += granule_of(allocate(160)) == slab ? 1U : 0U;
         }
@@ -182,13 +182,13 @@ TEST_F(morphing_nodes_test, while_threads_of_both_nodes_free_what_lives) {
     for (const auto& place : live) {
         left += place.load() != nullptr ? 1U : 0U;
     }
-    EXPECT_EQ(heap_.blocks().statistics().allocated_blocks, left);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().allocated_blocks, left);
     heap_.reopen();
-    EXPECT_EQ(heap_.blocks().statistics().allocated_blocks, left);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().allocated_blocks, left);
     for (std::size_t place = 0; place < places; ++place) {
         on_node(static_cast<unsigned>(place % 2), [&] { put(place, nullptr, 0); });
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 

@@ -43,7 +43,7 @@ protected:
                 free(all[i]);
             }
         }
-        heap_.blocks().flush_this_thread();
+        heap_.blocks().threads().flush_this_thread();
         return kept;
     }
     [[nodiscard]] std::uint32_t block_size_in(base::granule slab) const {
@@ -60,7 +60,7 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     EXPECT_EQ(block_size_in(slab), 160U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     for (std::byte* const block : old) {
-        EXPECT_EQ(heap_.blocks().usable_size(block).value(), 112U);
+        EXPECT_EQ(heap_.blocks().inspect().usable_size(block).value(), 112U);
     }
 
     // 409 blocks of 160 bytes: one lies behind block 0, two behind block 101 (11,312 to 11,424), the last behind 584.
@@ -73,7 +73,7 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
         for (std::byte* const other : old) {
             EXPECT_TRUE(block + 160 <= other || other + 112 <= block);
         }
-        EXPECT_EQ(heap_.blocks().usable_size(block).value(), 160U);
+        EXPECT_EQ(heap_.blocks().inspect().usable_size(block).value(), 160U);
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
 
@@ -86,7 +86,7 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     std::size_t again = 0;
     for (int i = 0; i < 1000; ++i) {
         if (i % 200 == 0) {
-            heap_.blocks().release_unused();  // lists slabs with however few free blocks
+            heap_.blocks().threads().release_unused();  // lists slabs with however few free blocks
         }
         again += heap_.granule_of(allocate(160)) == slab ? 1U : 0U;
     }
@@ -103,7 +103,7 @@ TEST_F(morphing_test, refuses_what_is_not_the_start_of_a_block) {
             EXPECT_FALSE(heap_.blocks().try_free(first + at)) << at;
         }
     }
-    EXPECT_FALSE(heap_.blocks().usable_size(old[0] + 16).ok());
+    EXPECT_FALSE(heap_.blocks().inspect().usable_size(old[0] + 16).ok());
     EXPECT_FALSE(heap_.blocks().try_free(old[0] + 16));
     EXPECT_THAT(block_allocator::last_failure().message(), HasSubstr("inside a block of 112 bytes"));
     free(old[0]);
@@ -116,15 +116,15 @@ TEST_F(morphing_test, counts_and_lists_both_in_order_of_address) {
         ASSERT_EQ(heap_.granule_of(allocate(256)), heap_.granule_of(old[0]));
     }
     std::vector<std::pair<std::uint64_t, std::uint64_t>> seen;
-    heap_.blocks().for_each_block(
+    heap_.blocks().inspect().for_each_block(
         [&](base::heap_offset offset, std::uint64_t bytes, std::uint32_t) { seen.emplace_back(offset.value, bytes); });
     EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
     EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](auto& each) { return each.second == 64; }), 3);
     EXPECT_EQ(std::count_if(seen.begin(), seen.end(), [](auto& each) { return each.second == 256; }), 100);
-    const block_statistics counted = heap_.blocks().statistics();
+    const block_statistics counted = heap_.blocks().inspect().statistics();
     EXPECT_EQ(counted.small_blocks, 103U);
     EXPECT_EQ(counted.small_bytes, 3U * 64 + 100U * 256);
-    const slab_occupancy slab = heap_.blocks().occupancy(heap_.granule_of(old[0]));
+    const slab_occupancy slab = heap_.blocks().inspect().occupancy(heap_.granule_of(old[0]));
     EXPECT_EQ(slab.old_block_size, 64U);
     EXPECT_EQ(slab.old_live_blocks, 3U);
     EXPECT_EQ(slab.live_blocks, 100U);
@@ -138,9 +138,9 @@ TEST_F(morphing_test, outlives_the_process) {
     ASSERT_EQ(heap_.granule_of(fresh), slab);
     for (int i = 0; i < 3; ++i) {
         ASSERT_TRUE(heap_.reopen().ok());
-        EXPECT_EQ(heap_.blocks().statistics().small_blocks, 4U);
-        EXPECT_EQ(heap_.blocks().usable_size(fresh).value(), 160U);
-        EXPECT_EQ(heap_.blocks().usable_size(old[2]).value(), 112U);
+        EXPECT_EQ(heap_.blocks().inspect().statistics().small_blocks, 4U);
+        EXPECT_EQ(heap_.blocks().inspect().usable_size(fresh).value(), 160U);
+        EXPECT_EQ(heap_.blocks().inspect().usable_size(old[2]).value(), 112U);
         EXPECT_THAT(heap_.problems(), IsEmpty());
     }
     free(old[0]);  // before anything has loaded the slab
@@ -149,9 +149,9 @@ TEST_F(morphing_test, outlives_the_process) {
     free(old[2]);
     free(fresh);
     ASSERT_TRUE(heap_.reopen().ok());
-    EXPECT_EQ(heap_.blocks().statistics().small_blocks, 0U);
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().small_blocks, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -159,7 +159,7 @@ TEST_F(morphing_test, again_and_back) {
     std::vector<std::byte*> kept = sparse_slab(112, {50});
     const base::granule slab = heap_.granule_of(kept[0]);
     const std::size_t sizes[] = {160, 112, 1024, 16, 2048, 160};
-    heap_.blocks().write_bitmaps();  // bits of the first class stay on media while the slab has two others
+    heap_.blocks().slabs().write_bitmaps();  // bits of the first class stay on media while the slab has two others
     for (const std::size_t size : sizes) {
         EXPECT_FALSE(morph(slab, block_size_in(slab)));  // of that class already
         ASSERT_TRUE(morph(slab, size)) << size;
@@ -169,15 +169,15 @@ TEST_F(morphing_test, again_and_back) {
         EXPECT_THAT(heap_.problems(), IsEmpty());
         free(kept[0]);
         kept[0] = fresh;
-        heap_.blocks().flush_this_thread();
-        heap_.blocks().release_unused();
+        heap_.blocks().threads().flush_this_thread();
+        heap_.blocks().threads().release_unused();
         EXPECT_THAT(heap_.problems(), IsEmpty());
         if (size == 1024) {
             ASSERT_TRUE(heap_.reopen().ok());
-            EXPECT_EQ(heap_.blocks().usable_size(fresh).value(), size);
+            EXPECT_EQ(heap_.blocks().inspect().usable_size(fresh).value(), size);
             free(fresh);
             kept[0] = allocate(size);
-            heap_.blocks().flush_this_thread();
+            heap_.blocks().threads().flush_this_thread();
         }
     }
 }
@@ -186,7 +186,7 @@ TEST_F(morphing_test, leaves_slabs_alone_that_are_in_use_or_full_or_not_fit_for_
     std::byte* const in_use = allocate(112);
     EXPECT_FALSE(morph(heap_.granule_of(in_use), 160)) << "this thread has a part of it";
     free(in_use);
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     EXPECT_FALSE(morph(heap_.granule_of(in_use), 160)) << "it is empty: the bin's spare";
     const std::vector<std::byte*> small = sparse_slab(8, {1});
     EXPECT_FALSE(morph(heap_.granule_of(small[0]), 160)) << "a whole bitmap is in use";
@@ -223,17 +223,17 @@ TEST_F(morphing_test, saves_space_when_sizes_change) {
     for (; live.size() > 4'000; live.pop_back()) {
         free(live.back());
     }
-    const std::uint64_t before = heap_.blocks().statistics().slabs;
+    const std::uint64_t before = heap_.blocks().inspect().statistics().slabs;
     for (int i = 0; i < 20'000; ++i) {
         live.push_back(allocate(130));
     }
-    EXPECT_LE(heap_.blocks().statistics().slabs, before + 5);
+    EXPECT_LE(heap_.blocks().inspect().statistics().slabs, before + 5);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     for (std::byte* const block : live) {
         free(block);
     }
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
 /// Random calls beside a map; each block bears a pattern that no other one may touch.
@@ -247,7 +247,7 @@ TEST_F(morphing_test, agrees_with_a_model) {
     constexpr std::size_t sizes[] = {16, 48, 100, 130, 250, 1000, 3000, 9000};
     const auto remove = [&](auto at) {
         const auto [block, what] = *at;
-        EXPECT_GE(heap_.blocks().usable_size(block).value(), what.bytes);
+        EXPECT_GE(heap_.blocks().inspect().usable_size(block).value(), what.bytes);
         for (std::size_t i = 0; i < what.bytes; i += 7) {
             ASSERT_EQ(static_cast<unsigned char>(block[i]), what.pattern);
         }
@@ -268,7 +268,7 @@ TEST_F(morphing_test, agrees_with_a_model) {
             remove(at == live.end() ? live.begin() : at);
         }
         if (random() % 4 == 0) {
-            heap_.blocks().flush_this_thread();
+            heap_.blocks().threads().flush_this_thread();
         }
         for (base::granule slab{1}; slab.value < heap_.extents().frontier().value / base::pages_per_granule;
              ++slab.value) {
@@ -278,12 +278,12 @@ TEST_F(morphing_test, agrees_with_a_model) {
             ASSERT_TRUE(heap_.reopen().ok());
         }
         if (random() % 8 == 0) {
-            heap_.blocks().write_bitmaps();
+            heap_.blocks().slabs().write_bitmaps();
         }
         if (round % 10 == 0) {
             ASSERT_THAT(heap_.problems(), IsEmpty()) << round;
             std::size_t listed = 0;
-            heap_.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
+            heap_.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
                 listed += live.contains(heap_.space().view().address(offset)) ? 1U : 0U;
             });
             ASSERT_EQ(listed, live.size());
@@ -293,8 +293,8 @@ TEST_F(morphing_test, agrees_with_a_model) {
     while (!live.empty()) {
         remove(live.begin());
     }
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -331,7 +331,7 @@ TEST_F(morphing_test, by_threads_that_look_at_each_others_slabs) {
         each.join();
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
 /// Threads free what others have allocated while slabs are morphed under them.
@@ -356,7 +356,7 @@ TEST_F(morphing_test, while_other_threads_free) {
                 const base::granule slab{1 + random() % 60};
                 static_cast<void>(heap_.blocks().morph(slab, class_for(sizes[random() % std::size(sizes)], 1), 95));
             }
-            heap_.blocks().flush_this_thread();
+            heap_.blocks().threads().flush_this_thread();
         }
     };
     std::vector<std::thread> running;
@@ -373,8 +373,8 @@ TEST_F(morphing_test, while_other_threads_free) {
             free(each);
         }
     }
-    heap_.blocks().release_unused();
-    EXPECT_TRUE(heap_.blocks().all_free());
+    heap_.blocks().threads().release_unused();
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 

@@ -37,7 +37,7 @@ public:
     }
     /// Makes new allocators on the same memory, as after a commit and a reopen.
     void reopen() {
-        blocks_->write_bitmaps();
+        blocks_->slabs().write_bitmaps();
         make();
         segment::must(blocks_->open(space_.frontier()));
         extents_->write_opened();
@@ -52,7 +52,7 @@ public:
     }
     [[nodiscard]] std::vector<std::string> problems() {
         std::vector<std::string> found;
-        blocks_->check(found);
+        blocks_->inspect().check(found);
         return found;
     }
 

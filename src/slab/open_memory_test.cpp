@@ -44,7 +44,7 @@ TEST(open_memory_test, slabs_cost_nothing_but_their_states_until_they_are_used) 
             ASSERT_NE(blocks.back(), nullptr);
         }
     }
-    ASSERT_GT(heap.blocks().statistics().slabs, 200U);
+    ASSERT_GT(heap.blocks().inspect().statistics().slabs, 200U);
     EXPECT_GT(resident_pages(heap, "twins"), 6U) << "this test sees no memory";
     EXPECT_GT(resident_pages(heap, "marks"), 0U) << "this test sees no memory";
     ASSERT_TRUE(heap.reopen().ok());

@@ -20,7 +20,7 @@ void expect_pinned(block_allocator& blocks, void* block) {
     EXPECT_FALSE(blocks.free_exactly(block));
     held_block found;
     EXPECT_FALSE(blocks.find_allocated(block, found));
-    EXPECT_TRUE(blocks.usable_size(block).ok()) << "it is allocated";
+    EXPECT_TRUE(blocks.inspect().usable_size(block).ok()) << "it is allocated";
 }
 
 TEST(pinned_blocks, AreRefusedUntilTheyAreUnpinned) {
@@ -34,7 +34,7 @@ TEST(pinned_blocks, AreRefusedUntilTheyAreUnpinned) {
         EXPECT_TRUE(heap.blocks().unpin(block).empty());
         EXPECT_TRUE(heap.blocks().try_free(block)) << bytes;
     }
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
 }
 
 TEST(pinned_blocks, WithoutAPlaceNothingIsPinned) {
@@ -57,7 +57,7 @@ TEST(pinned_blocks, OfSlabsThatNobodyHasLoadedAreRefusedWhenTheyAre) {
     expect_pinned(heap.blocks(), all[3]);
     EXPECT_FALSE(heap.blocks().unpin(all[3]).empty());
     EXPECT_TRUE(heap.blocks().try_free(all[3]));
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -68,13 +68,13 @@ TEST(pinned_blocks, StayPinnedWhenTheirSlabBecomesOneOfAnotherClass) {
     for (std::byte* const block : all) {
         EXPECT_EQ(heap.blocks().try_free(block), block != all[0]);
     }
-    heap.blocks().flush_this_thread();
+    heap.blocks().threads().flush_this_thread();
     ASSERT_TRUE(heap.blocks().morph(heap.granule_of(all[0]), class_for(256, 1), 100));
     expect_pinned(heap.blocks(), all[0]);
     EXPECT_THAT(heap.problems(), IsEmpty());
     EXPECT_FALSE(heap.blocks().unpin(all[0]).empty());
     EXPECT_TRUE(heap.blocks().try_free(all[0]));
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
 }
 
 TEST(pinned_blocks, AreRefusedOnEveryNode) {
@@ -91,7 +91,7 @@ TEST(pinned_blocks, AreRefusedOnEveryNode) {
         EXPECT_FALSE(heap.blocks().unpin(block).empty());
         EXPECT_TRUE(heap.blocks().try_free(block));
     });
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 

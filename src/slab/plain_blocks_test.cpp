@@ -68,13 +68,13 @@ TEST(plain_blocks_test, all_blocks_that_it_gives_are_different_and_are_found_aga
     }
     std::ranges::sort(all);
     EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
-    EXPECT_EQ(heap.blocks().statistics().allocated_blocks, all.size());
+    EXPECT_EQ(heap.blocks().inspect().statistics().allocated_blocks, all.size());
     EXPECT_THAT(heap.problems(), IsEmpty());
     for (void* const block : all) {
         EXPECT_FALSE(heap.blocks().plain().free(static_cast<std::byte*>(block) + 8));
         EXPECT_TRUE(heap.blocks().plain().free(block));
     }
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
 }
 
 TEST(plain_blocks_test, heaps_beyond_the_places_do_without) {
@@ -124,7 +124,7 @@ TEST(plain_blocks_test, a_thread_finds_nothing_of_a_heap_that_had_the_place_befo
     other.join();
     EXPECT_EQ(second.blocks().plain().allocate(bytes), nullptr) << "of another thread's cache";
     EXPECT_TRUE(finds_a_block(second));
-    EXPECT_TRUE(second.blocks().all_free());
+    EXPECT_TRUE(second.blocks().inspect().all_free());
     EXPECT_THAT(second.problems(), IsEmpty());
 }
 

@@ -35,30 +35,30 @@ void free_all(node_heap& heap, const std::vector<void*>& blocks) {
 
 TEST(remote_frees, HeapsOfOneNodeHaveNone) {
     node_heap heap(1);
-    EXPECT_FALSE(heap.blocks().remote().active());
-    EXPECT_FALSE(heap.blocks().follow_this_thread());
-    heap.blocks().write_bitmaps();
-    EXPECT_EQ(heap.blocks().remote().merged().merges, 0U);
+    EXPECT_FALSE(heap.blocks().slabs().remote().active());
+    EXPECT_FALSE(heap.blocks().threads().follow_this_thread());
+    heap.blocks().slabs().write_bitmaps();
+    EXPECT_EQ(heap.blocks().slabs().remote().merged().merges, 0U);
 }
 
 TEST(remote_frees, WhatAnotherNodeFreedIsHandedOutBeforeANewSlabIsMade) {
     node_heap heap(2);
     on_node(1, [&] {
         const std::vector<void*> blocks = allocate(heap, 512, 1280);  // ten slabs
-        const std::uint64_t slabs = heap.blocks().statistics().slabs;
+        const std::uint64_t slabs = heap.blocks().inspect().statistics().slabs;
         on_node(0, [&] { free_all(heap, blocks); });
-        EXPECT_EQ(heap.blocks().statistics().allocated_blocks, 0U);
-        EXPECT_EQ(heap.blocks().remote().merged().merges, 0U);
+        EXPECT_EQ(heap.blocks().inspect().statistics().allocated_blocks, 0U);
+        EXPECT_EQ(heap.blocks().slabs().remote().merged().merges, 0U);
         const std::vector<void*> again = allocate(heap, 512, 1280);
-        EXPECT_EQ(heap.blocks().statistics().slabs, slabs);
-        EXPECT_GT(heap.blocks().remote().merged().blocks, 1000U);
+        EXPECT_EQ(heap.blocks().inspect().statistics().slabs, slabs);
+        EXPECT_GT(heap.blocks().slabs().remote().merged().blocks, 1000U);
         EXPECT_EQ(std::set<void*>(again.begin(), again.end()).size(), 1280U);
         for (void* const block : again) {
             EXPECT_EQ(heap.node_of(block), 1U);
         }
         free_all(heap, again);
     });
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -74,14 +74,14 @@ TEST(remote_frees, AFreedBlockIsFreeForAllBeforeAndAfterTheMerge) {
                 EXPECT_FALSE(heap.blocks().try_free(freed)) << node;
                 EXPECT_EQ(block_allocator::last_failure().code, base::failure_code::bad_address);
                 EXPECT_THAT(block_allocator::last_failure().found, testing::HasSubstr("freed already"));
-                EXPECT_FALSE(heap.blocks().usable_size(freed).ok());
+                EXPECT_FALSE(heap.blocks().inspect().usable_size(freed).ok());
                 held_block found;
                 EXPECT_FALSE(heap.blocks().find_allocated(freed, found));
             });
         }
-        EXPECT_EQ(heap.blocks().statistics().allocated_blocks, 49U);
+        EXPECT_EQ(heap.blocks().inspect().statistics().allocated_blocks, 49U);
         std::size_t seen = 0;
-        heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
+        heap.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
             ++seen;
             EXPECT_NE(heap.space().view().address(offset), freed);
         });
@@ -89,7 +89,7 @@ TEST(remote_frees, AFreedBlockIsFreeForAllBeforeAndAfterTheMerge) {
     };
     expect_free();
     EXPECT_THAT(heap.problems(), IsEmpty());  // merges
-    EXPECT_EQ(heap.blocks().remote().merged().blocks, 1U);
+    EXPECT_EQ(heap.blocks().slabs().remote().merged().blocks, 1U);
     expect_free();
     on_node(2, [&] {
         EXPECT_FALSE(heap.blocks().try_free(static_cast<std::byte*>(blocks[21]) + 8));
@@ -102,11 +102,11 @@ TEST(remote_frees, ACommitKnowsThem) {
     node_heap heap(2);
     std::vector<void*> blocks;
     on_node(0, [&] { blocks = allocate(heap, 64, 3000); });
-    heap.blocks().write_bitmaps();  // the slabs are watched from here on
+    heap.blocks().slabs().write_bitmaps();  // the slabs are watched from here on
     on_node(1, [&] { free_all(heap, {blocks.begin(), blocks.begin() + 1500}); });
     EXPECT_THAT(heap.problems(), IsEmpty());
     heap.reopen();
-    EXPECT_EQ(heap.blocks().statistics().allocated_blocks, 1500U);
+    EXPECT_EQ(heap.blocks().inspect().statistics().allocated_blocks, 1500U);
     on_node(1, [&] {  // of slabs that nobody has loaded
         for (int i = 0; i < 1500; ++i) {
             EXPECT_FALSE(heap.blocks().try_free(blocks[static_cast<std::size_t>(i)]));
@@ -114,7 +114,7 @@ TEST(remote_frees, ACommitKnowsThem) {
         free_all(heap, {blocks.begin() + 1500, blocks.end()});
     });
     heap.reopen();
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -129,11 +129,11 @@ TEST(remote_frees, BlocksWithATypeAreReusedToo) {
         }
     };
     on_node(1, fill);
-    const std::uint64_t slabs = heap.blocks().statistics().slabs;
+    const std::uint64_t slabs = heap.blocks().inspect().statistics().slabs;
     for (const unsigned node : {0U, 1U}) {
         on_node(node, [&] { free_all(heap, blocks); });
         on_node(1, fill);
-        EXPECT_EQ(heap.blocks().statistics().slabs, slabs);
+        EXPECT_EQ(heap.blocks().inspect().statistics().slabs, slabs);
     }
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
@@ -146,19 +146,19 @@ TEST(remote_frees, AnEpochIsMergedByTheHomeOrLateByWhoFrees) {
     on_node(0, [&] {
         blocks = allocate(heap, 8192, a_slab * slabs);
         on_node(1, [&] { free_all(heap, {blocks.begin(), blocks.begin() + a_slab * 100}); });
-        EXPECT_EQ(heap.blocks().remote().merged().merges, 0U);
+        EXPECT_EQ(heap.blocks().slabs().remote().merged().merges, 0U);
         const std::vector<void*> others = allocate(heap, 48, 16 * 256 * 2);  // refills of another class
-        EXPECT_GT(heap.blocks().remote().merged().blocks, 700U);
+        EXPECT_GT(heap.blocks().slabs().remote().merged().blocks, 700U);
         free_all(heap, others);
     });
-    const std::uint64_t before = heap.blocks().remote().merged().merges;
+    const std::uint64_t before = heap.blocks().slabs().remote().merged().merges;
     on_node(1, [&] { free_all(heap, {blocks.begin() + a_slab * 100, blocks.end()}); });
-    EXPECT_EQ(heap.blocks().remote().merged().merges, before);
+    EXPECT_EQ(heap.blocks().slabs().remote().merged().merges, before);
     on_node(0, [&] { blocks = allocate(heap, 8192, a_slab * slabs); });
-    const std::uint64_t merges = heap.blocks().remote().merged().merges;
+    const std::uint64_t merges = heap.blocks().slabs().remote().merged().merges;
     on_node(1, [&] { free_all(heap, blocks); });
-    EXPECT_GT(heap.blocks().remote().merged().merges, merges);
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_GT(heap.blocks().slabs().remote().merged().merges, merges);
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -180,7 +180,7 @@ TEST(remote_frees, WhenSpaceRunsOutTheyAreTakenOnAnyNode) {
         }
         free_all(heap, blocks);
     });
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -193,20 +193,20 @@ TEST(remote_frees, ABlockThatIsWithdrawnStaysHeld) {
             held_block found;
             ASSERT_TRUE(heap.blocks().find_allocated(blocks[node], found));
             ASSERT_TRUE(found.is_by_node());
-            ASSERT_TRUE(heap.blocks().claim_by_node(found));
-            EXPECT_FALSE(heap.blocks().claim_by_node(found));
-            EXPECT_TRUE(heap.blocks().usable_size(blocks[node]).ok());
-            heap.blocks().clear_by_node(found);
-            EXPECT_FALSE(heap.blocks().usable_size(blocks[node]).ok());
-            heap.blocks().hold_by_node(found);
+            ASSERT_TRUE(heap.blocks().nodes().claim(found));
+            EXPECT_FALSE(heap.blocks().nodes().claim(found));
+            EXPECT_TRUE(heap.blocks().inspect().usable_size(blocks[node]).ok());
+            heap.blocks().nodes().clear(found);
+            EXPECT_FALSE(heap.blocks().inspect().usable_size(blocks[node]).ok());
+            heap.blocks().nodes().hold(found);
             EXPECT_FALSE(heap.blocks().try_free(blocks[node]));
             std::vector<std::string> problems;
-            heap.blocks().check(problems, std::vector<std::uint64_t>{found.offset});
+            heap.blocks().inspect().check(problems, std::vector<std::uint64_t>{found.offset});
             EXPECT_THAT(problems, IsEmpty());
             heap.blocks().release(heap.blocks().this_cache(), found);
         });
     }
-    EXPECT_EQ(heap.blocks().statistics().allocated_blocks, 2U);
+    EXPECT_EQ(heap.blocks().inspect().statistics().allocated_blocks, 2U);
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -241,15 +241,15 @@ TEST(remote_frees_threads, OfAllWhoClaimABlockAtOnceOneGetsIt) {
             block_allocator& on = heap.blocks();
             for (void* const block : blocks) {
                 held_block found;
-                if (on.find_allocated(block, found) && on.claim_by_node(found)) {
-                    on.clear_by_node(found);
+                if (on.find_allocated(block, found) && on.nodes().claim(found)) {
+                    on.nodes().clear(found);
                     got.fetch_add(1);
                     on.release(on.this_cache(), found);
                 }
             }
         });
         ASSERT_EQ(got.load(), count);
-        ASSERT_TRUE(heap.blocks().all_free());
+        ASSERT_TRUE(heap.blocks().inspect().all_free());
     }
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
@@ -268,7 +268,7 @@ TEST(remote_frees_threads, OfOtherNodesOneGetsItWithoutSteps) {
             }
         });
         ASSERT_EQ(got.load(), 500);
-        ASSERT_TRUE(heap.blocks().all_free());
+        ASSERT_TRUE(heap.blocks().inspect().all_free());
     }
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
@@ -332,7 +332,7 @@ TEST_P(remote_frees_model, EveryBlockIsFreedOnceByWhoeverHasIt) {
                 }
             }
         });
-        ASSERT_EQ(heap.blocks().statistics().allocated_blocks, live.load());
+        ASSERT_EQ(heap.blocks().inspect().statistics().allocated_blocks, live.load());
         ASSERT_THAT(heap.problems(), IsEmpty());
         on_node(1, [&] {
             for (int i = 0; i < 200; ++i) {
@@ -348,12 +348,12 @@ TEST_P(remote_frees_model, EveryBlockIsFreedOnceByWhoeverHasIt) {
             ASSERT_TRUE(heap.blocks().try_free(taken));
         }
         live.store(0);
-        ASSERT_TRUE(heap.blocks().all_free());
+        ASSERT_TRUE(heap.blocks().inspect().all_free());
         if (round == 1) {
             heap.reopen();
         }
     }
-    EXPECT_GT(heap.blocks().remote().merged().blocks, 0U);
+    EXPECT_GT(heap.blocks().slabs().remote().merged().blocks, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_frees_model, testing::Values(2U, 3U, 4U));
@@ -367,8 +367,8 @@ TEST(remote_frees_threads, AThreadThatMigratedAllocatesFromItsNewNode) {
         EXPECT_EQ(heap.node_of(first), 0U);
         made_up_topology::move_this_thread_to(1);
         EXPECT_EQ(heap.node_of(heap.blocks().allocate(64, 8)), 0U);  // it has not looked yet
-        EXPECT_TRUE(heap.blocks().follow_this_thread());
-        EXPECT_FALSE(heap.blocks().follow_this_thread());
+        EXPECT_TRUE(heap.blocks().threads().follow_this_thread());
+        EXPECT_FALSE(heap.blocks().threads().follow_this_thread());
         EXPECT_EQ(heap.node_of(heap.blocks().allocate(64, 8)), 1U);
         made_up_topology::move_this_thread_to(0);
         int until = 0;  // the thread moves by itself after some refills

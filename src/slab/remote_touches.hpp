@@ -27,7 +27,7 @@
 namespace holdfast::slab {
 
 struct allocator_memory {
-    static const slab_pool& pool_of(const block_allocator& blocks) noexcept { return blocks.pool_; }
+    static const slab_pool& pool_of(const block_allocator& blocks) noexcept { return blocks.core_.pool; }
 };
 
 inline constexpr std::uint64_t touches_segment = 256 * base::mebibyte;

@@ -39,7 +39,7 @@ protected:
         touches_.forget();
     }
     void TearDown() override {
-        const remote_frees::counters merged = heap_.blocks().remote().merged();
+        const remote_frees::counters merged = heap_.blocks().slabs().remote().merged();
         std::printf("%u nodes: %lu merges of %lu slabs, %lu blocks; pages of other nodes:", GetParam(), merged.merges,
                     merged.slabs, merged.blocks);
         for (const auto& [kind, count] : touches_.touched(touch_cause::merge)) {
@@ -54,7 +54,7 @@ protected:
             EXPECT_TRUE(heap_.blocks().try_free(block));
         }
         EXPECT_THAT(heap_.problems(), IsEmpty());
-        EXPECT_TRUE(heap_.blocks().all_free());
+        EXPECT_TRUE(heap_.blocks().inspect().all_free());
     }
 
     [[nodiscard]] static unsigned node_of(unsigned thread) { return thread % GetParam(); }
@@ -76,7 +76,7 @@ protected:
         EXPECT_TRUE(heap_.blocks().try_free(block)) << block_allocator::last_failure().message();
         remote_touches::because(touch_cause::other);
     }
-    [[nodiscard]] std::uint64_t slabs() { return heap_.blocks().statistics().slabs; }
+    [[nodiscard]] std::uint64_t slabs() { return heap_.blocks().inspect().statistics().slabs; }
 
     node_heap heap_;
     remote_touches touches_;
@@ -98,7 +98,7 @@ TEST_P(remote_touches_test, Threadtest) {
             });
         }
     }
-    EXPECT_EQ(heap_.blocks().remote().merged().blocks, 0U);
+    EXPECT_EQ(heap_.blocks().slabs().remote().merged().blocks, 0U);
 }
 
 /// Each thread allocates what the next one, on another node, frees.
@@ -122,7 +122,7 @@ TEST_P(remote_touches_test, ProdCon) {
         }
     }
     EXPECT_LE(slabs(), slabs_before + threads);  // what was freed is allocated again
-    EXPECT_GT(heap_.blocks().remote().merged().blocks, 20'000U);
+    EXPECT_GT(heap_.blocks().slabs().remote().merged().blocks, 20'000U);
     EXPECT_THAT(touches_.touched(touch_cause::merge), Contains(Key("shadows")));
     for (unsigned thread = 0; thread < threads; ++thread) {
         turn((thread + 1) % threads, [&] {
@@ -174,7 +174,7 @@ TEST_P(remote_touches_test, Larson) {
             });
         }
     }
-    EXPECT_GT(heap_.blocks().remote().merged().blocks, 1000U);
+    EXPECT_GT(heap_.blocks().slabs().remote().merged().blocks, 1000U);
     for (unsigned thread = 0; thread < threads; ++thread) {
         turn((thread + 5) % threads, [&] {
             for (void* const block : arrays[thread]) {
@@ -209,7 +209,7 @@ TEST(remote_touches_instrument, SeesWhatIsWrittenElsewhere) {
     EXPECT_THAT(touches.touched(touch_cause::free), Contains(Key("states")));
     EXPECT_THAT(touches.touched(touch_cause::free), testing::Not(Contains(Key("shadows"))));
     heap.blocks().flush_extents();
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST_F(resting_threads_test, while_threads_free_and_allocate) {
             const base::granule slab{1 + random() % 40};
             static_cast<void>(heap_.blocks().morph(slab, class_for(sizes[random() % std::size(sizes)], 1), 95));
         }
-        heap_.blocks().flush_this_thread();
+        heap_.blocks().threads().flush_this_thread();
     };
     std::uint64_t holes = 0;
     for (int round = 0; round < 40; ++round) {
@@ -74,22 +74,22 @@ TEST(resting_nodes_test, slabs_of_several_nodes_rest_and_wake) {
     std::vector<void*> blocks(2 * 512);  // of 128 bytes: two slabs
     on_node(1, [&] {
         std::generate(blocks.begin(), blocks.end(), [&] { return heap.blocks().allocate(128, 8); });
-        heap.blocks().flush_this_thread();
+        heap.blocks().threads().flush_this_thread();
     });
     on_node(0, [&] {
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             EXPECT_TRUE(i % 512 == 40 || heap.blocks().try_free(blocks[i]));
         }
     });
-    const resting_pages going = heap.blocks().rest_idle(true);
-    heap.blocks().write_bitmaps();
+    const resting_pages going = heap.blocks().slabs().rest_idle(true);
+    heap.blocks().slabs().write_bitmaps();
     std::uint64_t pages = 0;
     for (const auto& [start, length] : going.holes) {
         pages += length.value;
         std::memset(heap.space().view().address(base::offset_of(start)), 0xee, base::to_bytes(length));
     }
     EXPECT_EQ(pages, 2 * (all_pages - 1));
-    heap.blocks().rested(going.holes);
+    heap.blocks().slabs().rester().rested(going.holes);
     EXPECT_THAT(heap.problems(), IsEmpty());
     on_node(0, [&] { EXPECT_TRUE(heap.blocks().try_free(blocks[40])); });
     on_node(1, [&] {
@@ -98,8 +98,8 @@ TEST(resting_nodes_test, slabs_of_several_nodes_rest_and_wake) {
         EXPECT_TRUE(heap.blocks().try_free(block));
         EXPECT_TRUE(heap.blocks().try_free(blocks[512 + 40]));
     });
-    heap.blocks().release_unused();
-    EXPECT_TRUE(heap.blocks().all_free());
+    heap.blocks().threads().release_unused();
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
@@ -152,11 +152,11 @@ protected:
             case 0:
                 holes_ += pages_in(commit(true).holes);
                 ASSERT_TRUE(heap_.reopen().ok());
-                heap_.blocks().set_traced(random_() % 2 == 0);
+                heap_.blocks().slabs().set_traced(random_() % 2 == 0);
                 break;
             case 1: heap_.space().set_disk(heap_.space().on_disk() + random_() % 40); break;
             case 2: heap_.space().set_disk(~std::uint64_t{0}); break;
-            case 3: heap_.blocks().release_unused(); break;
+            case 3: heap_.blocks().threads().release_unused(); break;
             default: holes_ += pages_in(commit(random_() % 2 == 0).holes); break;
         }
     }
@@ -176,7 +176,7 @@ TEST_P(resting_model_test, agrees) {
         }
         drop_some(live_.size() * (random_() % 2 == 0 ? 9 : 5) / 10);
         if (random_() % 2 == 0) {
-            heap_.blocks().flush_this_thread();
+            heap_.blocks().threads().flush_this_thread();
         }
         disturb();
         if (round % 4 == 0) {
@@ -187,8 +187,8 @@ TEST_P(resting_model_test, agrees) {
     look_at_all();
     EXPECT_GT(holes_, 100U);
     drop_some(live_.size());
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 

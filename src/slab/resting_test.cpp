@@ -75,8 +75,8 @@ TEST_F(resting_test, frees_make_more_holes_at_the_next_commit) {
 TEST_F(resting_test, a_commit_that_fails_leaves_its_holes_to_the_next) {
     const std::vector<std::byte*> kept = sparse_slab(1024, {0, 40});
     const base::granule slab = heap_.granule_of(kept[0]);
-    const resting_pages going = heap_.blocks().rest_idle(true);
-    heap_.blocks().write_bitmaps();
+    const resting_pages going = heap_.blocks().slabs().rest_idle(true);
+    heap_.blocks().slabs().write_bitmaps();
     EXPECT_EQ(pages_in(going.holes), all_pages - 2);
     EXPECT_EQ(backed_pages(slab), all_pages);  // it failed
     EXPECT_THAT(heap_.problems(), IsEmpty());
@@ -92,7 +92,7 @@ TEST_F(resting_test, with_its_last_block_the_granule_is_free_and_gets_space_befo
     free(kept[0]);
     free(kept[1]);
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_LT(backed_pages(slab), all_pages);
     std::byte* const block = allocate(32 * base::kibibyte);  // expects space itself
     EXPECT_EQ(heap_.granule_of(block), slab);
@@ -128,7 +128,7 @@ TEST_F(resting_test, wakes_for_its_own_class_before_a_slab_is_made) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
     expect_filled(kept[0], 112, 7);
     expect_filled(kept[1], 112, 300);
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 1U);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 1U);
 }
 
 TEST_F(resting_test, wakes_for_a_thread_without_a_cache_and_where_space_is_short) {
@@ -154,7 +154,7 @@ TEST_F(resting_test, wakes_to_be_morphed) {
     expect_filled(kept[1], 112, 300);
 
     // The slab rests with blocks of both classes.
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     const resting_pages going = commit();
     EXPECT_GE(pages_in(going.holes), all_pages - 4);
     EXPECT_TRUE(may_have_holes(slab));
@@ -194,7 +194,7 @@ TEST_F(resting_test, where_there_is_no_other_space_what_fits_on_the_disk_wakes) 
     std::generate(filler.begin(), filler.end(), [&] { return allocate(4096); });
     ASSERT_NE(heap_.granule_of(filler.back()), heap_.granule_of(first[0]));
     std::for_each(filler.begin(), filler.end() - 1, [&](std::byte* block) { free(block); });
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     fill_the_heap();
     commit();
     heap_.space().set_disk(heap_.space().on_disk() + 20);  // enough for one of the two
@@ -209,7 +209,7 @@ TEST_F(resting_test, slabs_that_are_in_use_empty_dense_or_typed_do_not_rest) {
     std::byte* const in_use = allocate(112);
     EXPECT_THAT(commit().free, IsEmpty()) << "this thread has a part of it";
     free(in_use);
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     EXPECT_THAT(commit().free, IsEmpty()) << "it is the spare";
     std::set<std::uint32_t> most;
     for (std::uint32_t i = 0; i < 13; ++i) {
@@ -238,9 +238,9 @@ TEST_F(resting_test, only_what_nobody_has_asked_for_lately) {
 TEST_F(resting_test, only_durability_commit_makes_holes) {
     const std::vector<std::byte*> kept = sparse_slab(112, {7});
     ASSERT_TRUE(heap_.reopen().ok());
-    heap_.blocks().set_traced(true);
-    static_cast<void>(heap_.blocks().usable_size(kept[0]));
-    heap_.blocks().release_unused();
+    heap_.blocks().slabs().set_traced(true);
+    static_cast<void>(heap_.blocks().inspect().usable_size(kept[0]));
+    heap_.blocks().threads().release_unused();
     EXPECT_THAT(commit().free, IsEmpty());
     EXPECT_EQ(backed_pages(heap_.granule_of(kept[0])), all_pages);
 }
@@ -267,12 +267,12 @@ TEST_F(resting_test, other_durabilities_keep_the_mark) {
     commit();
     for (int i = 0; i < 2; ++i) {
         ASSERT_TRUE(heap_.reopen().ok());
-        heap_.blocks().set_traced(true);
+        heap_.blocks().slabs().set_traced(true);
         EXPECT_EQ(heap_.granule_of(allocate(112)), slab);
         EXPECT_EQ(backed_pages(slab), all_pages);
         EXPECT_TRUE(may_have_holes(slab));
         EXPECT_THAT(heap_.problems(), IsEmpty());
-        heap_.blocks().flush_this_thread();
+        heap_.blocks().threads().flush_this_thread();
     }
     // A full slab with the mark in its header: it wakes and has no free block.
     std::vector<std::byte*> more;
@@ -280,7 +280,7 @@ TEST_F(resting_test, other_durabilities_keep_the_mark) {
         more.push_back(allocate(112));
         EXPECT_EQ(heap_.granule_of(more.back()), slab);
     }
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_NE(heap_.granule_of(allocate(112)), slab);
     EXPECT_THAT(heap_.problems(), IsEmpty());
@@ -292,8 +292,8 @@ TEST_F(resting_test, an_empty_slab_with_the_mark_is_freed_when_it_is_loaded) {
     commit();
     heap_.space().view().live_bitmap(slab)[0] = 0;
     ASSERT_TRUE(heap_.open_again().ok());
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     static_cast<void>(allocate(50'000));
     EXPECT_THAT(heap_.problems(), IsEmpty());

@@ -53,19 +53,19 @@ protected:
     }
     /// Does what a commit does, and what a power loss after it would show: holes lose their content.
     resting_pages commit(bool all = true) {
-        resting_pages going = heap_.blocks().rest_idle(all);
-        heap_.blocks().write_bitmaps();
+        resting_pages going = heap_.blocks().slabs().rest_idle(all);
+        heap_.blocks().slabs().write_bitmaps();
         expect_no_block_in(going.free);
         for (const auto& [start, length] : going.holes) {
             EXPECT_TRUE(heap_.space().give_back(start, length).ok());
             std::memset(heap_.space().view().address(base::offset_of(start)), 0xee, base::to_bytes(length));
         }
-        heap_.blocks().rested(going.holes);
+        heap_.blocks().slabs().rester().rested(going.holes);
         return going;
     }
     void expect_no_block_in(const segment::free_runs& runs) const {
         EXPECT_TRUE(std::is_sorted(runs.begin(), runs.end(), [](auto& a, auto& b) { return a.first < b.first; }));
-        heap_.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t bytes, std::uint32_t) {
+        heap_.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t bytes, std::uint32_t) {
             const base::pages first = base::page_of(offset);
             const base::pages last{(offset.value + bytes - 1) / base::page_size};
             for (const auto& [start, length] : runs) {
@@ -92,7 +92,7 @@ protected:
                 free(all[i]);
             }
         }
-        heap_.blocks().flush_this_thread();
+        heap_.blocks().threads().flush_this_thread();
         return kept;
     }
     /// From now on there is no space, except what is given back.

@@ -6,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "slab/slab.hpp"
+#include "slab/block_inspector.hpp"
+#include "slab/hardened.hpp"
 
 namespace holdfast::slab {
 
@@ -37,13 +38,13 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
 /// Checks all slabs, bins and caches of an allocator once, while its threads stand still.
 class slab_checker {
 public:
-    slab_checker(const block_allocator& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
-        : of_(of), pool_(of.pool_), table_(of.pool_.table()), problems_(problems) {
+    slab_checker(const block_core& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
+        : of_(of), pool_(of.pool), table_(of.pool.table()), problems_(problems) {
         held_.insert(held.begin(), held.end());
     }
 
     void run() {
-        if (of_.caches_.pool == nullptr) {
+        if (of_.caches.pool == nullptr) {
             return;  // neither formatted nor opened
         }
         collect_caches();
@@ -70,7 +71,7 @@ private:
     // SLAB-9: each part of a slab that is out is in exactly one cache. The blocks in a cache's list are free by their
     // marks and lie in its parts.
     void collect_caches() {
-        for (const thread_cache* cache = of_.caches_.first; cache != nullptr; cache = cache->next_of_heap) {
+        for (const thread_cache* cache = of_.caches.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
                 if (cache->classes[class_index].slab != 0) {
                     collect_blocks(cache->classes[class_index], class_index);
@@ -152,7 +153,7 @@ private:
 
     // SLAB-7: exactly the granules of slab extents have a state, and its class and type are those of the slab's header.
     void check_extents() {
-        of_.extents_.for_each([this](const extent::extent& found) {
+        of_.extents.for_each([this](const extent::extent& found) {
             const granule first = base::granule_of(base::pages{found.start.value + base::pages_per_granule - 1});
             const granule end =
                 base::granule_of(base::pages{found.start.value + found.length.value + base::pages_per_granule - 1});
@@ -171,7 +172,7 @@ private:
         std::uint64_t found = 0;
         pool_.source().guards().for_each([&](granule range) {
             ++found;
-            if (!of_.extents_.is_reserved(base::first_page(range), {base::pages_per_granule})) {
+            if (!of_.extents.is_reserved(base::first_page(range), {base::pages_per_granule})) {
                 problem("SLAB-16", range, "a guard range, and the page entry speaks of something else");
             }
         });
@@ -184,33 +185,33 @@ private:
         if (table_.state(here) != slab_state::none) {
             problem("SLAB-7", here, fmt::format("state {}, and no slab there", table_.state(here)));
         }
-        if (of_.pool_.source().has_bitmap(here) && !has_clean_bitmap(table_, here)) {
+        if (of_.pool.source().has_bitmap(here) && !has_clean_bitmap(table_, here)) {
             problem("SLAB-4", here, "live bits, and no slab there");
         }
     }
 
     void check_slab(granule slab) {
-        if (const auto fault = header_fault(of_.space_.slab_header(slab), slab)) {
+        if (const auto fault = header_fault(of_.space.slab_header(slab), slab)) {
             problems_.push_back(fault->message());
             return;
         }
-        const unsigned class_index = class_of_block_size(of_.space_.slab_header(slab).block_size);
+        const unsigned class_index = class_of_block_size(of_.space.slab_header(slab).block_size);
         const size_class& kind = size_classes[class_index];
         if (!has_clean_bitmap(table_, slab)) {
             problem("SLAB-4", slab, fmt::format("live bits beyond {} blocks", kind.block_count));
             return;
         }
-        if (of_.separates_lines_ && !has_whole_lines(of_.space_.slab_header(slab))) {
+        if (of_.separates_lines && !has_whole_lines(of_.space.slab_header(slab))) {
             problem("SLAB-15", slab,
                     fmt::format("blocks of {} bytes in a heap that separates cache lines", kind.block_size));
         }
         if (!has_disjoint_blocks(table_, slab)) {
             problem("SLAB-12", slab, fmt::format("blocks of {} bytes overlap those from before", kind.block_size));
         }
-        const std::uint64_t type = of_.space_.slab_header(slab).type;
+        const std::uint64_t type = of_.space.slab_header(slab).type;
         const std::uint8_t state = table_.state(slab);
         const bool loaded = slab_state::is_loaded(state);
-        const std::uint8_t second = second_of(of_.space_.slab_header(slab));
+        const std::uint8_t second = second_of(of_.space.slab_header(slab));
         // The header still names older blocks that are all gone by now.
         const bool as_before =
             table_.second(slab) == second || (loaded && !second_life::has_old(table_.second(slab)) &&
@@ -255,7 +256,7 @@ private:
     // SLAB-17: a slab that rests has no type and no part out, and its header says that it may have holes. In durability
     // `commit`, a loaded slab whose header says so rests. A page that a commit has made a hole has no live block.
     void check_rest(granule slab, const slab_twin& twin) {
-        const bool may_have_holes = segment::decode_slab_flags(of_.space_.slab_header(slab).flags).may_have_holes;
+        const bool may_have_holes = segment::decode_slab_flags(of_.space.slab_header(slab).flags).may_have_holes;
         if (!twin.rests()) {
             if (may_have_holes && pool_.state_.is_private()) {
                 problem("SLAB-17", slab, "it may have holes, and does not rest");
@@ -315,7 +316,7 @@ private:
         }
     }
 
-    const block_allocator& of_;
+    const block_core& of_;
     const slab_pool& pool_;
     const slab_table& table_;
     std::vector<std::string>& problems_;
@@ -324,23 +325,23 @@ private:
     std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
 };
 
-void block_allocator::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) {
-    pool_.remote().check(problems, base::granule_of(base::offset_of(extents_.frontier())));
-    pool_.remote().merge_all();  // the checks below read marks alone
-    extents_.check(problems);
-    cached_extents_.check(problems);
+void block_inspector::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {
+    core_.pool.remote().check(problems, base::granule_of(base::offset_of(core_.extents.frontier())));
+    core_.pool.remote().merge_all();  // the checks below read marks alone
+    core_.extents.check(problems);
+    core_.cached_extents.check(problems);
     std::vector<std::uint64_t> all(held.begin(), held.end());
-    list_kept_back(all);
-    slab_checker(*this, problems, all).run();
+    slab::list_kept_back(core_.caches, all);
+    slab_checker(core_, problems, all).run();
 }
 
-result<void> block_allocator::check_headers(granule first, std::uint64_t count) const {
+result<void> block_inspector::check_headers(granule first, std::uint64_t count) const {
     for (granule slab = first; slab.value < first.value + count; ++slab.value) {
-        const unsigned class_index = slab_state::class_of(pool_.table().state(slab));
+        const unsigned class_index = slab_state::class_of(core_.pool.table().state(slab));
         if (class_index == no_class) {
             continue;  // no slab, or damaged when the heap was opened
         }
-        const segment::slab_header_on_media& header = space_.slab_header(slab);
+        const segment::slab_header_on_media& header = core_.space.slab_header(slab);
         if (!is_sound(header)) {
             return std::move(*header_fault(header, slab));
         }
@@ -357,10 +358,10 @@ result<void> block_allocator::check_headers(granule first, std::uint64_t count) 
     return {};
 }
 
-result<void> block_allocator::check_bitmaps(granule first, std::uint64_t count) const {
+result<void> block_inspector::check_bitmaps(granule first, std::uint64_t count) const {
     for (granule slab = first; slab.value < first.value + count; ++slab.value) {
-        const std::uint8_t state = pool_.table().state(slab);
-        if (slab_state::is_loaded(state) && !has_clean_bitmap(pool_.table(), slab)) {
+        const std::uint8_t state = core_.pool.table().state(slab);
+        if (slab_state::is_loaded(state) && !has_clean_bitmap(core_.pool.table(), slab)) {
             return base::failure{base::failure_code::corrupt,
                                  {},
                                  fmt::format("live bitmap of granule {}", slab.value),

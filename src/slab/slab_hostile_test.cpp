@@ -71,14 +71,14 @@ void use(test_heap& heap, vandal& choose) {
             blocks.pop_back();
         }
     }
-    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t) {
+    heap.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t) {
         ASSERT_LE(offset.value + size, base::to_bytes(heap.extents().frontier()));
         static_cast<void>(heap.blocks().try_free(view.address(offset)));
     });
-    heap.blocks().flush_this_thread();
+    heap.blocks().threads().flush_this_thread();
     std::vector<std::string> problems;
-    heap.blocks().check(problems);
-    static_cast<void>(heap.blocks().statistics());
+    heap.blocks().inspect().check(problems);
+    static_cast<void>(heap.blocks().inspect().statistics());
 }
 
 TEST(slab_hostile_test, arbitrary_metadata_neither_crashes_nor_hangs) {
@@ -99,7 +99,7 @@ TEST(slab_hostile_test, arbitrary_metadata_neither_crashes_nor_hangs) {
         }
         ++opened;
         std::vector<std::string> problems;
-        heap.blocks().check(problems);
+        heap.blocks().inspect().check(problems);
         use(heap, choose);
     }
     EXPECT_GT(opened, 100);

@@ -1,29 +1,32 @@
-// Finds what is allocated, at one address and in all slabs, without changing anything.
 #include <bit>
 
-#include "slab/slab.hpp"
+#include <fmt/format.h>
+
+#include "slab/block_inspector.hpp"
+#include "slab/last_failure.hpp"
 
 namespace holdfast::slab {
 
+using base::failure;
+using base::failure_code;
 using base::granule;
 using base::heap_offset;
 using base::result;
 using segment::extent_kind;
 
-result<std::size_t> block_allocator::usable_size(const void* block) const {
+result<std::size_t> block_inspector::usable_size(const void* block) const {
     HF_TRY_ASSIGN(const lane::block_word found, look_up(block));
     return std::size_t{lane::bytes_of(found)};
 }
 
-result<std::uint32_t> block_allocator::type_of(const void* block) const {
+result<std::uint32_t> block_inspector::type_of(const void* block) const {
     HF_TRY_ASSIGN(const lane::block_word found, look_up(block));
     return found.type;
 }
 
-/// The live small block that contains the offset.
-std::optional<slab_block> block_allocator::find_small(std::uint64_t offset) const noexcept {
+std::optional<slab_block> block_inspector::find_small(std::uint64_t offset) const noexcept {
     const granule slab = base::granule_of(heap_offset{offset});
-    const slab_table& table = pool_.table();
+    const slab_table& table = core_.pool.table();
     for (;;) {
         const std::uint8_t state = table.state(slab);
         for (const unsigned kind : table.kinds_in(slab, state)) {
@@ -40,26 +43,25 @@ std::optional<slab_block> block_allocator::find_small(std::uint64_t offset) cons
     }
 }
 
-/// The allocated block that starts at the address.
-result<lane::block_word> block_allocator::look_up(const void* block) const {
-    const heap_offset offset = space_.offset(block);
+result<lane::block_word> block_inspector::look_up(const void* block) const {
+    const heap_offset offset = core_.space.offset(block);
     const granule slab = base::granule_of(offset);
-    if (slab.value >= pool_.table().granules()) {
+    if (slab.value >= core_.pool.table().granules()) {
         return refusal(block);
     }
-    const std::uint8_t state = pool_.table().state(slab);
+    const std::uint8_t state = core_.pool.table().state(slab);
     if (slab_state::class_of(state) != no_class) {
-        HF_TRY(pool_.source().admit(slab));
+        HF_TRY(core_.pool.source().admit(slab));
         const auto found = find_small(offset.value);
         if (found && found->start == offset.value) {
             return lane::block_word{lane::block_kind::small,
                                     size_classes[slab_state::class_of_kind(found->kind)].block_size,
-                                    pool_.table().type(slab), (found->kind & slab_state::upper_bank) != 0};
+                                    core_.pool.table().type(slab), (found->kind & slab_state::upper_bank) != 0};
         }
         return refusal(block);
     }
     if (state == slab_state::none && offset.value % base::page_size == 0) {
-        const auto entry = extents_.find(base::page_of(offset));
+        const auto entry = core_.extents.find(base::page_of(offset));
         if (entry && entry->kind == extent_kind::used) {
             return lane::block_word{lane::block_kind::pages, entry->length.value, entry->type};
         }
@@ -107,25 +109,25 @@ private:
 
 }  // namespace
 
-void block_allocator::for_each_block(block_visitor each) const {
-    extents_.for_each([&](const extent::extent& found) {
+void block_inspector::for_each_block(block_visitor each) const {
+    core_.extents.for_each([&](const extent::extent& found) {
         if (found.kind == extent_kind::used) {
             each(base::offset_of(found.start), base::to_bytes(found.length), found.type);
         }
         const granule slab = base::granule_of(found.start);
-        const slab_kinds kinds = pool_.table().kinds_in(slab, pool_.table().state(slab));
+        const slab_kinds kinds = core_.pool.table().kinds_in(slab, core_.pool.table().state(slab));
         if (found.kind != extent_kind::slab || kinds.count == 0) {
             return;
         }
-        const std::uint32_t type = pool_.table().type(slab);
-        live_blocks present(pool_.table(), slab, kinds.kinds[0]);
+        const std::uint32_t type = core_.pool.table().type(slab);
+        live_blocks present(core_.pool.table(), slab, kinds.kinds[0]);
         if (kinds.count == 1) {
             for (; !present.at_end(); present.next()) {
                 each({present.offset()}, present.bytes(), type);
             }
             return;
         }
-        live_blocks old(pool_.table(), slab, kinds.kinds[1]);
+        live_blocks old(core_.pool.table(), slab, kinds.kinds[1]);
         while (!present.at_end() || !old.at_end()) {
             live_blocks& first = old.at_end() || (!present.at_end() && present.offset() < old.offset()) ? present : old;
             const heap_offset offset{first.offset()};
@@ -135,14 +137,14 @@ void block_allocator::for_each_block(block_visitor each) const {
     });
 }
 
-slab_occupancy block_allocator::occupancy(granule of) const noexcept {
+slab_occupancy block_inspector::occupancy(granule of) const noexcept {
     slab_occupancy counted;
-    const slab_kinds kinds = pool_.table().kinds_in(of, pool_.table().state(of));
+    const slab_kinds kinds = core_.pool.table().kinds_in(of, core_.pool.table().state(of));
     for (unsigned i = 0; i < kinds.count; ++i) {
         const size_class& size = size_classes[slab_state::class_of_kind(kinds.kinds[i])];
         std::uint32_t live = 0;
         for (std::size_t word = 0; word < words_of(size); ++word) {
-            live += count_bits(pool_.table().live_bits(of, slab_state::first_word_of(kinds.kinds[i]) + word) &
+            live += count_bits(core_.pool.table().live_bits(of, slab_state::first_word_of(kinds.kinds[i]) + word) &
                                valid_bits(size, word));
         }
         if (i == 0) {
@@ -157,9 +159,9 @@ slab_occupancy block_allocator::occupancy(granule of) const noexcept {
     return counted;
 }
 
-block_statistics block_allocator::statistics() const {
+block_statistics block_inspector::statistics() const {
     block_statistics counted;
-    extents_.for_each([&](const extent::extent& found) {
+    core_.extents.for_each([&](const extent::extent& found) {
         if (found.kind == extent_kind::used) {
             ++counted.big_blocks;
             counted.big_bytes += base::to_bytes(found.length);
@@ -176,13 +178,95 @@ block_statistics block_allocator::statistics() const {
     });
     counted.allocated_blocks = counted.small_blocks + counted.big_blocks;
     counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
-    counted.guard_ranges = pool_.source().guards().count();
-    counted.free_extents = extents_.count(extent_kind::free);
-    counted.free_pages = (extents_.free_pages() + cached_extents_.total()).value;
-    counted.largest_free_pages = extents_.largest_free().value;
+    counted.guard_ranges = core_.pool.source().guards().count();
+    counted.free_extents = core_.extents.count(extent_kind::free);
+    counted.free_pages = (core_.extents.free_pages() + core_.cached_extents.total()).value;
+    counted.largest_free_pages = core_.extents.largest_free().value;
     return counted;
 }
 
-bool block_allocator::all_free() const { return statistics().allocated_blocks == 0; }
+bool block_inspector::all_free() const { return statistics().allocated_blocks == 0; }
+
+bool block_inspector::is_within_allocated(heap_offset offset) const noexcept {
+    const base::granule slab = base::granule_of(offset);
+    if (slab.value >= core_.pool.table().granules()) {
+        return false;
+    }
+    const std::uint8_t state = core_.pool.table().state(slab);
+    if (state == slab_state::none) {
+        const auto around = core_.extents.containing(base::page_of(offset));
+        return around && around->kind == extent_kind::used;
+    }
+    return find_small(offset.value).has_value();
+}
+
+std::uint8_t* block_inspector::mark_of(std::uint64_t offset, lane::block_word block) const noexcept {
+    const granule slab = granule_of(heap_offset{offset});
+    const std::uint8_t state = core_.pool.table().state(slab);
+    const unsigned class_index = class_of_block_size(block.length);
+    if (!slab_state::is_loaded(state) || class_index == no_class) {
+        return nullptr;
+    }
+    const unsigned wanted = class_index | (block.upper ? slab_state::upper_bank : 0);
+    const std::uint8_t second = core_.pool.table().second(slab);
+    const bool there = slab_state::kind_of(state) == wanted ||
+                       (second_life::has_old(second) && second_life::old_kind(second) == wanted);
+    return there ? core_.pool.table().mark_at(offset, wanted) : nullptr;
+}
+
+failure block_inspector::refusal(const void* block) const {
+    const heap_offset offset = core_.space.offset(block);
+    failure what;
+    what.code = failure_code::bad_address;
+    what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(block));
+    what.expected = "the start of an allocated block";
+    if (offset >= base::offset_of(core_.extents.frontier())) {
+        what.found = fmt::format("an address outside the heap ({} to {})", fmt::ptr(core_.space.base()),
+                                 fmt::ptr(core_.space.address(base::offset_of(core_.extents.frontier()))));
+        return what;
+    }
+    const granule slab = base::granule_of(offset);
+    const std::uint8_t state = core_.pool.table().state(slab);
+    if (state == slab_state::quarantined) {
+        what.code = failure_code::corrupt;
+        what.found = fmt::format("a slab in granule {} whose header or bitmap is damaged", slab.value);
+        return what;
+    }
+    if (core_.pool.pins().contains(offset.value)) {
+        what.found = "a constructed object";
+        what.expected = "a block that is no object";
+        what.hint = "destroy the object: that frees its block, too";
+        return what;
+    }
+    const unsigned class_index = slab_state::class_of(state);
+    if (class_index == no_class) {
+        const auto around = core_.extents.containing(base::page_of(offset));
+        what.found = !around                                        ? "no extent"
+                     : around->kind == extent_kind::free            ? "free memory"
+                     : around->kind == extent_kind::roots           ? "the roots of the heap"
+                     : core_.cached_extents.contains(around->start) ? "free memory"
+                     : core_.pool.source().guards().contains(slab)  ? "a guard range behind a slab"
+                     : around->kind == extent_kind::reserved        ? "a reserved block that was not published"
+                                                                    : "an address inside a block of whole pages";
+        return what;
+    }
+    const size_class& kind = size_classes[class_index];
+    const std::uint32_t index = block_index(kind, offset.value % base::granule_size);
+    if (index >= kind.block_count) {
+        what.found = fmt::format("the unused end of a slab of {}-byte blocks", kind.block_size);
+    } else if (const auto around = find_small(offset.value); around && around->start != offset.value) {
+        what.found = fmt::format("an address inside a block of {} bytes",
+                                 size_classes[slab_state::class_of_kind(around->kind)].block_size);
+    } else if (index * std::uint64_t{kind.block_size} != offset.value % base::granule_size) {
+        what.found = fmt::format("an address inside a block of {} bytes", kind.block_size);
+    } else {
+        what.found = fmt::format("a free block of {} bytes (freed already?)", kind.block_size);
+    }
+    return what;
+}
+
+void block_inspector::leave_refusal(const void* block) const noexcept {
+    leave_failure(failure_code::bad_address, [&] { return refusal(block); });
+}
 
 }  // namespace holdfast::slab

@@ -111,15 +111,15 @@ public:
             return;
         }
         ASSERT_EQ(reinterpret_cast<std::uintptr_t>(made.block) % alignment, 0U);
-        ASSERT_GE(*blocks_->usable_size(made.block), made.bytes);
-        ASSERT_EQ(*blocks_->type_of(made.block), made.type);
+        ASSERT_GE(*blocks_->inspect().usable_size(made.block), made.bytes);
+        ASSERT_EQ(*blocks_->inspect().type_of(made.block), made.type);
         fill(made);
         held_.push_back(made);
     }
 
     void free(const held& given) {
         ASSERT_TRUE(is_filled(given)) << given.bytes;
-        ASSERT_EQ(*blocks_->type_of(given.block), given.type);
+        ASSERT_EQ(*blocks_->inspect().type_of(given.block), given.type);
         ASSERT_TRUE(blocks_->try_free(given.block)) << block_allocator::last_failure().message();
     }
 
@@ -151,7 +151,7 @@ void compare(test_heap& heap, const std::vector<player*>& players) {
         }
     }
     std::size_t seen = 0;
-    heap.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
+    heap.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
         const auto found = expected.find(offset.value);
         ASSERT_NE(found, expected.end());
         ASSERT_GE(size, found->second.bytes);
@@ -163,8 +163,8 @@ void compare(test_heap& heap, const std::vector<player*>& players) {
 
 /// Expects all space to be one free extent, after all blocks were freed.
 void expect_one_free_extent(test_heap& heap) {
-    EXPECT_TRUE(heap.blocks().all_free());
-    heap.blocks().release_unused();
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
+    heap.blocks().threads().release_unused();
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
     EXPECT_EQ(heap.extents().count(segment::extent_kind::free), 1U);
     EXPECT_THAT(heap.problems(), IsEmpty());
@@ -366,7 +366,7 @@ void load_one_slab_at_once(std::uint32_t type) {
             }
         });
         EXPECT_THAT(heap.problems(), IsEmpty());
-        EXPECT_TRUE(heap.blocks().all_free());
+        EXPECT_TRUE(heap.blocks().inspect().all_free());
     }
 }
 
@@ -390,12 +390,12 @@ TEST(slab_thread_test, threads_allocate_from_a_reopened_heap_at_once) {
             ASSERT_TRUE(heap.blocks().try_free(held[i]));
             void* const block = allocate(i);
             ASSERT_NE(block, nullptr);
-            ASSERT_EQ(*heap.blocks().type_of(block), i % 5);
+            ASSERT_EQ(*heap.blocks().inspect().type_of(block), i % 5);
             ASSERT_TRUE(heap.blocks().try_free(block));
         }
     });
     EXPECT_THAT(heap.problems(), IsEmpty());
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
 }
 
 TEST(slab_thread_test, full_slabs_return_to_their_owner_whoever_frees_their_blocks) {
@@ -421,14 +421,14 @@ TEST(slab_thread_test, full_slabs_return_to_their_owner_whoever_frees_their_bloc
             blocks.clear();
         }
     }
-    EXPECT_TRUE(heap.blocks().all_free());
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
     // Frees at the same moment may not have been counted; a call that makes slabs finds the empty ones.
     const std::uint64_t before = heap.extents().frontier().value;
     std::vector<void*> others;
     for (int i = 0; i < 400; ++i) {
         others.push_back(heap.blocks().allocate(16384, 8));
     }
-    EXPECT_LE(heap.blocks().statistics().slabs, 100 + std::size_t{2} * std::thread::hardware_concurrency());
+    EXPECT_LE(heap.blocks().inspect().statistics().slabs, 100 + std::size_t{2} * std::thread::hardware_concurrency());
     EXPECT_LE(heap.extents().frontier().value, before + 1600);
     for (void* const block : others) {
         ASSERT_TRUE(heap.blocks().try_free(block));

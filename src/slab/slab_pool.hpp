@@ -114,6 +114,18 @@ public:
     void hand_out(std::uint64_t offset) const noexcept;
     /// Whether all blocks of the parts are free by their marks.
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
+    /// Writes what the user holds to the live bitmaps on media, for a commit. During a pause. Does nothing where the
+    /// log's owner writes them.
+    void write_bitmaps() noexcept {
+        remote_.merge_all();
+        upkeep_.write_bitmaps();
+    }
+    /// slab_rester::rest_idle(); comes before write_bitmaps(). rested() comes after that commit is durable. Other
+    /// threads must stand still.
+    [[nodiscard]] resting_pages rest_idle(bool all) {
+        remote_.merge_all();
+        return rester_.rest_idle(all);
+    }
     /// Looks at every slab, unloaded ones too: those without a block out go back to the extents; of the others, those
     /// with a free block are listed.
     void release_empty() noexcept;

@@ -40,7 +40,7 @@ protected:
         EXPECT_EQ(refused.error().code, code) << refused.error().message();
         EXPECT_THAT(refused.error().found, HasSubstr(why));
         EXPECT_THAT(refused.error().field, HasSubstr(fmt::format("{:#x}", address_of(block))));
-        EXPECT_EQ(heap_.blocks().usable_size(block).error().code, code);
+        EXPECT_EQ(heap_.blocks().inspect().usable_size(block).error().code, code);
     }
 
     void free_one_of_each_class() {
@@ -59,15 +59,15 @@ TEST_F(slab_test, blocks_are_writable_and_distinct) {
             void* const block = allocate(bytes);
             std::memset(block, i, bytes);
             EXPECT_TRUE(blocks.insert(block).second);
-            EXPECT_GE(*heap_.blocks().usable_size(block), bytes);
+            EXPECT_GE(*heap_.blocks().inspect().usable_size(block), bytes);
         }
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    EXPECT_EQ(heap_.blocks().statistics().allocated_blocks, blocks.size());
+    EXPECT_EQ(heap_.blocks().inspect().statistics().allocated_blocks, blocks.size());
     for (void* const block : blocks) {
         free(block);
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -77,13 +77,13 @@ TEST_F(slab_test, every_alignment_up_to_two_mebibytes_is_kept) {
         for (const std::size_t bytes : {std::size_t{1}, std::size_t{24}, alignment, alignment + 1, 3 * alignment}) {
             blocks.push_back(allocate(bytes, alignment));
             EXPECT_EQ(address_of(blocks.back()) % alignment, 0U);
-            EXPECT_GE(*heap_.blocks().usable_size(blocks.back()), bytes);
+            EXPECT_GE(*heap_.blocks().inspect().usable_size(blocks.back()), bytes);
         }
     }
     for (void* const block : blocks) {
         free(block);
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
 TEST_F(slab_test, absurd_requests_are_refused_with_a_reason) {
@@ -107,7 +107,7 @@ TEST_F(slab_test, wrong_frees_are_named_and_change_nothing) {
     void* const once = allocate(48);
     free(once);
     std::byte* const base = heap_.space().view().base();
-    const auto before = heap_.blocks().statistics();
+    const auto before = heap_.blocks().inspect().statistics();
     expect_refused(nullptr, "outside");
     expect_refused(&before, "outside");
     expect_refused(base - 8, "outside");
@@ -121,7 +121,7 @@ TEST_F(slab_test, wrong_frees_are_named_and_change_nothing) {
     expect_refused(once, "freed already");
     void* const slab = base + base::align_down(address_of(small) - address_of(base), base::granule_size);
     expect_refused(inside(slab, 48 * 1365), "unused end");
-    EXPECT_EQ(heap_.blocks().statistics().allocated_bytes, before.allocated_bytes);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().allocated_bytes, before.allocated_bytes);
     free(small);
     free(big);
     expect_refused(big, "free memory");
@@ -140,9 +140,9 @@ TEST_F(slab_test, memory_is_reused_and_united) {
         }
     }
     EXPECT_LE(heap_.extents().frontier().value, 4096U);
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    EXPECT_LE(heap_.blocks().statistics().slabs, class_count);  // the one spare of each bin in use
+    EXPECT_LE(heap_.blocks().inspect().statistics().slabs, class_count);  // the one spare of each bin in use
 }
 
 /// Allocates until there is no space.
@@ -169,7 +169,7 @@ TEST_F(slab_test, when_space_runs_out_all_that_is_kept_back_is_used) {
             }
         }
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
 TEST_F(slab_test, free_blocks_of_other_arenas_are_found_when_space_runs_out) {
@@ -179,7 +179,7 @@ TEST_F(slab_test, free_blocks_of_other_arenas_are_found_when_space_runs_out) {
         for (std::size_t i = 0; i < 100; ++i) {
             free(blocks[i * 7]);
         }
-        heap_.blocks().flush_this_thread();
+        heap_.blocks().threads().flush_this_thread();
         std::thread([&] {
             for (std::size_t i = 0; i < 100; ++i) {
                 blocks[i * 7] = allocate(64);
@@ -204,7 +204,7 @@ TEST_F(slab_test, where_space_is_short_free_blocks_cost_no_attempts_to_grow) {
     const std::uint64_t before = heap_.space().refused();
     ASSERT_GT(before, 0U);
     swap_some();
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     std::thread(swap_some).join();  // of another arena
     EXPECT_EQ(heap_.space().refused(), before);
 
@@ -217,7 +217,7 @@ TEST_F(slab_test, where_space_is_short_free_blocks_cost_no_attempts_to_grow) {
 TEST_F(slab_test, where_space_is_short_a_thread_without_a_cache_finds_blocks_of_other_arenas) {
     heap_.space().set_capacity(4 * base::mebibyte);
     free(allocate(64));  // this thread has the first arena, which such threads ask
-    heap_.blocks().flush_this_thread();
+    heap_.blocks().threads().flush_this_thread();
     std::vector<void*> blocks;
     std::thread([&] { blocks = exhaust(heap_.blocks(), 64); }).join();
     const std::uint64_t before = heap_.space().refused();
@@ -240,15 +240,15 @@ TEST_F(slab_test, a_walk_sees_every_block_and_may_free_it) {
     }
     std::set<std::uint64_t> seen;
     std::uint64_t bytes = 0;
-    heap_.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t) {
+    heap_.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t) {
         EXPECT_TRUE(seen.insert(offset.value).second);
         bytes += size;
     });
     EXPECT_EQ(seen, expected);
-    EXPECT_EQ(heap_.blocks().statistics().allocated_bytes, bytes);
-    heap_.blocks().for_each_block(
+    EXPECT_EQ(heap_.blocks().inspect().statistics().allocated_bytes, bytes);
+    heap_.blocks().inspect().for_each_block(
         [&](base::heap_offset offset, std::uint64_t, std::uint32_t) { free(heap_.space().view().address(offset)); });
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -263,12 +263,12 @@ TEST_F(slab_test, a_reopened_heap_knows_what_is_allocated) {
         }
     }
     kept.push_back(allocate(1'000'000));
-    const auto before = heap_.blocks().statistics();
+    const auto before = heap_.blocks().inspect().statistics();
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    EXPECT_EQ(heap_.blocks().statistics().allocated_bytes, before.allocated_bytes);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().allocated_bytes, before.allocated_bytes);
     for (void* const block : kept) {
-        EXPECT_TRUE(heap_.blocks().usable_size(block).ok());
+        EXPECT_TRUE(heap_.blocks().inspect().usable_size(block).ok());
     }
     const std::set<void*> old(kept.begin(), kept.end());
     std::set<void*> fresh;
@@ -285,7 +285,7 @@ TEST_F(slab_test, a_reopened_heap_knows_what_is_allocated) {
     for (void* const block : fresh) {
         free(block);
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -297,12 +297,12 @@ TEST_F(slab_test, a_reopened_heap_fills_its_slabs_before_it_grows) {
     for (std::size_t i = 0; i < blocks.size(); i += 2) {
         free(blocks[i]);
     }
-    const auto slabs = heap_.blocks().statistics().slabs;
+    const auto slabs = heap_.blocks().inspect().statistics().slabs;
     ASSERT_TRUE(heap_.reopen().ok());
     for (std::size_t i = 0; i < blocks.size() / 2; ++i) {
         allocate(64);
     }
-    EXPECT_LE(heap_.blocks().statistics().slabs, slabs + 1);
+    EXPECT_LE(heap_.blocks().inspect().statistics().slabs, slabs + 1);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -312,7 +312,7 @@ TEST_F(slab_test, opening_writes_nothing) {
     }
     const auto& view = heap_.space().view();
     const std::uint64_t size = view.shape().metadata_size();
-    heap_.blocks().write_bitmaps();
+    heap_.blocks().slabs().write_bitmaps();
     const std::vector<std::byte> before(view.metadata_of(0), view.metadata_of(0) + size);
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());
@@ -333,8 +333,8 @@ TEST_F(slab_test, threads_that_end_give_their_blocks_back) {
         }).join();
         ASSERT_THAT(heap_.problems(), IsEmpty());
     }
-    EXPECT_LE(heap_.blocks().statistics().slabs, std::size_t{std::thread::hardware_concurrency()} + 1);
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_LE(heap_.blocks().inspect().statistics().slabs, std::size_t{std::thread::hardware_concurrency()} + 1);
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
 /// Uses the heap while the thread's own objects are destroyed, after its caches are.
@@ -358,7 +358,7 @@ TEST_F(slab_test, a_thread_may_use_the_heap_after_its_caches_are_gone) {
         user.blocks = &heap_.blocks();
         user.kept = allocate(64);
     }).join();
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -381,7 +381,7 @@ TEST(slab_heaps_test, many_heaps_live_in_one_process) {
         ASSERT_TRUE(heaps[i % heaps.size()]->blocks().try_free(blocks[i]));
     }
     for (const auto& heap : heaps) {
-        EXPECT_TRUE(heap->blocks().all_free());
+        EXPECT_TRUE(heap->blocks().inspect().all_free());
         EXPECT_THAT(heap->problems(), IsEmpty());
     }
 }
@@ -412,8 +412,8 @@ TEST_F(slab_test, a_damaged_slab_is_quarantined) {
         EXPECT_THAT(heap_.problems(), Contains(HasSubstr(expected)));
         expect_refused(block, "damaged", failure_code::corrupt);
         EXPECT_NE(heap_.granule_of(allocate(64)), heap_.granule_of(block));
-        EXPECT_EQ(heap_.blocks().statistics().quarantined_slabs, 1U);
-        EXPECT_TRUE(heap_.blocks().usable_size(other).ok());
+        EXPECT_EQ(heap_.blocks().inspect().statistics().quarantined_slabs, 1U);
+        EXPECT_TRUE(heap_.blocks().inspect().usable_size(other).ok());
         heap_.space().view().slab_header(heap_.granule_of(block)) = good;
     };
     damage([](auto& header) { header.block_size = 24; }, "SLAB-1");
@@ -440,7 +440,7 @@ TEST_F(slab_test, a_damaged_slab_is_quarantined) {
 TEST_F(slab_test, live_bits_beyond_the_blocks_are_found_when_the_slab_is_loaded) {
     void* const block = allocate(48);
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(heap_.granule_of(block));
-    heap_.blocks().write_bitmaps();
+    heap_.blocks().slabs().write_bitmaps();
     for (const std::size_t word : {21U, 22U, 127U}) {
         bitmap[word] ^= std::uint64_t{1} << 63;
         ASSERT_TRUE(heap_.open_again().ok());
@@ -467,8 +467,8 @@ TEST_F(slab_test, live_bits_of_a_granule_that_several_extents_share_are_found) {
 TEST_F(slab_test, check_compares_media_with_what_is_known_of_it) {
     void* const block = allocate(64);
     const base::granule slab = heap_.granule_of(block);
-    heap_.blocks().flush_this_thread();
-    heap_.blocks().write_bitmaps();
+    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().slabs().write_bitmaps();
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(slab);
     EXPECT_EQ(bitmap[0], 1U);
     for (const std::size_t word : {0U, 15U}) {
@@ -502,7 +502,7 @@ TEST_F(slab_test, bitmaps_follow_when_they_are_written) {
         return bits;
     };
     for (std::size_t left = blocks.size(); left > 100; left /= 2) {
-        heap_.blocks().write_bitmaps();
+        heap_.blocks().slabs().write_bitmaps();
         EXPECT_EQ(live_on_media(), blocks.size());
         EXPECT_THAT(heap_.problems(), IsEmpty());
         for (; blocks.size() > left / 2; blocks.pop_back()) {
@@ -515,14 +515,14 @@ TEST_F(slab_test, bitmaps_follow_when_they_are_written) {
         free(block);
         EXPECT_FALSE(heap_.blocks().try_free(block));
     }
-    heap_.blocks().release_unused();
+    heap_.blocks().threads().release_unused();
     EXPECT_EQ(live_on_media(), 0U) << "of slabs that are gone";
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
 TEST_F(slab_test, a_thread_keeps_slabs_and_gives_them_back_when_it_ends) {
     free_one_of_each_class();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, class_count);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, class_count);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     for (int turn = 0; turn < 3; ++turn) {
         for (unsigned arena = 0; arena < std::thread::hardware_concurrency();
@@ -532,10 +532,11 @@ TEST_F(slab_test, a_thread_keeps_slabs_and_gives_them_back_when_it_ends) {
                 EXPECT_THAT(heap_.problems(), IsEmpty());
             }).join();
         }
-        EXPECT_LE(heap_.blocks().statistics().slabs, class_count * (std::thread::hardware_concurrency() + 1UL));
+        EXPECT_LE(heap_.blocks().inspect().statistics().slabs,
+                  class_count * (std::thread::hardware_concurrency() + 1UL));
     }
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
 TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_the_rest) {
@@ -551,9 +552,9 @@ TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_
         });
     }
     all_came.arrive_and_wait();
-    const std::uint64_t before = heap_.blocks().statistics().slabs;
+    const std::uint64_t before = heap_.blocks().inspect().statistics().slabs;
     free_one_of_each_class();
-    EXPECT_LE(heap_.blocks().statistics().slabs, before + class_count);
+    EXPECT_LE(heap_.blocks().inspect().statistics().slabs, before + class_count);
     for (unsigned arena = 0; arena < std::thread::hardware_concurrency(); ++arena) {
         std::thread([&] {
             free_one_of_each_class();
@@ -563,12 +564,12 @@ TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_
     const auto unshared =
         std::ranges::count_if(size_classes, [](const size_class& kind) { return parts_of(kind) == 1; });
     EXPECT_LE(
-        heap_.blocks().statistics().slabs,
+        heap_.blocks().inspect().statistics().slabs,
         before + class_count * std::size_t{std::thread::hardware_concurrency()} + static_cast<std::size_t>(unshared));
     end.count_down();
     others.clear();
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
 TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps) {
@@ -588,7 +589,7 @@ TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps)
         best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
     }
     RecordProperty("open_microseconds", static_cast<int>(best.count() / 1000));
-    EXPECT_EQ(heap.blocks().statistics().small_blocks, static_cast<std::uint64_t>(slabs));
+    EXPECT_EQ(heap.blocks().inspect().statistics().small_blocks, static_cast<std::uint64_t>(slabs));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ public:
 
     /// Makes new allocators on the same memory, as after a commit, a crash and a reopen.
     [[nodiscard]] base::result<void> reopen() {
-        blocks_->write_bitmaps();
+        blocks_->slabs().write_bitmaps();
         return open_again();
     }
     /// Makes new allocators on the same memory, as after a crash and a reopen without a commit.
@@ -58,7 +58,7 @@ public:
     [[nodiscard]] extent::fake_space& space() noexcept { return space_; }
     [[nodiscard]] std::vector<std::string> problems() const {
         std::vector<std::string> found;
-        blocks_->check(found);
+        blocks_->inspect().check(found);
         return found;
     }
     /// All blocks of a slab of blocks of `bytes`, in order of address. No other slab of the class may have a free

@@ -28,17 +28,17 @@ protected:
     }
     void free(void* block) { EXPECT_TRUE(heap_.blocks().try_free(block)) << block_allocator::last_failure().message(); }
     std::uint32_t type_of(const void* block) {
-        const auto found = heap_.blocks().type_of(block);
+        const auto found = heap_.blocks().inspect().type_of(block);
         EXPECT_TRUE(found.ok());
         return found ? *found : ~0U;
     }
     std::map<std::uint64_t, std::uint32_t> types() {
         std::map<std::uint64_t, std::uint32_t> found;
-        heap_.blocks().for_each_block(
+        heap_.blocks().inspect().for_each_block(
             [&](base::heap_offset offset, std::uint64_t, std::uint32_t type) { found.emplace(offset.value, type); });
         return found;
     }
-    std::uint64_t slabs() { return heap_.blocks().statistics().slabs; }
+    std::uint64_t slabs() { return heap_.blocks().inspect().statistics().slabs; }
     segment::slab_header_on_media& header_of(const void* block) {
         return heap_.space().view().slab_header(heap_.granule_of(block));
     }
@@ -54,7 +54,7 @@ TEST_F(typed_slabs_test, a_slab_holds_one_class_and_one_type) {
                 void* const block = allocate(bytes, type);
                 in_granule[heap_.granule_of(block).value].insert({type, bytes});
                 EXPECT_EQ(type_of(block), type);
-                EXPECT_EQ(*heap_.blocks().usable_size(block), bytes);
+                EXPECT_EQ(*heap_.blocks().inspect().usable_size(block), bytes);
                 EXPECT_EQ(header_of(block).type, type);
             }
         }
@@ -74,7 +74,7 @@ TEST_F(typed_slabs_test, blocks_of_whole_pages_have_types_too) {
     EXPECT_EQ(type_of(block), last_type);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     free(block);
-    EXPECT_FALSE(heap_.blocks().type_of(block).ok());
+    EXPECT_FALSE(heap_.blocks().inspect().type_of(block).ok());
     EXPECT_EQ(type_of(allocate(100'000, 0)), 0U) << "in the same pages";
 }
 
@@ -138,7 +138,7 @@ TEST_F(typed_slabs_test, empty_slabs_go_back_and_are_slabs_of_other_types) {
         EXPECT_LE(slabs(), type) << "a spare for each type";
         EXPECT_THAT(heap_.problems(), IsEmpty());
     }
-    EXPECT_TRUE(heap_.blocks().all_free());
+    EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
 TEST(typed_slabs_full_test, spare_slabs_of_all_types_are_used_when_space_runs_out) {
@@ -149,20 +149,20 @@ TEST(typed_slabs_full_test, spare_slabs_of_all_types_are_used_when_space_runs_ou
         ASSERT_NE(block, nullptr) << type;
         ASSERT_TRUE(heap.blocks().try_free(block));
     }
-    EXPECT_EQ(heap.blocks().statistics().slabs, 100U);
+    EXPECT_EQ(heap.blocks().inspect().statistics().slabs, 100U);
     std::vector<void*> blocks;
     while (void* const block = heap.blocks().allocate(base::granule_size, 8)) {
         blocks.push_back(block);
     }
     EXPECT_EQ(block_allocator::last_failure().code, failure_code::no_space);
-    EXPECT_EQ(heap.blocks().statistics().slabs, 0U);
+    EXPECT_EQ(heap.blocks().inspect().statistics().slabs, 0U);
     EXPECT_EQ(blocks.size(), capacity / base::granule_size - 1);
     EXPECT_EQ(heap.blocks().allocate_typed(64, 8, 1), nullptr);
     EXPECT_EQ(block_allocator::last_failure().code, failure_code::no_space);
     ASSERT_TRUE(heap.blocks().try_free(blocks.back()));
     EXPECT_NE(heap.blocks().allocate_typed(64, 8, 1), nullptr);
     std::vector<std::string> problems;
-    heap.blocks().check(problems);
+    heap.blocks().inspect().check(problems);
     EXPECT_THAT(problems, IsEmpty());
 }
 
@@ -205,7 +205,7 @@ TEST_F(typed_slabs_test, wrong_addresses_have_no_type) {
     for (const void* const wrong : {static_cast<const void*>(block + 8), static_cast<const void*>(block + 64),
                                     static_cast<const void*>(heap_.space().view().base()),
                                     static_cast<const void*>(nullptr), static_cast<const void*>(&heap_)}) {
-        const auto found = heap_.blocks().type_of(wrong);
+        const auto found = heap_.blocks().inspect().type_of(wrong);
         ASSERT_FALSE(found.ok());
         EXPECT_EQ(found.error().code, failure_code::bad_address);
         EXPECT_FALSE(heap_.blocks().try_free(const_cast<void*>(wrong)));
@@ -221,8 +221,8 @@ TEST_F(typed_slabs_test, a_type_on_media_beyond_the_limit_quarantines_the_slab) 
         EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-11")));
         EXPECT_FALSE(heap_.blocks().try_free(block));
         EXPECT_EQ(block_allocator::last_failure().code, failure_code::corrupt);
-        EXPECT_EQ(heap_.blocks().type_of(block).error().code, failure_code::corrupt);
-        EXPECT_EQ(heap_.blocks().statistics().quarantined_slabs, 1U);
+        EXPECT_EQ(heap_.blocks().inspect().type_of(block).error().code, failure_code::corrupt);
+        EXPECT_EQ(heap_.blocks().inspect().statistics().quarantined_slabs, 1U);
         EXPECT_NE(heap_.granule_of(allocate(64, 5)), heap_.granule_of(block));
     }
     header_of(block).type = last_type;
@@ -256,7 +256,7 @@ TEST_F(typed_slabs_test, check_compares_the_type_on_media_with_the_one_in_memory
     }
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(heap_.granule_of(typed));
     allocate(64, 4);
-    heap_.blocks().write_bitmaps();
+    heap_.blocks().slabs().write_bitmaps();
     EXPECT_THAT(heap_.problems(), IsEmpty());
     bitmap[0] ^= 2;
     EXPECT_THAT(heap_.problems(), Contains(HasSubstr("SLAB-5")));

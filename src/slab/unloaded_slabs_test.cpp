@@ -77,7 +77,7 @@ protected:
         heap_.space().set_capacity(base::to_bytes(heap_.space().frontier()));
         disk_.fill();
     }
-    [[nodiscard]] std::uint64_t allocated() { return heap_.blocks().statistics().allocated_blocks; }
+    [[nodiscard]] std::uint64_t allocated() { return heap_.blocks().inspect().statistics().allocated_blocks; }
     static failure_code reason() { return block_allocator::last_failure().code; }
 
     full_disk disk_;
@@ -96,8 +96,8 @@ TEST_P(unloaded_slabs_test, a_free_names_the_lack_of_space_and_succeeds_when_the
         EXPECT_EQ(block_allocator::last_failure().os_error, ENOSPC);
     }
     EXPECT_EQ(allocated(), before);
-    EXPECT_EQ(heap_.blocks().statistics().quarantined_slabs, 0U);
-    EXPECT_EQ(*heap_.blocks().usable_size(blocks_[0]), bytes);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().quarantined_slabs, 0U);
+    EXPECT_EQ(*heap_.blocks().inspect().usable_size(blocks_[0]), bytes);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     disk_.empty();
     for (void* const block : blocks_) {
@@ -125,7 +125,7 @@ TEST_P(unloaded_slabs_test, an_allocation_fails_without_space_and_finds_the_free
         EXPECT_EQ(reason(), failure_code::no_space) << block_allocator::last_failure().message();
     }
     EXPECT_EQ(allocated(), before);
-    EXPECT_EQ(heap_.blocks().statistics().quarantined_slabs, 0U);
+    EXPECT_EQ(heap_.blocks().inspect().statistics().quarantined_slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     disk_.empty();
     for (std::size_t slab = 0; slab < slabs; ++slab) {
@@ -146,7 +146,7 @@ TEST_P(unloaded_slabs_test, an_allocation_passes_by_those_without_space) {
     for (std::size_t slab = 2; slab < slabs; ++slab) {
         EXPECT_NE(allocate(), nullptr) << slab << ": " << block_allocator::last_failure().message();
     }
-    EXPECT_EQ(heap_.blocks().statistics().slabs, slabs) << "no new one was needed";
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, slabs) << "no new one was needed";
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
@@ -157,8 +157,8 @@ TEST_P(unloaded_slabs_test, a_free_loads_what_an_allocation_passed_by) {
     for (void* const block : blocks_) {
         EXPECT_TRUE(heap_.blocks().try_free(block)) << block_allocator::last_failure().message();
     }
-    heap_.blocks().release_unused();
-    EXPECT_EQ(heap_.blocks().statistics().slabs, 0U);
+    heap_.blocks().threads().release_unused();
+    EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     for (void*& block : blocks_) {
         block = allocate();
         EXPECT_NE(block, nullptr) << block_allocator::last_failure().message();
@@ -169,12 +169,12 @@ TEST_P(unloaded_slabs_test, a_free_loads_what_an_allocation_passed_by) {
 TEST_P(unloaded_slabs_test, to_give_everything_back_asks_once_for_each) {
     make_slabs(1);
     const std::uint64_t before = disk_.asked();
-    heap_.blocks().release_unused();
+    heap_.blocks().threads().release_unused();
     EXPECT_EQ(disk_.asked(), before + slabs);
     disk_.empty();
-    heap_.blocks().release_unused();
+    heap_.blocks().threads().release_unused();
     EXPECT_EQ(disk_.asked(), before + 2 * slabs);
-    heap_.blocks().release_unused();
+    heap_.blocks().threads().release_unused();
     EXPECT_EQ(disk_.asked(), before + 2 * slabs) << "all are loaded";
 }
 

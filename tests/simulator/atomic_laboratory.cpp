@@ -345,12 +345,12 @@ std::string atomic_laboratory::look_closely(trial& on) {
         return "open: " + opened.error().message();
     }
     std::vector<std::string> problems;
-    blocks.check(problems);
+    blocks.inspect().check(problems);
     if (!problems.empty()) {
         return "check: " + problems.front();
     }
     std::vector<block_extent> found;
-    blocks.for_each_block([&found](base::heap_offset offset, std::uint64_t bytes, std::uint32_t type) {
+    blocks.inspect().for_each_block([&found](base::heap_offset offset, std::uint64_t bytes, std::uint32_t type) {
         found.push_back({offset.value, bytes, type});
     });
     return found == blocks_in(on.memory, on.space.facts().frontier_pages)
@@ -365,7 +365,7 @@ std::string atomic_laboratory::use_and_empty(trial& on) {
         return session.fault();
     }
     std::vector<void*> all;
-    session.blocks().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
+    session.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t, std::uint32_t) {
         all.push_back(on.space.view().address(offset));
     });
     const auto free_all = [&] {
@@ -392,12 +392,12 @@ std::string atomic_laboratory::use_and_empty(trial& on) {
     if (bytes < most * 3 / 4) {
         return fmt::format("only {} of {} bytes can be allocated after recovery", bytes, most);
     }
-    if (!free_all() || !session.blocks().all_free()) {
+    if (!free_all() || !session.blocks().inspect().all_free()) {
         return "not everything can be freed after recovery";
     }
     session.heap().checkpoint();  // as engine::check(): brings the bitmaps up to date
     std::vector<std::string> problems;
-    session.blocks().check(problems);
+    session.blocks().inspect().check(problems);
     return problems.empty() ? std::string{} : "check after use: " + problems.front();
 }
 

@@ -123,7 +123,7 @@ std::uint64_t collect_session::bytes_at(std::uint64_t offset) const {
     if (offset >= base::to_bytes(space_.frontier())) {
         return 0;
     }
-    const auto size = blocks_.usable_size(space_.view().address({offset}));
+    const auto size = blocks_.inspect().usable_size(space_.view().address({offset}));
     return size ? size.value() : 0;
 }
 
@@ -140,7 +140,7 @@ void collect_session::persist_objects(const void* begin, std::uint64_t bytes, bo
 }
 
 bool collect_session::shrink() {
-    blocks_.release_unused();
+    blocks_.threads().release_unused();
     blocks_.flush_extents();
     return extents_.space().shrink({}, [] { return true; }).ok();
 }
@@ -155,7 +155,7 @@ void collect_session::close() {
 
 std::string collect_session::check() {
     std::vector<std::string> problems;
-    blocks_.check(problems, destinations_->reserved());
+    blocks_.inspect().check(problems, destinations_->reserved());
     objects_.check(problems, [this](std::uint64_t offset) { return bytes_at(offset); });
     return problems.empty() ? std::string{} : "check: " + problems.front();
 }

@@ -28,7 +28,7 @@ std::string list_difference(const std::vector<listed_block>& list, std::uint64_t
         if (at != expected.offset) {
             return fmt::format("leads to {:#x}, not to {:#x}", at, expected.offset);
         }
-        const auto size = session.blocks().usable_size(space.view().address({at}));
+        const auto size = session.blocks().inspect().usable_size(space.view().address({at}));
         if (!size || *size != expected.bytes) {
             return fmt::format("the block at {:#x} is not there", at);
         }
@@ -83,7 +83,7 @@ std::string collect_world::difference(collect_session& session, collect_space& s
                    [](const listed_block& one) { return one.offset; });
     std::sort(expected.begin(), expected.end());
     std::vector<std::uint64_t> found;
-    session.blocks().for_each_block(
+    session.blocks().inspect().for_each_block(
         [&found](base::heap_offset offset, std::uint64_t, std::uint32_t) { found.push_back(offset.value); });
     return found == expected ? std::string{}
                              : fmt::format("{} blocks are allocated, {} are expected", found.size(), expected.size());
@@ -111,7 +111,7 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
                 return false;
             }
             const std::uint64_t offset = space_.view().offset(block).value;
-            const std::uint64_t bytes = *session_.blocks().usable_size(block);
+            const std::uint64_t bytes = *session_.blocks().inspect().usable_size(block);
             model_.now.lost.push_back({offset, bytes, 0});
             break;
         }
@@ -128,7 +128,7 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
         case collect_verb::shrink: return session_.shrink();
         case collect_verb::morph: {
             const auto& list = model_.now.lists[step.list];
-            session_.blocks().flush_this_thread();
+            session_.blocks().threads().flush_this_thread();
             constexpr unsigned whatever_is_covered = 100;
             if (list.empty() || !session_.blocks().morph(base::granule_of(base::heap_offset{list.front().offset}),
                                                          slab::class_for(step.bytes, 16), whatever_is_covered)) {
@@ -148,7 +148,7 @@ void* collect_runner::make(std::uint64_t bytes, std::uint64_t next, std::uint64_
     if (block == nullptr || !may_store()) {
         return nullptr;
     }
-    fill(block, *session_.blocks().usable_size(block), next, seed);
+    fill(block, *session_.blocks().inspect().usable_size(block), next, seed);
     return block;
 }
 
@@ -195,7 +195,7 @@ bool collect_runner::push(const collect_step& step) {
         return ended();
     }
     const std::uint64_t offset = space_.view().offset(block).value;
-    const std::uint64_t size = *session_.blocks().usable_size(block);
+    const std::uint64_t size = *session_.blocks().inspect().usable_size(block);
     model_.next = model_.now;
     auto& grown = model_.next->lists[step.list];
     grown.insert(grown.begin() + static_cast<std::ptrdiff_t>(at), {offset, size, seed});
@@ -227,7 +227,7 @@ bool collect_runner::lend(const collect_step& step) {
     }
     const std::uint64_t offset = space_.view().offset(block).value;
     model_.next = model_.now;
-    model_.next->lists[step.list] = {{offset, *session_.blocks().usable_size(block), 0}};
+    model_.next->lists[step.list] = {{offset, *session_.blocks().inspect().usable_size(block), 0}};
     point(destination_of(step.list), offset);
     done();
     return true;

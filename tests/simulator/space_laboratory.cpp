@@ -84,7 +84,7 @@ std::string known_blocks::difference(engine& in, bool pages) const {
         }
     }
     std::vector<std::uint64_t> found;
-    in.blocks().for_each_block(
+    in.blocks().inspect().for_each_block(
         [&](base::heap_offset offset, std::uint64_t, std::uint32_t) { found.push_back(offset.value); });
     std::sort(expected.begin(), expected.end());
     std::sort(found.begin(), found.end());
