@@ -108,11 +108,33 @@ bool block_map::find_morphed(std::uint64_t entry, std::uint64_t offset, found_bl
     if (slab.old.class_index != slab::no_class) {
         const slab::size_class& size = slab::size_classes[slab.old.class_index];
         const std::uint32_t index = slab::block_index(size, within);
-        if (index < size.block_count && (slab.old_bits[index / 64] >> (index % 64) & 1) != 0) {
+        if (has_old(slab, index)) {
             return fill(slab.old, index, found);
         }
     }
-    return fill(slab.present, slab::block_index(slab::size_classes[slab.present.class_index], within), found);
+    const slab::size_class& size = slab::size_classes[slab.present.class_index];
+    const std::uint32_t index = slab::block_index(size, within);
+    return !is_covered(slab, index) && fill(slab.present, index, found);
+}
+
+bool block_map::has_old(const morphed_slab& slab, std::uint32_t index) noexcept {
+    return index < slab::size_classes[slab.old.class_index].block_count &&
+           (slab.old_bits[index / 64] >> (index % 64) & 1) != 0;
+}
+
+bool block_map::is_covered(const morphed_slab& slab, std::uint32_t index) noexcept {
+    if (slab.old.class_index == slab::no_class) {
+        return false;
+    }
+    const slab::size_class& old = slab::size_classes[slab.old.class_index];
+    const std::uint64_t size = slab::size_classes[slab.present.class_index].block_size;
+    const std::uint32_t last = slab::block_index(old, (index + 1) * size - 1);
+    for (std::uint32_t i = slab::block_index(old, index * size); i <= last; ++i) {
+        if (has_old(slab, i)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void block_map::add_big(const big_block& added) {

@@ -68,6 +68,31 @@ INSTANTIATE_TEST_SUITE_P(
                std::to_string(each.param.threads) + (each.param.raw ? "_raw" : "");
     });
 
+/// Was: a stale word that led to what lies behind an older block reached a block that overlaps that one.
+TEST(trace_of_a_morphed_slab, reaches_no_block_that_an_older_block_covers) {
+    traced_heap heap;
+    std::vector<std::uint64_t> blocks;
+    for (int i = 0; i < 3000; ++i) {
+        blocks.push_back(heap.allocate(64));
+    }
+    const base::granule slab = base::granule_of(base::heap_offset{blocks[1500]});
+    const std::uint64_t older = base::offset_of(slab).value + 5 * std::uint64_t{320};
+    for (const std::uint64_t block : blocks) {
+        if (block != older) {
+            heap.free(block);
+        }
+    }
+    heap.blocks().flush_this_thread();
+    ASSERT_TRUE(heap.blocks().morph(slab, slab::class_for(320, 1), 100));
+    heap.root(0, older);
+    heap.root(1, older + 64);  // was a block; the sixth of 320 bytes, which nobody was given, begins at `older`
+    heap.crash(1);
+    must(heap.trace(example_types(), with(trace_mode::conservative, 1)));
+    heap.open();
+    EXPECT_EQ(heap.live(), std::set<std::uint64_t>{older});
+    EXPECT_THAT(heap.problems(), IsEmpty());
+}
+
 TEST(trace_test, conservative_marking_keeps_all_that_precise_marking_keeps) {
     const type_registry types = example_types();
     for (std::uint64_t seed = 20; seed < 30; ++seed) {

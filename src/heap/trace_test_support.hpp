@@ -62,6 +62,9 @@ public:
                 return;
             }
             const base::granule at = base::granule_of(found.start);
+            if (slab::is_morphed(view().slab_header(at))) {
+                return;  // its old half is durable (TRACE-7)
+            }
             const unsigned index = slab::class_of_block_size(view().slab_header(at).block_size);
             for (std::size_t i = 0; index != slab::no_class && i < slab::bitmap_words; ++i) {
                 const std::uint64_t half = random();
