@@ -6,8 +6,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,14 @@ inline std::uint64_t charged(const std::string& directory) {
         bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
     }
     return bytes;
+}
+
+inline std::set<std::string> everything_in(const std::string& directory) {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+        names.insert(entry.path().string());
+    }
+    return names;
 }
 
 /// A file that takes what is left of a file system, but for so many bytes.
@@ -74,5 +85,20 @@ private:
     }
     std::string path_;
 };
+
+/// A block of a heap, and its content: one byte throughout.
+struct block {
+    std::byte* at;
+    std::size_t size;
+    int seed;
+};
+
+inline void fill(const block& filled) { std::memset(filled.at, filled.seed, filled.size); }
+
+inline bool intact(const block& filled) {
+    const auto* const bytes = filled.at;
+    return std::all_of(bytes, bytes + filled.size,
+                       [&](std::byte b) { return b == static_cast<std::byte>(filled.seed); });
+}
 
 }  // namespace holdfast::test
