@@ -1,8 +1,10 @@
-// The program in the guest: `dax_guest work HEAP SEED` until the machine dies, then `dax_guest examine HEAP SEED`. It
-// prints lines "hf WORD ..." for dax_test.cpp on the console.
+// The program in the guest, one call for each boot: `dax_guest make HEAP SEED` makes a heap and works until the machine
+// dies; `work` recovers the heap, reports it, and goes on with it until the machine dies; `examine` recovers and
+// reports it, and empties it. Prints lines "hf WORD ..." for dax_test.cpp on the console.
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -88,37 +90,6 @@ void carry_out(manager& heap, std::size_t thread, const call& wanted) {
             std::memset(block + 8, 0xA5, std::min<std::size_t>(wanted.bytes, 4096) - 8);
             return;
     }
-}
-
-/// Does not return: the machine dies.
-int work(const std::string& path, std::uint64_t seed) {
-    constexpr std::uint64_t calls_a_report = 32;
-    manager heap(create_only, path, options());
-    report_domain(heap);
-    std::atomic<std::uint64_t> reports = 0;
-    std::vector<std::thread> workers;
-    for (std::size_t thread = 0; thread < threads; ++thread) {
-        workers.emplace_back([&heap, &reports, thread, seed] {
-            plan calls(seed, thread);
-            for (std::uint64_t number = 1;; ++number) {
-                carry_out(heap, thread, calls.next());
-                if (number % calls_a_report == 0) {
-                    say("call {} {}", thread, number);
-                    ++reports;
-                    reports.notify_all();
-                }
-            }
-        });
-    }
-    // Again after the heap has grown.
-    for (std::uint64_t seen = 0; seen < 100; seen = reports.load()) {
-        reports.wait(seen);
-    }
-    report_mappings(path);
-    for (std::thread& worker : workers) {
-        worker.join();
-    }
-    return 1;
 }
 
 slot_state read_slot(const manager& heap, std::size_t index, const slot_state& planned) {
@@ -240,18 +211,74 @@ void commit_pages(const std::string& path) {
     report_problems(heap);
 }
 
+/// The call after which each thread's slots stand; 0: none.
+using progress = std::array<std::uint64_t, threads>;
+
+/// After the recovery from the machine's death.
+progress report_recovered(const manager& heap, std::uint64_t seed) {
+    const recovery_report recovery = heap.last_recovery();
+    say("recovered {} lanes {} pending {} replayed {} rolled_back {} microseconds {}", heap.statistics().recovered,
+        recovery.lanes, recovery.pending, recovery.replayed, recovery.rolled_back, recovery.time_ns / 1000);
+    progress stands{};
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+        stands.at(thread) = find_last_call(heap, seed, thread);
+        say("stands {} {}", thread, stands.at(thread));
+    }
+    report_blocks(heap);
+    report_problems(heap);
+    return stands;
+}
+
+/// Goes on with each thread's plan behind those calls. Does not return: the machine dies.
+int work(manager& heap, std::uint64_t seed, const progress& done) {
+    constexpr std::uint64_t calls_a_report = 32;
+    std::atomic<std::uint64_t> reports = 0;
+    std::vector<std::thread> workers;
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+        workers.emplace_back([&heap, &reports, thread, seed, first = done.at(thread)] {
+            plan calls(seed, thread);
+            for (std::uint64_t number = 1; number <= first; ++number) {
+                calls.next();
+            }
+            say("call {} {}", thread, first);
+            for (std::uint64_t number = first + 1;; ++number) {
+                carry_out(heap, thread, calls.next());
+                if (number % calls_a_report == 0) {
+                    say("call {} {}", thread, number);
+                    ++reports;
+                    reports.notify_all();
+                }
+            }
+        });
+    }
+    // Again after the heap has grown.
+    for (std::uint64_t seen = 0; seen < 100; seen = reports.load()) {
+        reports.wait(seen);
+    }
+    report_mappings(heap.path());
+    for (std::thread& worker : workers) {
+        worker.join();
+    }
+    return 1;
+}
+
+int make_and_work(const std::string& path, std::uint64_t seed) {
+    manager heap(create_only, path, options());
+    report_domain(heap);
+    return work(heap, seed, {});
+}
+
+int recover_and_work(const std::string& path, std::uint64_t seed) {
+    manager heap(open_only, path, options());
+    report_domain(heap);
+    return work(heap, seed, report_recovered(heap, seed));
+}
+
 int examine(const std::string& path, std::uint64_t seed) {
     {
         const manager heap(open_only, path, options());
         report_domain(heap);
-        const recovery_report recovery = heap.last_recovery();
-        say("recovered {} lanes {} pending {} replayed {} rolled_back {} microseconds {}", heap.statistics().recovered,
-            recovery.lanes, recovery.pending, recovery.replayed, recovery.rolled_back, recovery.time_ns / 1000);
-        for (std::size_t thread = 0; thread < threads; ++thread) {
-            say("stands {} {}", thread, find_last_call(heap, seed, thread));
-        }
-        report_blocks(heap);
-        report_problems(heap);
+        report_recovered(heap, seed);
     }
     free_all(path);
     commit_pages(path);
@@ -266,12 +293,14 @@ int examine(const std::string& path, std::uint64_t seed) {
 int main(int count, char** arguments) {
     const std::vector<std::string> words(arguments + 1, arguments + count);
     if (words.size() != 3) {
-        std::fputs("usage: dax_guest work|examine HEAP SEED\n", stderr);
+        std::fputs("usage: dax_guest make|work|examine HEAP SEED\n", stderr);
         return 2;
     }
     try {
-        const std::uint64_t seed = std::stoull(words[2]);
-        return words[0] == "work" ? holdfast::dax::work(words[1], seed) : holdfast::dax::examine(words[1], seed);
+        auto* const step = words[0] == "make"   ? holdfast::dax::make_and_work
+                           : words[0] == "work" ? holdfast::dax::recover_and_work
+                                                : holdfast::dax::examine;
+        return step(words[1], std::stoull(words[2]));
     } catch (const std::exception& thrown) {
         holdfast::dax::say("error {}", thrown.what());
         return 1;

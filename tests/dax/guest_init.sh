@@ -1,6 +1,7 @@
 #!/bin/busybox sh
-# The first process of the guest. The kernel's command line sets `dax_step` (work, examine) and `dax_seed`. The process
-# mounts ext4 on the NVDIMM with DAX and runs the step; in step `work` it first makes the fsdax namespace and ext4.
+# The first process of the guest. The kernel's command line sets `dax_step` (make, work, examine) and `dax_seed`. The
+# process mounts ext4 on the NVDIMM with DAX and runs the step; in step `make` it first makes the fsdax namespace and
+# ext4.
 export PATH=/bin:/sbin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -29,7 +30,7 @@ wait_for /dev/pmem0
 
 # A namespace without labels comes up raw. These are the steps by which ndctl makes it fsdax; they leave a block at its
 # start by which it comes up as fsdax from the next boot on.
-if [ "$dax_step" = work ]; then
+if [ "$dax_step" = make ]; then
     pfn=$(cat $nd/devices/region0/pfn_seed)
     echo namespace0.0 >$nd/drivers/nd_pmem/unbind
     cat /proc/sys/kernel/random/uuid >$nd/devices/$pfn/uuid
@@ -43,7 +44,7 @@ mkdir -p /mnt
 mount -t ext4 -o dax=always /dev/pmem0 /mnt || fail "mount with DAX"
 echo "hf mounted $(grep ' /mnt ' /proc/mounts)"
 
-if [ "$dax_step" = examine ]; then
+if [ "$dax_step" != make ]; then
     holdfast info /mnt/heap | sed 's/^/hf info /'
 fi
 dax_guest "$dax_step" /mnt/heap "$dax_seed" || fail "dax_guest $dax_step"

@@ -1,5 +1,5 @@
-// The calls of each thread of the guest, determined by a seed. The worker carries them out; after the crash the
-// examiner finds the call after which the heap stands.
+// The calls of each thread of the guest, determined by a seed. The worker carries them out; after the crash the next
+// program finds the call after which the heap stands, and may go on behind it.
 #pragma once
 
 #include <array>
