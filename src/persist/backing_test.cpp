@@ -14,6 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_support.hpp"
+
 namespace holdfast::persist {
 namespace {
 
@@ -27,16 +29,10 @@ constexpr std::uint64_t part = std::uint64_t{256} << 10U;
 class backing_test : public testing::TestWithParam<const char*> {
 protected:
     void SetUp() override {
-        const bool in_memory = std::string(GetParam()) == "memory" && std::filesystem::is_directory("/dev/shm");
-        const std::filesystem::path parent = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-        std::string name = (parent / "holdfast-backing-XXXXXX").string();
-        ASSERT_NE(::mkdtemp(name.data()), nullptr);
-        directory_ = name;
         auto made = posix_storage().create(directory_ + "/file", "test.create");
         ASSERT_TRUE(made.ok()) << made.error().message();
         file_ = std::move(made).value();
     }
-    void TearDown() override { std::filesystem::remove_all(directory_); }
 
     void write(std::uint64_t index) const {
         const std::vector<std::byte> content(part, std::byte{7});
@@ -49,7 +45,9 @@ protected:
     }
     static file_range parts(std::uint64_t begin, std::uint64_t end) { return {begin * part, end * part}; }
 
-    std::string directory_;
+    base::scratch_directory scratch_{std::string(GetParam()) == "memory" ? base::memory_directory()
+                                                                         : base::disk_directory()};
+    std::string directory_ = scratch_.path();
     std::unique_ptr<file> file_;
 };
 

@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_support.hpp"
 #include "base/under_qemu.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/single_steps_test_support.hpp"
@@ -23,23 +24,7 @@
 namespace holdfast::persist {
 namespace {
 
-class scratch_directory {
-public:
-    scratch_directory() {
-        std::string name = (std::filesystem::temp_directory_path() / "holdfast-domain-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) {
-            std::abort();
-        }
-        path_ = name;
-    }
-    scratch_directory(const scratch_directory&) = delete;
-    scratch_directory& operator=(const scratch_directory&) = delete;
-    ~scratch_directory() { std::filesystem::remove_all(path_); }
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
+using base::scratch_directory;
 
 TEST(flush, TheBestMethodIsAvailable) { EXPECT_TRUE(is_available(best_flush_method())); }
 
@@ -191,19 +176,19 @@ TEST(domain, ABadDescriptorIsAFailureWithItsPath) {
 TEST(domain, CachesCountOnlyWhereEveryRegionSaysSo) {
     const scratch_directory scratch;
     const auto set = [&](const char* region, const char* text) {
-        std::filesystem::create_directories(scratch.path() / region);
-        std::ofstream{scratch.path() / region / "persistence_domain"} << text;
+        std::filesystem::create_directories(scratch / region);
+        std::ofstream{std::filesystem::path(scratch / region) / "persistence_domain"} << text;
     };
-    EXPECT_FALSE(caches_are_persistent((scratch.path() / "nowhere").string()));
-    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    EXPECT_FALSE(caches_are_persistent(scratch / "nowhere"));
+    EXPECT_FALSE(caches_are_persistent(scratch.path()));
     set("namespace0.0", "cpu_cache\n");
-    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    EXPECT_FALSE(caches_are_persistent(scratch.path()));
     set("region0", "cpu_cache\n");
-    EXPECT_TRUE(caches_are_persistent(scratch.path().string()));
+    EXPECT_TRUE(caches_are_persistent(scratch.path()));
     set("region1", "memory_controller\n");
-    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    EXPECT_FALSE(caches_are_persistent(scratch.path()));
     set("region1", "");
-    EXPECT_FALSE(caches_are_persistent(scratch.path().string()));
+    EXPECT_FALSE(caches_are_persistent(scratch.path()));
 }
 
 }  // namespace

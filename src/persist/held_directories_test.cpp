@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_support.hpp"
 #include "persist/storage.hpp"
 
 namespace holdfast::persist {
@@ -20,19 +21,14 @@ using base::failure_code;
 
 class held_directories_test : public testing::Test {
 protected:
-    void SetUp() override {
-        std::string name = (fs::temp_directory_path() / "holdfast-held-XXXXXX").string();
-        ASSERT_NE(::mkdtemp(name.data()), nullptr);
-        root_ = name;
-        fs::create_directory(at("heap"));
-    }
-    void TearDown() override { fs::remove_all(root_); }
+    void SetUp() override { fs::create_directory(at("heap")); }
 
     [[nodiscard]] std::string at(const std::string& name) const { return root_ + "/" + name; }
     /// Looks at the path without any held directory.
     void expect_file(const std::string& name) { EXPECT_TRUE(fs::is_regular_file(at(name))) << name; }
 
-    std::string root_;
+    base::scratch_directory scratch_{base::disk_directory()};
+    std::string root_ = scratch_.path();
 };
 
 TEST_F(held_directories_test, paths_lead_to_the_directory_that_was_opened) {

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_support.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
@@ -36,13 +37,6 @@ std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
 
 class posix_storage_test : public testing::Test {
 protected:
-    void SetUp() override {
-        std::string name = (std::filesystem::temp_directory_path() / "holdfast-posix-XXXXXX").string();
-        ASSERT_NE(::mkdtemp(name.data()), nullptr);
-        directory_ = name;
-    }
-    void TearDown() override { std::filesystem::remove_all(directory_); }
-
     [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
     std::unique_ptr<file> create(const std::string& name) const {
         auto made = posix_storage().create(path(name), "test.create");
@@ -56,7 +50,8 @@ protected:
         return bytes;
     }
 
-    std::string directory_;
+    base::scratch_directory scratch_{base::disk_directory()};
+    std::string directory_ = scratch_.path();
 };
 
 TEST_F(posix_storage_test, ABirthIsOfOneFileWhateverItsName) {

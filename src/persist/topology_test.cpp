@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_support.hpp"
+
 namespace holdfast::persist {
 namespace {
 
@@ -18,14 +20,6 @@ using ::testing::ElementsAre;
 /// A directory such as /sys/devices/system/node.
 class fake_machine {
 public:
-    fake_machine() {
-        std::string name = (fs::temp_directory_path() / "holdfast-topology-XXXXXX").string();
-        path_ = ::mkdtemp(name.data());
-    }
-    fake_machine(const fake_machine&) = delete;
-    fake_machine& operator=(const fake_machine&) = delete;
-    ~fake_machine() { fs::remove_all(path_); }
-
     void add(const std::string& name, const std::string& cpulist) const {
         fs::create_directories(path_ / name);
         std::ofstream(path_ / name / "cpulist") << cpulist;
@@ -33,7 +27,8 @@ public:
     [[nodiscard]] std::string path() const { return path_.string(); }
 
 private:
-    fs::path path_;
+    base::scratch_directory scratch_;
+    fs::path path_ = scratch_.path();
 };
 
 TEST(machine_topology, NodesAreThoseOfTheKernelWithTheirProcessors) {

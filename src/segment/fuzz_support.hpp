@@ -21,6 +21,7 @@
 
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
+#include "base/scratch_test_support.hpp"
 #include "segment/fuzz_input.hpp"
 #include "segment/geometry.hpp"
 #include "segment/heap_files.hpp"
@@ -420,20 +421,8 @@ private:
 
 /// A directory that is removed at the end of the process; in memory where the machine has such a place.
 inline const std::string& fuzz_directory() {
-    static const struct holder {
-        holder() {
-            if (::mkdtemp(path.data()) == nullptr) {
-                finding("mkdtemp");
-            }
-        }
-        ~holder() {
-            std::error_code ignored;
-            std::filesystem::remove_all(path, ignored);
-        }
-        std::string path =
-            std::filesystem::is_directory("/dev/shm") ? "/dev/shm/holdfast-fuzz-XXXXXX" : "/tmp/holdfast-fuzz-XXXXXX";
-    } instance;
-    return instance.path;
+    static const base::scratch_directory instance;
+    return instance.path();
 }
 
 /// Changes pages of every kind.

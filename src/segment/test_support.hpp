@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/result.hpp"
+#include "base/scratch_test_support.hpp"
 
 namespace holdfast::segment {
 
@@ -33,31 +34,11 @@ inline void must(base::result<void> outcome) {
 
 enum class place { memory, disk };
 
-/// An empty directory that is removed at the end: on tmpfs where there is one, or where temporary files lie.
-class test_directory {
+/// On tmpfs where there is one, or where temporary files lie.
+class test_directory : public base::scratch_directory {
 public:
-    explicit test_directory(place where = place::memory) {
-        const std::filesystem::path shared_memory = "/dev/shm";
-        const bool tmpfs = where == place::memory && std::filesystem::is_directory(shared_memory);
-        std::string name =
-            ((tmpfs ? shared_memory : std::filesystem::temp_directory_path()) / "holdfast-test-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) {
-            throw std::runtime_error("mkdtemp: " + name);
-        }
-        path_ = name;
-    }
-    test_directory(const test_directory&) = delete;
-    test_directory& operator=(const test_directory&) = delete;
-    ~test_directory() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-
-    [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
-
-private:
-    std::string path_;
+    explicit test_directory(place where = place::memory)
+        : scratch_directory(where == place::memory ? base::memory_directory() : base::disk_directory()) {}
 };
 
 inline std::vector<std::byte> content_of(const std::string& path) {

@@ -17,9 +17,9 @@
 
 #include <gmock/gmock.h>
 
+#include "base/scratch_test_support.hpp"
 #include "dax/plan.hpp"
 #include "dax/virtual_machine.hpp"
-#include "kill/observer.hpp"
 #include "kill/options.hpp"
 
 namespace holdfast::dax {
@@ -220,7 +220,7 @@ protected:
         EXPECT_THAT(examined, Contains("hf end"));
     }
 
-    test::scratch_directory scratch_{"."};
+    base::scratch_directory scratch_{"."};
     machine_options options_;
     std::uint64_t seed_ = 0;
 };

@@ -22,12 +22,6 @@ namespace holdfast::test {
 
 inline constexpr std::uint64_t mebibyte = 1U << 20U;
 
-/// Why this process cannot mount; from the first call on it is in a mount namespace of its own.
-inline const std::string& mounts_unavailable() {
-    static const std::string why = enter_own_mount_namespace();
-    return why;
-}
-
 /// Bytes that the files of a directory take of their file system.
 inline std::uint64_t charged(const std::string& directory) {
     std::uint64_t bytes = 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <string>
@@ -35,6 +36,17 @@ bool child_process::ends_within(std::uint64_t nanoseconds) const {
     const timespec limit{static_cast<time_t>(nanoseconds / second), static_cast<long>(nanoseconds % second)};
     pollfd end{end_, POLLIN, 0};
     return ended_ || ::ppoll(&end, 1, &limit, nullptr) == 1;
+}
+
+bool child_process::runs_until(const std::function<bool()>& reached) const {
+    constexpr std::uint64_t interval_ns = 5'000;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!reached() && !ends_within(interval_ns)) {
+        if (std::chrono::steady_clock::now() > deadline) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void child_process::send_kill() const noexcept {

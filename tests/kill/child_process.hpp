@@ -22,6 +22,8 @@ public:
 
     /// Waits at most this long. True if the child has ended.
     [[nodiscard]] bool ends_within(std::uint64_t nanoseconds) const;
+    /// Waits until that holds, or the child has ended. False where it hangs.
+    [[nodiscard]] bool runs_until(const std::function<bool()>& reached) const;
     /// May be called while another thread waits.
     void send_kill() const noexcept;
     /// Returns the status as waitpid() does.

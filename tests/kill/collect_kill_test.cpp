@@ -8,9 +8,8 @@
 //   - the calls with destinations (allocate_to, realloc_to, free_from, publish, batches, objects): after each death
 //     every call that returned is there, each call in flight is there as a whole or not at all, and no destination
 //     leads to memory that is free or another's.
-#include <chrono>
-#include <filesystem>
-#include <iostream>
+#include <algorithm>
+#include <ostream>
 #include <random>
 #include <string>
 
@@ -18,54 +17,54 @@
 
 #include "kill/child_process.hpp"
 #include "kill/collect_model.hpp"
+#include "kill/cycles.hpp"
 #include "kill/destination_oracle.hpp"
-#include "kill/observer.hpp"
-#include "kill/options.hpp"
 
 namespace holdfast::test {
 namespace {
 
-/// Runs one kind of program in a new directory: cycles for as long as `cycle` finds nothing wrong.
-template <class Cycle>
-void run_cycles(const std::string& parent, const scratch_directory& directory, std::uint64_t cycles, Cycle cycle) {
-    const auto start = std::chrono::steady_clock::now();
-    std::string wrong;
-    std::uint64_t done = 0;
-    while (done < cycles && wrong.empty()) {
-        wrong = cycle(done++);
-    }
-    std::cout << "kill -9 in " << std::filesystem::absolute(parent).string() << ": " << done << " cycles in "
-              << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s" << std::endl;
-    EXPECT_EQ(wrong, "") << "cycle " << done << " of seed " << options().seed << ", in " << directory.path();
-}
-
 // --- structures that the program links itself ------------------------------------------------------------------------
 
-class structure_cycles {
+struct structure_tally {
+    std::uint64_t cycles = 0;
+    std::uint64_t killed_in_recovery = 0;
+    std::uint64_t largest = 0;  ///< bytes of a heap
+
+    void print(std::ostream& out, const std::string& title) const {
+        out << title << ": " << cycles << " cycles, killed while they recovered: " << killed_in_recovery
+            << "; largest heap " << largest << " bytes\n";
+    }
+};
+
+class structure_watcher {
 public:
-    structure_cycles(std::string heap, std::uint64_t seed, open_options::domain_choice domain)
-        : heap_(std::move(heap)), seed_(seed) {
+    structure_watcher(const std::string& directory, std::uint64_t seed, open_options::domain_choice domain)
+        : heap_(directory + "/heap"), seed_(seed) {
         options_.durability = durability::collect;
         options_.accept_process_crash_only = true;
         options_.domain = domain;
         options_.segment_size = std::uint64_t{4} << 20U;
         options_.reservation = std::uint64_t{1} << 30U;
-        manager(create_only, heap_, options_).close();
     }
 
-    std::string cycle(std::uint64_t number) {
+    /// One heap for all cycles.
+    std::string next_heap() {
+        manager(open_or_create, heap_, options_).close();
+        return {};
+    }
+    std::string cycle() {
+        const std::uint64_t number = tally_.cycles++;
         std::mt19937_64 random(seed_ * 1'000'000 + number);
         const bool early = random() % 8 == 0;
         std::string wrong =
             run_and_kill(*journals_, {random(), number, false}, early ? 0 : 1 + random() % 3000, random() % 3'000'000);
         if (wrong.empty() && number % 3 == 0) {  // another one, killed while it recovers
             wrong = run_and_kill(*second_, {random(), number, true}, 0, random() % 4'000'000);
-            killed_in_recovery_ += second_->open ? 0U : 1U;
+            tally_.killed_in_recovery += second_->open ? 0U : 1U;
         }
         return wrong.empty() ? examine(number) : wrong;
     }
-    [[nodiscard]] std::uint64_t killed_in_recovery() const noexcept { return killed_in_recovery_; }
-    [[nodiscard]] std::uint64_t largest() const noexcept { return largest_; }
+    [[nodiscard]] const structure_tally& numbers() const noexcept { return tally_; }
 
 private:
     /// Runs a victim and kills it after `target` operations in all; 0: after so long, while it opens and recovers.
@@ -76,12 +75,8 @@ private:
         if (target == 0) {
             static_cast<void>(victim.ends_within(nanoseconds));
         }
-        constexpr std::uint64_t interval = 5'000;
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-        while (shared.completed() < target && !victim.ends_within(interval)) {
-            if (std::chrono::steady_clock::now() > deadline) {
-                return "the victim hangs";
-            }
+        if (!victim.runs_until([&] { return shared.completed() >= target; })) {
+            return "the victim hangs";
         }
         const std::string end = describe_end(victim.kill());
         return end.empty() ? end : "the victim " + end + ": " + &shared.problem[0];
@@ -100,7 +95,7 @@ private:
             const auto problems = heap.check(false);
             wrong = problems.empty() ? wrong : problems.front();
         }
-        largest_ = std::max<std::uint64_t>(largest_, heap.get_size());
+        tally_.largest = std::max<std::uint64_t>(tally_.largest, heap.get_size());
         return wrong;
     }
 
@@ -110,23 +105,15 @@ private:
     shared_memory<structures::journals> journals_;
     shared_memory<structures::journals> second_;
     structures::model expected_;
-    std::uint64_t killed_in_recovery_ = 0;
-    std::uint64_t largest_ = 0;
+    structure_tally tally_;
 };
 
 class collect_kill : public testing::TestWithParam<open_options::domain_choice> {};
 
 TEST_P(collect_kill, what_is_reached_is_intact_and_what_is_not_is_free) {
-    scratch_directory directory(options().memory_directory);
-    structure_cycles victims(directory.path() + "/heap", options().seed, GetParam());
-    run_cycles(options().memory_directory, directory, options().cycles / 4,
-               [&](std::uint64_t number) { return victims.cycle(number); });
-    std::cout << "  killed while they recovered: " << victims.killed_in_recovery() << "; largest heap "
-              << victims.largest() << " bytes" << std::endl;
-    EXPECT_LT(victims.largest(), std::uint64_t{512} << 20U) << "what was unreachable is used again";
-    if (HasFailure()) {
-        directory.keep();
-    }
+    const structure_tally found = run_kills<structure_watcher>(options().memory_directory, options().cycles / 4,
+                                                               1'000'000, options().seed, GetParam());
+    EXPECT_LT(found.largest, std::uint64_t{512} << 20U) << "what was unreachable is used again";
 }
 
 INSTANTIATE_TEST_SUITE_P(domains, collect_kill,
@@ -139,31 +126,19 @@ INSTANTIATE_TEST_SUITE_P(domains, collect_kill,
 // --- calls with destinations -----------------------------------------------------------------------------------------
 
 void run_destinations(const std::string& parent, std::uint64_t cycles, std::uint64_t seed) {
-    constexpr std::uint64_t cycles_a_heap = 120;
-    scratch_directory directory(parent);
-    destinations::oracle watcher(directory.path(), seed, durability::collect);
-    run_cycles(parent, directory, cycles, [&](std::uint64_t number) {
-        std::string wrong = number % cycles_a_heap == 0 ? watcher.next_heap() : std::string();
-        return wrong.empty() ? watcher.cycle() : wrong;
-    });
-    watcher.numbers().print(std::cout, "  destinations");
-    EXPECT_LT(watcher.numbers().unreached, 1 + watcher.numbers().blocks / 100)
-        << "more than words that resemble pointers";
-    // A run that never cuts a call off proves nothing.
-    EXPECT_GT(watcher.numbers().in_flight_before + watcher.numbers().in_flight_after, cycles / 4);
-    if (testing::Test::HasFailure()) {
-        directory.keep();
-    }
+    const auto found = run_kills<destinations::oracle>(parent, cycles, 120, seed, durability::collect);
+    EXPECT_LT(found.unreached, 1 + found.blocks / 100) << "more than words that resemble pointers";
+    expect_often(found.in_flight_before + found.in_flight_after, cycles, 4);
 }
 
 /// Was: realloc_to and free_from freed the block before they changed the destination, and a kill between the two left
 /// one that led to memory which was free, or another's.
 TEST(collect_kill, no_destination_leads_to_free_memory_in_memory_file_system) {
-    run_destinations(options().memory_directory, options().cycles * 4 / 10, options().seed);
+    run_destinations(options().memory_directory, cycles_in_memory() / 2, options().seed);
 }
 
 TEST(collect_kill, no_destination_leads_to_free_memory_on_disk) {
-    run_destinations(options().disk_directory, options().cycles / 10, options().seed + 1);
+    run_destinations(options().disk_directory, cycles_on_disk(), options().seed + 1);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kill/observer.hpp"
+#include "base/scratch_test_support.hpp"
 #include "kill/world.hpp"
 #include "support/counted_heap.hpp"
 
@@ -38,7 +38,7 @@ struct crashed_heap {
 
 /// Was: the pages of the files were compared, not those that the journal lays over them, and a sound heap was damaged.
 TEST(crashed_heap, reader_compares_the_pages_of_the_journal) {
-    const scratch_directory directory(::testing::TempDir());
+    const base::scratch_directory directory;
     const crashed_heap crashed(directory.path());
     open_options options;
     options.verify = true;
@@ -50,7 +50,7 @@ TEST(crashed_heap, reader_compares_the_pages_of_the_journal) {
 }
 
 TEST(crashed_heap, writer_finishes_the_commit_of_the_journal) {
-    const scratch_directory directory(::testing::TempDir());
+    const base::scratch_directory directory;
     const crashed_heap crashed(directory.path());
     const manager heap(open_only, crashed.path);
     EXPECT_TRUE(heap.statistics().rolled_forward);
@@ -60,7 +60,7 @@ TEST(crashed_heap, writer_finishes_the_commit_of_the_journal) {
 }
 
 TEST(crashed_heap, copy_has_the_commit_of_the_journal) {
-    const scratch_directory directory(::testing::TempDir());
+    const base::scratch_directory directory;
     const crashed_heap crashed(directory.path());
     manager::copy(crashed.path, directory.path() + "/copy");
     const manager heap(open_only, directory.path() + "/copy");

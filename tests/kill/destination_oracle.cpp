@@ -2,27 +2,12 @@
 
 #include <sys/wait.h>
 
-#include <chrono>
 #include <ostream>
 #include <unordered_map>
 
 namespace holdfast::test::destinations {
 
 namespace {
-
-using clock = std::chrono::steady_clock;
-
-/// Waits until the worker has got so far, or has ended. False where it hangs.
-bool reaches(const child_process& worker, phase wanted, const shared_region& region) {
-    constexpr std::uint64_t interval = 20'000;
-    const auto deadline = clock::now() + std::chrono::seconds(60);
-    while (region.now.load() < wanted && !worker.ends_within(interval)) {
-        if (clock::now() > deadline) {
-            return false;
-        }
-    }
-    return true;
-}
 
 /// What a destination points to: an offset, 0 for null. Offsets outside of the heap do not matter: no model has them.
 std::uint64_t target_at(const manager& heap, std::uint64_t word) {
@@ -95,17 +80,18 @@ std::string oracle::run_and_kill() {
     plan.options = options(plan.open_and_close && below(2) == 0 ? durability::commit : tested_);
     region_->reset();
     child_process worker([&] { return run_worker(plan, sets_, *region_); });
+    const auto reaches = [&](phase wanted) { return worker.runs_until([&] { return region_->now.load() >= wanted; }); };
     constexpr std::uint64_t millisecond = 1'000'000;
     // At any moment of the worker's beginning, of its end, or (mostly) between them.
     bool hangs = false;
     if (manner < 30) {
         static_cast<void>(worker.ends_within(below(below(2) == 0 ? 2 * millisecond : 8 * millisecond)));
     } else {
-        hangs = !reaches(worker, phase::running, *region_);
+        hangs = !reaches(phase::running);
         static_cast<void>(worker.ends_within(below(manner < 96 ? 4 * millisecond : 60 * millisecond)));
     }
     if (plan.calls != 0 && below(2) == 0) {
-        hangs = hangs || !reaches(worker, phase::closing, *region_);
+        hangs = hangs || !reaches(phase::closing);
         static_cast<void>(worker.ends_within(below(millisecond)));
     }
     const int status = worker.kill();

@@ -205,6 +205,15 @@ std::string observer::judge_end(int status, bool power_loss) {
 }
 
 std::string observer::cycle() {
+    std::string wrong = end_a_victim();
+    if (wrong.empty()) {
+        after_death_();
+        wrong = examine_remains();
+    }
+    return wrong;
+}
+
+std::string observer::end_a_victim() {
     ++tally_.cycles;
     shut_down_ = false;
     victim_plan plan = make_plan();
@@ -339,19 +348,6 @@ std::string observer::examine_remains() {
         wrong += " (remains of cycle " + std::to_string(tally_.cycles) + ")";
     }
     return wrong;
-}
-
-scratch_directory::scratch_directory(const std::string& parent) : path_(parent + "/holdfast-test-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) {
-        throw std::system_error(errno, std::generic_category(), path_);
-    }
-}
-
-scratch_directory::~scratch_directory() {
-    if (!keep_) {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
 }
 
 }  // namespace holdfast::test

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <map>
 #include <string>
@@ -37,17 +38,21 @@ public:
     observer& operator=(const observer&) = delete;
     ~observer();
 
-    /// Shuts the file system down instead of killing the process.
-    void use_power_loss(bool on) noexcept { power_loss_ = on; }
-    /// A victim and its end: what went wrong, or nothing.
+    /// Shuts the file system down instead of killing the process, if `shuts_down`; calls `then` after each death.
+    void use_power_loss(bool shuts_down, std::function<void()> then) {
+        power_loss_ = shuts_down;
+        after_death_ = std::move(then);
+    }
+    /// A victim, its end, and what it left: what went wrong, or nothing.
     [[nodiscard]] std::string cycle();
-    /// Further checks by this process: read-only, by copies, the second heap. Optional.
-    [[nodiscard]] std::string examine_remains();
     [[nodiscard]] std::string next_heap();
 
     [[nodiscard]] const tally& numbers() const noexcept { return tally_; }
 
 private:
+    std::string end_a_victim();
+    /// By this process: read-only, by copies, the second heap.
+    std::string examine_remains();
     victim_plan make_plan();
     std::string follow(const child_process& process, const report_pipe& reports, victim_plan& plan);
     std::string listen(const report& said, const victim_plan& plan);
@@ -62,6 +67,7 @@ private:
     std::string directory_;
     random source_;
     bool power_loss_ = false;
+    std::function<void()> after_death_ = [] {};
     bool shut_down_ = false;
     std::string heap_;
     std::string second_;
@@ -71,21 +77,6 @@ private:
     bool huge_blocks_ = false;
     std::array<double, act_count> duration_ns_{};  ///< of completed acts, smoothed
     tally tally_;
-};
-
-/// A new directory in `parent`, removed with its content unless keep() was called.
-class scratch_directory {
-public:
-    explicit scratch_directory(const std::string& parent);
-    scratch_directory(const scratch_directory&) = delete;
-    scratch_directory& operator=(const scratch_directory&) = delete;
-    ~scratch_directory();
-    [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    void keep() noexcept { keep_ = true; }
-
-private:
-    std::string path_;
-    bool keep_ = false;
 };
 
 }  // namespace holdfast::test

@@ -71,8 +71,6 @@ std::string new_directory() {
     return path;
 }
 
-}  // namespace
-
 std::string enter_own_mount_namespace() {
     const auto reason = [](const char* what) { return std::string(what) + ": " + std::strerror(errno); };
     if (::unshare(CLONE_NEWNS) != 0) {
@@ -87,6 +85,13 @@ std::string enter_own_mount_namespace() {
     }
     ::close(control);
     return {};
+}
+
+}  // namespace
+
+const std::string& mounts_unavailable() {
+    static const std::string why = enter_own_mount_namespace();
+    return why;
 }
 
 void report_unavailable(const std::string& why) {

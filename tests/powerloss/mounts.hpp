@@ -11,9 +11,9 @@
 
 namespace holdfast::test {
 
-/// Moves this process into a mount namespace of its own. Call it before threads are started. Returns why that (or a
-/// loop device) is not to be had here; an empty string where all is well.
-[[nodiscard]] std::string enter_own_mount_namespace();
+/// Moves this process into a mount namespace of its own, at the first call, which comes before threads are started.
+/// Returns why that (or a loop device) is not to be had here; an empty string where all is well.
+[[nodiscard]] const std::string& mounts_unavailable();
 
 /// Says loudly that a test cannot run here, and fails it where HOLDFAST_REQUIRE_POWERLOSS=1 asks for that.
 void report_unavailable(const std::string& why);

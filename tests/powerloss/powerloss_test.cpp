@@ -5,24 +5,16 @@
 // acknowledged commit or the one in flight, sound in every invariant; nothing that was acknowledged is missing. The
 // writer is killed at that moment, or goes on and must not acknowledge what is lost. Btrfs cannot be stopped: there the
 // writer is killed, and what the device has at that moment is what is left.
-#include <chrono>
-#include <iostream>
-
 #include <gtest/gtest.h>
 
+#include "kill/cycles.hpp"
 #include "kill/observer.hpp"
-#include "kill/options.hpp"
 #include "powerloss/mounts.hpp"
 
 namespace holdfast::test {
 namespace {
 
-const std::string& mounts_unavailable() {
-    static const std::string why = enter_own_mount_namespace();
-    return why;
-}
-
-void run_cycles(file_system_kind kind, std::uint64_t megabytes, std::uint64_t cycles, std::uint64_t seed) {
+void run(file_system_kind kind, std::uint64_t megabytes, std::uint64_t cycles, std::uint64_t seed) {
     if (!mounts_unavailable().empty()) {
         report_unavailable(mounts_unavailable());
         GTEST_SKIP() << mounts_unavailable();
@@ -31,41 +23,25 @@ void run_cycles(file_system_kind kind, std::uint64_t megabytes, std::uint64_t cy
         report_unavailable(why);
         GTEST_SKIP() << why;
     }
-    constexpr std::uint64_t cycles_a_heap = 20;
     const bool can_stop = kind != file_system_kind::btrfs;
-    const auto start = std::chrono::steady_clock::now();
     image_file_system files(kind, megabytes << 20U);
     observer watcher(files.path(), seed);
-    watcher.use_power_loss(can_stop);
-    std::string wrong = watcher.next_heap();
-    while (watcher.numbers().cycles < cycles && wrong.empty()) {
-        wrong = watcher.cycle();
-        if (wrong.empty()) {
-            can_stop ? files.mount_again() : files.lose_power();
-            wrong = watcher.examine_remains();
-        }
-        if (wrong.empty() && watcher.numbers().cycles % cycles_a_heap == 0) {
-            wrong = watcher.next_heap();
-        }
-    }
-    watcher.numbers().print(std::cout, std::string("power loss of ") + name_of(kind));
-    std::cout << "  " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s"
-              << std::endl;
-    EXPECT_EQ(wrong, "") << "seed " << seed;
-    EXPECT_GT(watcher.numbers().inside_commit, cycles / 10);
+    watcher.use_power_loss(can_stop, [&] { can_stop ? files.mount_again() : files.lose_power(); });
+    run_cycles(watcher, std::string("power loss of ") + name_of(kind), cycles, 20);
+    expect_often(watcher.numbers().inside_commit, cycles, 10);
 }
 
 // Half of the cycles are of ext4.
 TEST(powerloss, any_moment_on_ext4_leaves_a_commit) {
-    run_cycles(file_system_kind::ext4, 768, options().cycles / 2, options().seed);
+    run(file_system_kind::ext4, 768, options().cycles / 2, options().seed);
 }
 
 TEST(powerloss, any_moment_on_xfs_leaves_a_commit) {
-    run_cycles(file_system_kind::xfs, 768, options().cycles / 4, options().seed + 1);
+    run(file_system_kind::xfs, 768, options().cycles / 4, options().seed + 1);
 }
 
 TEST(powerloss, any_moment_on_btrfs_leaves_a_commit) {
-    run_cycles(file_system_kind::btrfs, 768, options().cycles / 4, options().seed + 2);
+    run(file_system_kind::btrfs, 768, options().cycles / 4, options().seed + 2);
 }
 
 }  // namespace

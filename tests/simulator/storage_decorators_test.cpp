@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_support.hpp"
 #include "simulator/fault_injecting_storage.hpp"
 #include "simulator/recording_storage.hpp"
 
@@ -95,14 +96,9 @@ TEST(fault_injecting_storage, AFailedWriteLeavesHalfAndAFailedSyncStaysFailed) {
 
 class scratch : public testing::Test {
 protected:
-    void SetUp() override {
-        std::string name = (std::filesystem::temp_directory_path() / "holdfast-record-XXXXXX").string();
-        ASSERT_NE(::mkdtemp(name.data()), nullptr);
-        root_ = name;
-        std::filesystem::create_directory(root_ + "/live");
-    }
-    void TearDown() override { std::filesystem::remove_all(root_); }
-    std::string root_;
+    void SetUp() override { std::filesystem::create_directory(root_ + "/live"); }
+    base::scratch_directory directory_{base::disk_directory()};
+    std::string root_ = directory_.path();
 };
 
 using recording_storage_test = scratch;

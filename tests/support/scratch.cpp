@@ -36,22 +36,6 @@ std::string describe(const fs::path& path) {
 
 }  // namespace
 
-scratch_directory::scratch_directory() {
-    std::error_code ignored;
-    const fs::path parent = fs::is_directory("/dev/shm", ignored) && ::access("/dev/shm", W_OK) == 0
-                                ? "/dev/shm"
-                                : fs::temp_directory_path();
-    path_ = (parent / "holdfast-test-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) {
-        fail("mkdtemp", path_);
-    }
-}
-
-scratch_directory::~scratch_directory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-}
-
 std::map<std::string, std::string> files_under(const std::string& path) {
     std::map<std::string, std::string> found;
     if (!fs::exists(fs::symlink_status(path))) {

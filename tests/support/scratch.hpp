@@ -6,22 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_test_support.hpp"
+
 namespace holdfast::support {
 
-/// A new directory that goes, with all in it, when the object goes. In memory where the machine has such a file system.
-class scratch_directory {
-public:
-    scratch_directory();
-    scratch_directory(const scratch_directory&) = delete;
-    scratch_directory& operator=(const scratch_directory&) = delete;
-    ~scratch_directory();
-
-    [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
-private:
-    std::string path_;
-};
+using base::scratch_directory;
 
 /// Name, kind, size and checksum of everything under a path, itself included; an empty map where nothing is there.
 /// Equal maps: not a byte differs. The content of `lock` is left out: it means nothing.

@@ -1,0 +1,47 @@
+// Directories for tests.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include <stdlib.h>
+
+namespace holdfast::base {
+
+inline std::string disk_directory() { return std::filesystem::temp_directory_path().string(); }
+/// In memory where the machine has such a file system.
+inline std::string memory_directory() { return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : disk_directory(); }
+
+/// A new directory in `parent` that goes, with all in it, when the object goes, unless keep() was called.
+class scratch_directory {
+public:
+    explicit scratch_directory(const std::string& parent = memory_directory())
+        : path_(parent + "/holdfast-test-XXXXXX") {
+        if (::mkdtemp(path_.data()) == nullptr) {
+            throw std::system_error(errno, std::generic_category(), "mkdtemp " + path_);
+        }
+    }
+    scratch_directory(const scratch_directory&) = delete;
+    scratch_directory& operator=(const scratch_directory&) = delete;
+    ~scratch_directory() {
+        if (!keep_) {
+            std::error_code ignored;
+            std::filesystem::remove_all(path_, ignored);
+        }
+    }
+
+    void keep() noexcept { keep_ = true; }
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
+    [[nodiscard]] std::string operator/(const std::string& name) const { return path(name); }
+
+private:
+    std::string path_;
+    bool keep_ = false;
+};
+
+}  // namespace holdfast::base

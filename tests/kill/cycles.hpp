@@ -1,0 +1,63 @@
+// The loop of all crash tests: a watcher starts a victim, ends it, and compares what is left with what it knows.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/scratch_test_support.hpp"
+#include "kill/options.hpp"
+
+namespace holdfast::test {
+
+/// So many cycles, until one finds something wrong. A watcher has next_heap() and cycle(), which return what is wrong
+/// or nothing, and numbers(), which can be printed. The last heap is left by next_heap() as all others are.
+template <class Watcher>
+void run_cycles(Watcher& watcher, const std::string& title, std::uint64_t cycles, std::uint64_t cycles_a_heap) {
+    const auto start = std::chrono::steady_clock::now();
+    std::string wrong;
+    std::uint64_t done = 0;
+    while (true) {
+        if (done % cycles_a_heap == 0 || done == cycles) {
+            wrong = watcher.next_heap();
+        }
+        if (!wrong.empty() || done == cycles) {
+            break;
+        }
+        ++done;
+        wrong = watcher.cycle();
+    }
+    watcher.numbers().print(std::cout, title);
+    std::cout << "  " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s"
+              << std::endl;
+    EXPECT_EQ(wrong, "") << "cycle " << done << " of seed " << options().seed;
+}
+
+/// Processes that are killed, in a new directory, which is kept where something is wrong. Returns what the watcher
+/// counted; it is made from the directory and the arguments.
+template <class Watcher, class... Arguments>
+auto run_kills(const std::string& parent, std::uint64_t cycles, std::uint64_t cycles_a_heap, Arguments... arguments) {
+    base::scratch_directory directory(parent);
+    Watcher watcher(directory.path(), arguments...);
+    run_cycles(watcher, "kill -9 in " + std::filesystem::absolute(parent).string(), cycles, cycles_a_heap);
+    if (testing::Test::HasFailure()) {
+        directory.keep();
+        std::cout << "  kept in " << directory.path() << std::endl;
+    }
+    return watcher.numbers();
+}
+
+/// A run that does not hit what it is made for proves nothing; of a few cycles that cannot be asked.
+inline void expect_often(std::uint64_t hits, std::uint64_t cycles, std::uint64_t in_so_many) {
+    EXPECT_TRUE(cycles < 100 || hits > cycles / in_so_many) << hits << " hits in " << cycles << " cycles";
+}
+
+/// One cycle in ten, and never none.
+inline std::uint64_t cycles_on_disk() { return (options().cycles + 9) / 10; }
+inline std::uint64_t cycles_in_memory() { return options().cycles - cycles_on_disk(); }
+
+}  // namespace holdfast::test
