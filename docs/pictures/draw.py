@@ -265,8 +265,8 @@ def heap_states() -> Picture:
     p.arrow([(470, 240), (535, 106)], ["close, or", "killed"], (508, 200), "start")
     p.arrow([(400, 306), (400, 450)], ["mark_running"], (393, 355), "end")
     p.arrow([(530, 468), (585, 468), (585, 106)], ["engine::close,", "close_cleanly"], (578, 340), "end")
-    p.arrow([(720, 262), (630, 262), (630, 106)], ["close_atomic,", "close_collect:", "close_shared"],
-            (637, 205), "start")
+    p.arrow([(720, 262), (630, 262), (630, 106)], ["engine::", "close_shared"],
+            (637, 212), "start")
     p.arrow([(670, 90), (800, 90), (800, 240)], ["start_atomic,", "start_collect"], (807, 150), "start")
     p.arrow([(670, 58), (930, 58)], ["engine::open (read-only), close"], (800, 50), both=True)
     p.arrow([(330, 470), (230, 470)], ["commit"], (280, 463))

@@ -21,7 +21,7 @@ namespace holdfast {
 namespace detail {
 /// Gives the C interface access to the core of a manager: its functions name types by strings, not by templates.
 struct manager_door {
-    [[nodiscard]] static manager_core& core(const manager& of) { return of.core(); }
+    [[nodiscard]] static manager_core& core(const heap_handle& of) { return of.core(); }
 };
 }  // namespace detail
 

@@ -59,8 +59,7 @@ inline void refuse_read_only(const heap::engine& engine, std::string_view operat
 /// The collector's visitor that calls the program's; empty where that is empty.
 [[nodiscard]] heap::pointer_visitor inner_visitor(block_visitor visitor);
 /// What calls open_options::before_trace; empty where that is empty.
-[[nodiscard]] std::function<void(heap::engine&, std::vector<std::uint64_t>&)> calls_before_trace(
-    const open_options& options);
+[[nodiscard]] heap::before_trace_call calls_before_trace(const open_options& options);
 /// Throws what engine::last_failure() says: error where an address is not the start of an allocated block, else as
 /// throw_allocation_failure().
 [[noreturn, gnu::cold]] void throw_last_failure(const heap::engine& engine);
@@ -136,8 +135,8 @@ private:
     commit_report report_;
 };
 
-/// The slow path of manager::allocate(). Not inline, so that the fast path needs no stack frame.
-[[nodiscard, gnu::noinline]] void* allocate_rarely(manager& heap, std::size_t bytes);
+/// The slow path of heap_blocks::allocate(). Not inline, so that the fast path needs no stack frame.
+[[nodiscard, gnu::noinline]] void* allocate_rarely(heap_blocks& heap, std::size_t bytes);
 
 }  // namespace detail
 }  // namespace holdfast

@@ -11,10 +11,10 @@ namespace holdfast {
 namespace detail {
 
 struct offline_state {
-    heap::engine& engine;
+    heap::heap_parts& heap;
     std::vector<std::uint64_t>& roots;
 
-    [[nodiscard]] const std::string& path() const { return engine.files().paths().directory(); }
+    [[nodiscard]] const std::string& path() const { return heap.files().paths().directory(); }
 };
 
 namespace {
@@ -41,12 +41,12 @@ heap::pointer_visitor inner_visitor(block_visitor visitor) {
     };
 }
 
-std::function<void(heap::engine&, std::vector<std::uint64_t>&)> calls_before_trace(const open_options& options) {
+heap::before_trace_call calls_before_trace(const open_options& options) {
     if (!options.before_trace) {
         return {};
     }
-    return [called = options.before_trace](heap::engine& engine, std::vector<std::uint64_t>& roots) {
-        offline_state state{engine, roots};
+    return [called = options.before_trace](heap::heap_parts& of, std::vector<std::uint64_t>& roots) {
+        offline_state state{of, roots};
         offline_heap heap(state);
         called(heap);
     };
@@ -54,9 +54,9 @@ std::function<void(heap::engine&, std::vector<std::uint64_t>&)> calls_before_tra
 
 }  // namespace detail
 
-void* offline_heap::get_address() const noexcept { return state_->engine.files().view().base(); }
+void* offline_heap::get_address() const noexcept { return state_->heap.files().view().base(); }
 
-std::size_t offline_heap::get_size() const noexcept { return base::to_bytes(state_->engine.files().frontier()); }
+std::size_t offline_heap::get_size() const noexcept { return base::to_bytes(state_->heap.files().frontier()); }
 
 ptr<void>& offline_heap::root(std::size_t index) {
     if (index >= heap::root_count) {
@@ -68,7 +68,7 @@ ptr<void>& offline_heap::root(std::size_t index) {
                                     {},
                                     0});
     }
-    return reinterpret_cast<ptr<void>*>(state_->engine.roots())[index];
+    return reinterpret_cast<ptr<void>*>(state_->heap.roots())[index];
 }
 
 void offline_heap::keep(const void* address) {
@@ -87,7 +87,7 @@ void offline_heap::keep(const void* address) {
 }
 
 void offline_heap::register_visitor(std::uint32_t type, block_visitor visitor) {
-    value_or_throw(state_->engine.types().add_visitor(type, detail::inner_visitor(std::move(visitor))));
+    value_or_throw(state_->heap.types().add_visitor(type, detail::inner_visitor(std::move(visitor))));
 }
 
 }  // namespace holdfast

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/result.hpp"
+#include "heap/block_operations.hpp"
 #include "heap/destination_operations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/domain.hpp"
@@ -18,20 +19,17 @@
 namespace holdfast::heap {
 
 /// Each operation of a batch is atomic; the batch shares its fences.
-class atomic_operations : public destination_operations {
+class atomic_operations : public destination_operations, public block_operations {
 public:
+    using block_operations::allocate;
+    using block_operations::keep;
     /// The program keeps track of the block.
     [[nodiscard]] virtual void* allocate(const block_request& wanted) noexcept = 0;
-    [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
 
     /// Marks a reserved block allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;
     /// Frees a block and reserves it: its memory is not reused before cancel().
     [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
-
-    /// For the program's data: flush() starts a write-back, drain() waits for those of this thread.
-    virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
-    virtual void drain() noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
     /// See lane_pool::settle().

@@ -4,26 +4,14 @@
 
 namespace holdfast::heap {
 
-namespace {
-
-template <persist::persistence_domain Domain>
-base::result<std::unique_ptr<collect_operations>> make(segment::space_view space, extent::extent_allocator& extents,
-                                                       slab::block_allocator& blocks) {
-    return std::unique_ptr<collect_operations>(
-        std::make_unique<collect_operations_of<Domain>>(Domain(), space, extents, blocks));
-}
-
-}  // namespace
-
-base::result<std::unique_ptr<collect_operations>> make_collect_operations(persist::domain_kind domain,
-                                                                          segment::space_view space,
-                                                                          extent::extent_allocator& extents,
-                                                                          slab::block_allocator& blocks) {
-    switch (domain) {
-        case persist::domain_kind::page_cache: return std::unique_ptr<collect_operations>();
-        case persist::domain_kind::eadr: return make<persist::eadr_domain>(space, extents, blocks);
-        default: return make<persist::dax_domain>(space, extents, blocks);
+std::unique_ptr<block_operations> make_collect_operations(persist::domain_kind domain, segment::space_view space,
+                                                          extent::extent_allocator& extents,
+                                                          slab::block_allocator& blocks) {
+    if (domain == persist::domain_kind::eadr) {
+        return std::make_unique<collect_operations_of<persist::eadr_domain>>(persist::eadr_domain(), space, extents,
+                                                                             blocks);
     }
+    return std::make_unique<collect_operations_of<persist::dax_domain>>(persist::dax_domain(), space, extents, blocks);
 }
 
 }  // namespace holdfast::heap

@@ -1,4 +1,4 @@
-// collect_operations for one persistence domain.
+// The operations of durability `collect` for one persistence domain.
 //
 // Invariants:
 //   COLLECT-1: an entry of a block or slab, and before it the slab's header, is durable before anything of its extent
@@ -15,7 +15,7 @@
 namespace holdfast::heap {
 
 template <persist::persistence_domain Domain>
-class collect_operations_of final : public collect_operations, private slab::slab_log {
+class collect_operations_of final : public block_operations, private slab::slab_log {
 public:
     collect_operations_of(Domain domain, segment::space_view space, extent::extent_allocator& extents,
                           slab::block_allocator& blocks) noexcept
@@ -54,18 +54,14 @@ public:
         if (!blocks_.find_allocated(block, found)) {
             return false;
         }
-        if (found.block.kind != lane::block_kind::pages) {
-            return blocks_.try_free(block);
+        return found.block.kind == lane::block_kind::pages ? withdraw(block, found) : blocks_.try_free(block);
+    }
+    bool deallocate_exactly(void* block) noexcept override {
+        slab::held_block found;
+        if (blocks_.find_allocated(block, found) && found.block.kind == lane::block_kind::pages) {
+            return withdraw(block, found);  // exact by the page entry
         }
-        const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
-        if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
-                                "collect.pages.withdrawn")) {
-            blocks_.inspect().leave_refusal(block);  // another thread freed it first
-            return false;
-        }
-        persist_word(*found.place.word, "collect.pages.withdrawn_fence");
-        blocks_.release(blocks_.this_cache(), found);
-        return true;
+        return blocks_.free_exactly(block);
     }
 
     void flush(const void* begin, std::uint64_t bytes) noexcept override {
@@ -91,6 +87,19 @@ public:
     }
 
 private:
+    /// Frees a block of whole pages. False: another thread freed it first.
+    [[nodiscard]] bool withdraw(void* block, const slab::held_block& found) noexcept {
+        const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
+        if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
+                                "collect.pages.withdrawn")) {
+            blocks_.inspect().leave_refusal(block);  // another thread freed it first
+            return false;
+        }
+        persist_word(*found.place.word, "collect.pages.withdrawn_fence");
+        blocks_.release(blocks_.this_cache(), found);
+        return true;
+    }
+
     void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
         const std::uint64_t offset = base::offset_of(slab).value;
         const lane::block_word block{lane::block_kind::slab, kind.block_size, type};

@@ -4,12 +4,11 @@
 
 #include <memory>
 
-#include "heap/collect_operations.hpp"
+#include "heap/block_operations.hpp"
 
 namespace holdfast::heap {
 
-/// `inner`: of durability `collect`, or null. `blocks` is hardened and outlives the result. May throw std::bad_alloc.
-std::unique_ptr<collect_operations> make_hardened_operations(std::unique_ptr<collect_operations> inner,
-                                                             slab::block_allocator& blocks);
+/// `inner`: of the heap's durability, over a hardened block_allocator. May throw std::bad_alloc.
+std::unique_ptr<block_operations> make_hardened_operations(std::unique_ptr<block_operations> inner);
 
 }  // namespace holdfast::heap

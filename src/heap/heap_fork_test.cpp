@@ -84,18 +84,18 @@ TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
         const segment::test_directory directory;
         const auto heap = must(scratch ? engine::create_scratch(collecting_heap())
                                        : engine::create(directory.path("heap"), collecting_heap()));
-        heap->keep_in_children();
+        heap->forks().keep_in_children();
         auto blocks = fill(*heap, 3000, 'a');
-        must(heap->prepare_fork());
+        must(heap->forks().prepare());
         EXPECT_TRUE(in_child([&] {
-            must(heap->continue_in_child());
+            must(heap->forks().continue_in_child());
             const bool same = holds(blocks, 'a');
             const auto own = fill(*heap, 3000, 'c');
             std::ranges::for_each(blocks, [&](char* block) { std::memset(block, 'c', 100); });
             const bool freed = std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
             return same && freed && holds(own, 'c') && heap->check(false).empty();
         }));
-        heap->resume_after_fork();
+        heap->forks().resume();
         EXPECT_TRUE(holds(blocks, 'a'));
         const auto more = fill(*heap, 1000, 'b');
         EXPECT_TRUE(holds(blocks, 'a'));
@@ -112,16 +112,16 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
         options.hardened = true;
         const auto heap =
             must(scratch ? engine::create_scratch(options) : engine::create(directory.path("heap"), options));
-        heap->keep_in_children();
+        heap->forks().keep_in_children();
         const auto blocks = fill(*heap, 5000, 'a');
         const std::uint64_t guards = heap->blocks().slabs().source().guards().count();
         EXPECT_GE(guards, 10U);
         const auto continues = [&] {
-            must(heap->continue_in_child());
+            must(heap->forks().continue_in_child());
             return holds(blocks, 'a') && heap->blocks().slabs().source().guards().count() == guards &&
                    heap->check(false).empty();
         };
-        must(heap->prepare_fork());
+        must(heap->forks().prepare());
         EXPECT_TRUE(in_child([&] {
             const bool freed =
                 continues() && std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
@@ -140,7 +140,7 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
             *behind = 1;
             return false;  // the guard range could be stored to
         })) << scratch;
-        heap->resume_after_fork();
+        heap->forks().resume();
         EXPECT_EQ(heap->blocks().slabs().source().guards().count(), guards);
         EXPECT_THAT(heap->check(false), IsEmpty());
         must(heap->close(true));

@@ -1,10 +1,10 @@
-// How a heap gives back unused space.
-#include <algorithm>
+#include "heap/heap_space.hpp"
+
 #include <ctime>
 #include <iterator>
 #include <mutex>
-
-#include "heap/heap.hpp"
+#include <optional>
+#include <vector>
 
 namespace holdfast::heap {
 
@@ -37,9 +37,8 @@ segment::free_runs merged(const segment::free_runs& one, const segment::free_run
 
 }  // namespace
 
-/// Comes before any store to the heap: a store to a copied page without space on disk ends in SIGBUS.
-base::result<void> engine::reserve_copied() {
-    if (!files_->copies().is_copied() || read_only()) {
+base::result<void> heap_space::reserve_copied() {
+    if (!heap_.files().copies().is_copied() || heap_.read_only()) {
         return {};
     }
     segment::free_runs used;
@@ -51,7 +50,7 @@ base::result<void> engine::reserve_copied() {
             runs.emplace_back(added.start, added.length);
         }
     };
-    extents_.for_each([&](const extent::extent& found) {
+    heap_.extents().for_each([&](const extent::extent& found) {
         if (found.kind == segment::extent_kind::free) {
             return;
         }
@@ -60,35 +59,33 @@ base::result<void> engine::reserve_copied() {
             add(slabs, found);
         }
     });
-    return files_->copies().reserve(used, slabs);
+    return heap_.files().copies().reserve(used, slabs);
 }
 
 /// For a page of metadata that a commit will write: fails if the heap could not be opened again with it.
-base::result<void> engine::check_metadata(std::uint64_t segment, std::uint64_t at) const {
-    const segment::geometry& shape = files_->view().shape();
+base::result<void> heap_space::check_metadata(std::uint64_t segment, std::uint64_t at) {
+    const segment::geometry& shape = heap_.files().view().shape();
     const base::granule first_granule{segment * shape.granules()};
     if (at >= shape.bitmaps_at()) {
         constexpr std::uint64_t count = base::page_size / segment::bitmap_size;
-        return blocks_.inspect().check_bitmaps({first_granule.value + (at - shape.bitmaps_at()) / segment::bitmap_size},
-                                               count);
+        return heap_.blocks().inspect().check_bitmaps(
+            {first_granule.value + (at - shape.bitmaps_at()) / segment::bitmap_size}, count);
     }
     if (at >= shape.page_entries_at()) {
         constexpr base::pages count{base::page_size / segment::page_entry_size};
         const std::uint64_t in_segment = (at - shape.page_entries_at()) / segment::page_entry_size;
-        return extents_.check_entries({segment * shape.pages() + in_segment}, count);
+        return heap_.extents().check_entries({segment * shape.pages() + in_segment}, count);
     }
     constexpr std::uint64_t count = base::page_size / segment::slab_header_size;
-    return blocks_.inspect().check_headers({first_granule.value + at / segment::slab_header_size}, count);
+    return heap_.blocks().inspect().check_headers({first_granule.value + at / segment::slab_header_size}, count);
 }
 
-void engine::start_decay(std::uint64_t total_ns) {
+void heap_space::start_decay(std::uint64_t total_ns) {
     keeps_space_ = total_ns == extent::decay_curve::never;
-    extents_.space().set_decay(total_ns, coarse_clock);
+    heap_.extents().space().set_decay(total_ns, coarse_clock);
 }
 
-/// Commits and gives back free space: what has decayed, or all. `keep` pages stay at the end of the heap. Free pages of
-/// slabs that no thread allocates from go too.
-base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back, base::pages keep) {
+base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) {
     // A failed commit leaves the heap as long as it was.
     struct end_of_heap {
         extent::extent_allocator& extents;
@@ -103,50 +100,48 @@ base::result<segment::commit_statistics> engine::commit_pages(bool give_all_back
             }
         }
     };
-    const std::lock_guard guard(object_mutex_);
-    const slab::block_allocator::pause pause(blocks_);
-    blocks_.threads().flush_idle_parts();
-    blocks_.flush_extents();  // cached extents become free: they need not be written
+    segment::heap_files& files = heap_.files();
+    slab::block_allocator& blocks = heap_.blocks();
+    const std::lock_guard guard(heap_.object_mutex());
+    const slab::block_allocator::pause pause(blocks);
+    blocks.threads().flush_idle_parts();
+    blocks.flush_extents();  // cached extents become free: they need not be written
     const bool promised = keeps_space_ && !give_all_back;
-    const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks_.slabs().rest_idle(give_all_back);
-    blocks_.slabs().write_bitmaps();
-    end_of_heap end(extents_, promised ? extents_.frontier() : keep);
-    const bool all = give_all_back || (!promised && files_->location().is_space_short(extents_.space().backed_free_pages()));
-    const std::vector<extent::extent> going = extents_.space().to_give_back(all);
+    const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks.slabs().rest_idle(give_all_back);
+    blocks.slabs().write_bitmaps();
+    const base::pages kept = give_all_back ? base::pages{} : kept_at_the_end(files.frontier());
+    end_of_heap end(heap_.extents(), promised ? heap_.extents().frontier() : kept);
+    const bool all =
+        give_all_back || (!promised && files.location().is_space_short(heap_.extents().space().backed_free_pages()));
+    const std::vector<extent::extent> going = heap_.extents().space().to_give_back(all);
     segment::space_going space{merged(runs_of(going), resting.holes), std::nullopt};
     if (end.moved) {
-        space.frontier = extents_.frontier();
+        space.frontier = heap_.extents().frontier();
     }
-    const base::pages mapped_before = files_->mapping().adopted();
+    const base::pages mapped_before = files.mapping().adopted();
     HF_TRY_ASSIGN(
         const segment::commit_statistics done,
-        files_->commits().commit(merged(free_space(), resting.free), space,
-                                 [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
+        files.commits().commit(merged(heap_.free_space(), resting.free), space,
+                               [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
     end.moved = false;
-    blocks_.slabs().rester().rested(resting.holes);
-    blocks_.slabs().source().renew_guards(mapped_before, files_->mapping().adopted());
-    extents_.space().gave_back(going);
+    blocks.slabs().rester().rested(resting.holes);
+    blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
+    heap_.extents().space().gave_back(going);
     return done;
 }
 
-/// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page.
-base::result<void> engine::shorten(base::pages keep, shrink_report* report) {
-    blocks_.flush_extents();
-    HF_TRY_ASSIGN(const base::pages cut,
-                  extents_.space().shrink(keep, [this] { return atomic_ == nullptr || atomic_->settle(); }));
-    if (report != nullptr) {
-        report->shortened += base::to_bytes(cut);
-    }
-    return {};
+base::result<base::pages> heap_space::shorten(base::pages keep) {
+    heap_.blocks().flush_extents();
+    return heap_.extents().space().shrink(keep, [this] { return heap_.settle(); });
 }
 
-base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress progress) {
-    HF_TRY(check_process());
-    HF_TRY(refuse_scratch());
+base::result<shrink_report> heap_space::shrink(std::uint64_t target, shrink_progress progress) {
+    HF_TRY(heap_.check_process());
+    HF_TRY(heap_.refuse_scratch());
     constexpr base::pages at_once{64 * base::mebibyte / base::page_size};
     shrink_report report;
     const auto measure = [this](std::uint64_t& charged, std::uint64_t& apparent) -> base::result<void> {
-        HF_TRY_ASSIGN(const segment::file_statistics files, files_->statistics());
+        HF_TRY_ASSIGN(const segment::file_statistics files, heap_.files().statistics());
         charged = files.charged_bytes;
         apparent = files.apparent_bytes;
         return {};
@@ -157,20 +152,21 @@ base::result<shrink_report> engine::shrink(std::uint64_t target, shrink_progress
     if (report.charged_after <= target) {
         return report;
     }
-    blocks_.threads().release_unused();
-    if (!files_->shared()) {
-        const base::pages before = files_->frontier();
-        HF_TRY_ASSIGN(const segment::commit_statistics done, commit_pages(true, {}));
+    heap_.blocks().threads().release_unused();
+    if (!heap_.files().shared()) {
+        const base::pages before = heap_.files().frontier();
+        HF_TRY_ASSIGN(const segment::commit_statistics done, commit(true));
         report.given_back = base::to_bytes(base::pages{done.given_back_pages});
-        report.shortened = base::to_bytes(before - files_->frontier());
+        report.shortened = base::to_bytes(before - heap_.files().frontier());
         HF_TRY(measure(report.charged_after, report.apparent_after));
         progress(report);
         return report;
     }
-    HF_TRY(shorten({}, &report));
+    HF_TRY_ASSIGN(const base::pages cut, shorten({}));
+    report.shortened = base::to_bytes(cut);
     HF_TRY(measure(report.charged_after, report.apparent_after));
     while (report.charged_after > target) {
-        HF_TRY_ASSIGN(const base::pages gone, extents_.space().give_back(at_once));
+        HF_TRY_ASSIGN(const base::pages gone, heap_.extents().space().give_back(at_once));
         if (gone.value == 0) {
             break;
         }

@@ -1,16 +1,16 @@
 #include "heap/ordered_destinations.hpp"
 
-#include "heap/heap.hpp"
+#include "heap/heap_operations.hpp"
 #include "heap/ordered_destinations_of.hpp"
 
 namespace holdfast::heap {
 
 namespace {
 
-/// What ordered_destinations needs of an engine.
+/// What ordered_destinations needs of a heap.
 class open_heap {
 public:
-    explicit open_heap(engine& of) noexcept : of_(of) {}
+    explicit open_heap(heap_operations& of) noexcept : of_(of) {}
 
     [[nodiscard]] segment::space_view space() const noexcept { return of_.files().view(); }
     [[nodiscard]] slab::block_allocator& blocks() const noexcept { return of_.blocks(); }
@@ -30,12 +30,12 @@ public:
     }
 
 private:
-    engine& of_;
+    heap_operations& of_;
 };
 
 }  // namespace
 
-std::unique_ptr<destination_operations> make_ordered_destinations(engine& heap) {
+std::unique_ptr<destination_operations> make_ordered_destinations(heap_operations& heap) {
     return std::make_unique<ordered_destinations<open_heap>>(open_heap(heap));
 }
 

@@ -7,9 +7,9 @@
 
 namespace holdfast::heap {
 
-class engine;
+class heap_operations;
 
 /// `heap` is open for writing and outlives the result. May throw std::bad_alloc.
-[[nodiscard]] std::unique_ptr<destination_operations> make_ordered_destinations(engine& heap);
+[[nodiscard]] std::unique_ptr<destination_operations> make_ordered_destinations(heap_operations& heap);
 
 }  // namespace holdfast::heap

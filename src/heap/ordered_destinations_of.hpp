@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "heap/destination_operations.hpp"
+#include "heap/destination_word.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
 #include "persist/mutant.hpp"
@@ -47,7 +48,7 @@ public:
         if (!is_destination(destination)) {
             return operation_result::failed;
         }
-        const std::uint64_t word = load(destination);
+        const std::uint64_t word = load_word(destination);
         if (segment::is_null_pointer(word)) {
             return operation_result::nothing_to_do;
         }
@@ -63,7 +64,7 @@ public:
         if (!is_destination(destination)) {
             return nullptr;
         }
-        const std::uint64_t word = load(destination);
+        const std::uint64_t word = load_word(destination);
         if (segment::is_null_pointer(word)) {
             return allocate_to(destination, wanted);
         }
@@ -164,12 +165,6 @@ public:
     void abandon() noexcept override { abandoned_.store(true, std::memory_order_release); }
 
 private:
-    [[nodiscard]] static std::uint64_t load(const std::uint64_t& word) noexcept {
-        return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
-    }
-    [[nodiscard]] static void* target_of(const std::uint64_t& destination, std::uint64_t word) noexcept {
-        return reinterpret_cast<void*>(segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
-    }
     [[nodiscard]] bool is_abandoned() noexcept {
         if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
             return false;
@@ -213,7 +208,7 @@ private:
         return block;
     }
     void point(std::uint64_t& destination, const void* block) noexcept {
-        const std::uint16_t stamp = segment::stamp_of(load(destination));
+        const std::uint16_t stamp = segment::stamp_of(load_word(destination));
         heap_.store(destination, block == nullptr
                                      ? segment::null_pointer(stamp)
                                      : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(&destination),

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/checked.hpp"
-#include "heap/heap.hpp"
+#include "heap/heap_operations.hpp"
 
 namespace holdfast::heap {
 
@@ -14,7 +14,7 @@ constexpr std::uint64_t smallest_worth_moving = 32;
 
 /// A block that shrinks stays as it is unless half of it or more would be idle. One for which there is hardly a smaller
 /// one, or none, stays always.
-bool fits(const engine& heap, std::uint64_t usable, std::uint64_t bytes) noexcept {
+bool fits(const heap_parts& heap, std::uint64_t usable, std::uint64_t bytes) noexcept {
     const std::uint64_t least = heap.separates_cache_lines() ? base::cache_line_size : smallest_worth_moving;
     return bytes <= usable && (usable <= least || bytes > usable / 2);
 }
@@ -32,7 +32,7 @@ std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexce
     return grows ? base::checked_add(wanted, wanted / 4).value_or(wanted) : wanted;
 }
 
-void* reallocate(engine& heap, void* block, std::uint64_t bytes, std::uint64_t alignment) noexcept {
+void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::uint64_t alignment) noexcept {
     slab::held_block found;
     if (!heap.blocks().find_allocated(block, found)) {
         return nullptr;
@@ -54,7 +54,7 @@ void* reallocate(engine& heap, void* block, std::uint64_t bytes, std::uint64_t a
     }
     std::memcpy(moved, block, std::min(usable, bytes));
     if (!heap.try_deallocate(block)) {
-        base::failure refused = engine::last_failure();
+        base::failure refused = heap_operations::last_failure();
         static_cast<void>(heap.try_deallocate(moved));
         slab::block_allocator::leave(std::move(refused));
         return nullptr;

@@ -8,14 +8,15 @@
 
 namespace holdfast::heap {
 
-class engine;
+class heap_operations;
 
 /// A block of at least `bytes` (> 0) with the content and the type of `block` as far as both reach; `block` itself
 /// where it could stay. A block that moves because it grows gets a quarter more than was asked for, so that one that
-/// grows in small steps is seldom copied. Null where there is none: `block` is as it was, and engine::last_failure()
-/// says why. Nothing that points to the block is changed. The heap is open for writing. Thread-safe for different
-/// blocks.
-[[nodiscard]] void* reallocate(engine& heap, void* block, std::uint64_t bytes, std::uint64_t alignment) noexcept;
+/// grows in small steps is seldom copied. Null where there is none: `block` is as it was, and
+/// heap_operations::last_failure() says why. Nothing that points to the block is changed. The heap is open for writing.
+/// Thread-safe for different blocks.
+[[nodiscard]] void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes,
+                               std::uint64_t alignment) noexcept;
 
 /// Whether a block that a destination leads to answers the request where it is: one of whole pages that is long enough,
 /// and not twice as long.

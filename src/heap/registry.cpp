@@ -26,7 +26,7 @@ void abandon_in_child() noexcept {
     registry& all = the_registry();
     new (&all.mutex) std::mutex;  // a thread that the child lacks may hold it
     for (const auto& [key, opened] : all.open) {
-        opened->abandon_in_child();
+        opened->forks().abandon_in_child();
     }
 }
 

@@ -107,25 +107,6 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
 
 }  // namespace
 
-bool engine::free_filtered(void* address) noexcept {
-    // The filter sees sound frees alone.
-    try {
-        slab::held_block found;
-        if (!blocks_.find_allocated(address, found)) {
-            return false;
-        }
-        if (keep_back_(address)) {
-            return true;
-        }
-    } catch (...) {  // the filter threw: what it did with the block is unknown, so the block stays allocated
-        base::failure what;
-        what.code = base::failure_code::invalid_argument;
-        slab::block_allocator::leave(std::move(what));
-        return false;
-    }
-    return free_at_once(address);
-}
-
 base::result<trace_report> trace_open_heap(engine& heap, const type_registry& types, const trace_options& options) {
     HF_TRY(heap.check_process());
     if (heap.read_only() && !options.dry_run) {

@@ -237,7 +237,7 @@ void prepare_fork() noexcept {
         return;
     }
     try {
-        if (::pipe2(of->pipe.data(), O_CLOEXEC) != 0 || !of->owned->prepare_fork()) {
+        if (::pipe2(of->pipe.data(), O_CLOEXEC) != 0 || !of->owned->forks().prepare()) {
             say("a child of fork will not have the heap");
         }
     } catch (const std::bad_alloc&) {
@@ -264,7 +264,7 @@ void fork_in_parent() noexcept {
         while (::read(of->pipe[0], &none, 1) < 0 && errno == EINTR) {  // until the child has its copy
         }
         close_end(of->pipe[0]);
-        of->owned->resume_after_fork();
+        of->owned->forks().resume();
     }
     open_gate(*of);
 }
@@ -278,7 +278,7 @@ void fork_in_child() noexcept {
     const bool known = of->state_of_closer == static_cast<std::uint64_t>(call_state::outside);
     of->gate.open_in_child(known ? &this_thread : nullptr);
     try {
-        if (of->open != nullptr && !of->owned->continue_in_child()) {
+        if (of->open != nullptr && !of->owned->forks().continue_in_child()) {
             end_child("a child of fork could not copy the heap");
         }
     } catch (const std::bad_alloc&) {
@@ -408,7 +408,7 @@ bool open(const settings& wanted) noexcept {
         say(thrown.what());
         return false;
     }
-    of->owned->keep_in_children();
+    of->owned->forks().keep_in_children();
     of->statistics = wanted.statistics;
     of->begin = reinterpret_cast<std::uintptr_t>(of->owned->files().view().base());
     of->reservation = of->owned->files().view().reservation();

@@ -1,46 +1,16 @@
-// manager: blocks with their destinations, in every durability; checkpoints, counters and recovery of `atomic`.
+// Blocks with their destinations, in every durability; checkpoints of `atomic`.
 #include <algorithm>
 
-#include <holdfast/manager.hpp>
+#include <holdfast/heap_destinations.hpp>
 
 #include "api/manager_core.hpp"
 #include "segment/pointer_format.hpp"
 
 namespace holdfast {
 
-namespace detail {
-
 // ptr.hpp and the layers below define the layout of the word independently; both must agree.
-static_assert(distance_bits == segment::pointer_distance_bits && distance_bias == segment::pointer_distance_bias);
-
-void throw_read_only(const heap::engine& engine, std::string_view operation) {
-    throw_failure(base::failure{base::failure_code::read_only,
-                                engine.files().paths().directory(),
-                                std::string(operation),
-                                "a heap opened read-only",
-                                "a writer",
-                                {},
-                                0});
-}
-
-void throw_refused_free(const heap::engine& engine) {
-    base::failure what = heap::engine::last_failure();
-    if (what.path.empty()) {
-        what.path = engine.files().paths().directory();
-    }
-    throw_failure(what);
-}
-
-void throw_last_failure(const heap::engine& engine) {
-    base::failure what = heap::engine::last_failure();
-    if (what.code == base::failure_code::bad_address || what.code == base::failure_code::corrupt) {
-        what.path = engine.files().paths().directory();
-        throw_failure(what);
-    }
-    throw_allocation_failure(what, engine.files().paths().directory());
-}
-
-}  // namespace detail
+static_assert(detail::distance_bits == segment::pointer_distance_bits &&
+              detail::distance_bias == segment::pointer_distance_bias);
 
 namespace {
 
@@ -61,7 +31,7 @@ heap::destination_operations& destinations_of(heap::engine& engine, std::string_
     return *engine.destinations();
 }
 
-/// The most words that manager::for_each_batch() passes at once.
+/// The most words that heap_destinations::for_each_batch() passes at once.
 constexpr std::size_t batch_size = 32;
 
 std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, std::uint64_t* (&words)[batch_size]) {
@@ -71,7 +41,7 @@ std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, st
 
 }  // namespace
 
-void* manager::allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
+void* heap_destinations::allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block =
         destinations_of(engine, "allocate_to").allocate_to(word_at(destination), request_of(bytes, traits));
@@ -81,7 +51,7 @@ void* manager::allocate_to_word(void* destination, size_type bytes, const alloca
     return block;
 }
 
-bool manager::free_from_word(void* destination) {
+bool heap_destinations::free_from_word(void* destination) {
     heap::engine& engine = core().engine();
     const heap::operation_result done = destinations_of(engine, "free_from").free_from(word_at(destination));
     if (done == heap::operation_result::failed) [[unlikely]] {
@@ -90,7 +60,7 @@ bool manager::free_from_word(void* destination) {
     return done == heap::operation_result::done;
 }
 
-void* manager::reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
+void* heap_destinations::reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block =
         destinations_of(engine, "realloc_to").reallocate_to(word_at(destination), request_of(bytes, traits));
@@ -100,7 +70,7 @@ void* manager::reallocate_to_word(void* destination, size_type bytes, const allo
     return block;
 }
 
-void* manager::reserve(size_type bytes, const allocation_traits& traits) {
+void* heap_destinations::reserve(size_type bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block = destinations_of(engine, "reserve").reserve(request_of(bytes, traits));
     if (block == nullptr) {
@@ -109,21 +79,22 @@ void* manager::reserve(size_type bytes, const allocation_traits& traits) {
     return block;
 }
 
-void manager::publish_word(void* destination, void* reserved) {
+void heap_destinations::publish_word(void* destination, void* reserved) {
     heap::engine& engine = core().engine();
     if (!destinations_of(engine, "publish").publish(word_at(destination), reserved)) {
         detail::throw_last_failure(engine);
     }
 }
 
-void manager::cancel(void* reserved) {
+void heap_destinations::cancel(void* reserved) {
     heap::engine& engine = core().engine();
     if (!destinations_of(engine, "cancel").cancel(reserved)) {
         detail::throw_last_failure(engine);
     }
 }
 
-void manager::allocate_words(std::span<void* const> destinations, size_type bytes, const allocation_traits& traits) {
+void heap_destinations::allocate_words(std::span<void* const> destinations, size_type bytes,
+                                       const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     std::uint64_t* words[batch_size];
     const auto all = words_of(destinations, words);
@@ -132,7 +103,7 @@ void manager::allocate_words(std::span<void* const> destinations, size_type byte
     }
 }
 
-void manager::free_words(std::span<void* const> destinations) {
+void heap_destinations::free_words(std::span<void* const> destinations) {
     heap::engine& engine = core().engine();
     std::uint64_t* words[batch_size];
     const auto all = words_of(destinations, words);
@@ -141,44 +112,23 @@ void manager::free_words(std::span<void* const> destinations) {
     }
 }
 
-void manager::flush(const void* begin, size_type bytes) const noexcept {
+void heap_destinations::flush(const void* begin, size_type bytes) const noexcept {
     if (is_open()) {
         core_->engine().flush(begin, bytes);
     }
 }
 
-void manager::drain() const noexcept {
+void heap_destinations::drain() const noexcept {
     if (is_open()) {
         core_->engine().drain();
     }
 }
 
-void manager::for_each_block(const std::function<void(const block_info&)>& each) const {
-    heap::engine& engine = core().engine();
-    value_or_throw(engine.files().bitmaps().admit_all());
-    engine.blocks().inspect().for_each_block([&](base::heap_offset offset, std::uint64_t size, std::uint32_t type) {
-        each({engine.files().view().address(offset), size, type});
-    });
-}
-
-void manager::checkpoint() {
+void heap_destinations::checkpoint() {
     heap::engine& engine = core().engine();
     if (engine.atomic() != nullptr) {
         engine.atomic()->checkpoint();
     }
-}
-
-protocol_counters manager::counters() const {
-    heap::engine& engine = core().engine();
-    if (engine.atomic() == nullptr) {
-        return {};
-    }
-    return protocol_counters_of(engine.atomic()->lanes().statistics());
-}
-
-recovery_report manager::last_recovery() const {
-    const lane::replay_report& report = core().engine().replayed();
-    return {report.lanes, report.pending, report.replayed, report.rolled_back, report.time_ns};
 }
 
 }  // namespace holdfast

@@ -1,14 +1,12 @@
-// manager::lanes(): what the files say about the lanes.
+#include "api/lane_files.hpp"
+
 #include <signal.h>
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
 
-#include <holdfast/manager.hpp>
-
 #include "api/manager_core.hpp"
-#include "heap/heap.hpp"
 #include "lane/replay.hpp"
 #include "lane/writer_counters.hpp"
 
@@ -36,9 +34,10 @@ std::optional<writer_information> writer_of(std::span<const std::byte> page,
                               protocol_counters_of(found->counters)};
 }
 
-/// Reads the files and not the mappings, because a read-only open has replayed the lanes in its mappings.
-base::result<lane_information> look(const segment::superblock_on_media& superblock, persist::storage& storage,
-                                    const segment::heap_paths& paths) {
+}  // namespace
+
+base::result<lane_information> read_lanes(const segment::superblock_on_media& superblock, persist::storage& storage,
+                                          const segment::heap_paths& paths) {
     lane_information found;
     found.last_writer_atomic = (superblock.flags & (segment::flag_lanes | segment::flag_stale_sums)) != 0;
     found.pending = (superblock.flags & segment::flag_lanes) != 0 && superblock.state != segment::heap_state::clean;
@@ -69,21 +68,6 @@ base::result<lane_information> look(const segment::superblock_on_media& superblo
         found.writer = writer_of(page, superblock);
     }
     return found;
-}
-
-}  // namespace
-
-lane_information manager::lanes() const {
-    const segment::heap_files& files = core().engine().files();
-    lane_information found = value_or_throw(look(files.superblock(), files.storage(), files.paths()));
-    found.pending = found.pending && files.mode() == persist::access_mode::read_only;
-    return found;
-}
-
-lane_information manager::lanes(const std::string& path) {
-    const segment::heap_paths paths(path);
-    const auto held = value_or_throw(segment::hold_directory(persist::posix_storage(), paths));
-    return value_or_throw(look(value_or_throw(heap::read_superblock(*held, paths)), *held, paths));
 }
 
 }  // namespace holdfast

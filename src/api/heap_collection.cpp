@@ -1,5 +1,5 @@
-// manager: collection, and the registered types.
-#include <holdfast/manager.hpp>
+// Collection, and the registered types.
+#include <holdfast/heap_collection.hpp>
 
 #include "api/manager_core.hpp"
 #include "heap/trace.hpp"
@@ -58,7 +58,7 @@ collect_report public_report(heap::trace_report&& in, const heap::type_registry&
 
 }  // namespace
 
-collect_report manager::collect(const collect_options& options) {
+collect_report heap_collection::collect(const collect_options& options) {
     heap::engine& engine = core().engine();
     {
         const std::lock_guard guard(engine.object_mutex());
@@ -68,7 +68,7 @@ collect_report manager::collect(const collect_options& options) {
                          engine.types());
 }
 
-std::optional<collect_report> manager::last_recovery_trace() const {
+std::optional<collect_report> heap_collection::last_recovery_trace() const {
     heap::engine& engine = core().engine();
     const std::lock_guard guard(engine.object_mutex());
     if (!engine.traced()) {
@@ -78,7 +78,7 @@ std::optional<collect_report> manager::last_recovery_trace() const {
     return public_report(heap::trace_report(*engine.traced()), engine.types());
 }
 
-void manager::register_type(const type_layout& layout) {
+void heap_collection::register_type(const type_layout& layout) {
     heap::engine& engine = core().engine();
     detail::refuse_read_only(engine, "register a type");
     heap::type_description described{layout.type, layout.size, layout.stride, {}, layout.name};
@@ -98,7 +98,7 @@ void manager::register_type(const type_layout& layout) {
     value_or_throw(engine.types().add(engine.objects(), described));
 }
 
-std::vector<type_layout> manager::registered_types() const {
+std::vector<type_layout> heap_collection::registered_types() const {
     heap::engine& engine = core().engine();
     const std::lock_guard guard(engine.object_mutex());
     value_or_throw(engine.types().load(engine.objects()));
@@ -115,11 +115,11 @@ std::vector<type_layout> manager::registered_types() const {
     return layouts;
 }
 
-void manager::register_visitor(std::uint32_t type, block_visitor visitor) {
+void heap_collection::register_visitor(std::uint32_t type, block_visitor visitor) {
     value_or_throw(core().engine().types().add_visitor(type, detail::inner_visitor(std::move(visitor))));
 }
 
-void manager::set_free_filter(free_filter filter) {
+void heap_collection::set_free_filter(free_filter filter) {
     heap::engine& engine = core().engine();
     if (engine.atomic() != nullptr) {
         throw_failure(base::failure{base::failure_code::unsupported, path(), "free filter", "durability atomic",
@@ -129,7 +129,7 @@ void manager::set_free_filter(free_filter filter) {
     plain_ = core_->plain();
 }
 
-void manager::free_now(void* block) {
+void heap_collection::free_now(void* block) {
     if (block != nullptr) {
         heap::engine& engine = core().engine();
         detail::refuse_read_only(engine, "free_now");

@@ -1,0 +1,115 @@
+// Blocks and roots of an open heap.
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+#include <holdfast/heap_blocks.hpp>
+
+#include "api/manager_core.hpp"
+
+namespace holdfast {
+
+using base::failure;
+using base::failure_code;
+
+void* detail::allocate_rarely(heap_blocks& heap, std::size_t bytes) {
+    return heap.allocate_aligned(bytes, bytes >= 16 ? 16 : 8);
+}
+
+ptr<void>& heap_blocks::root(size_type index) {
+    detail::refuse_read_only(core().engine(), "root, to be written");
+    return const_cast<ptr<void>&>(std::as_const(*this).root(index));
+}
+
+const ptr<void>& heap_blocks::root(size_type index) const {
+    if (index >= root_count) {
+        throw_failure(
+            failure{failure_code::invalid_argument, path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
+    }
+    return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
+}
+
+void* heap_blocks::allocate(size_type bytes) {
+    if (void* const block = plain_->allocate(bytes)) [[likely]] {
+        return block;
+    }
+    return detail::allocate_rarely(*this, bytes);
+}
+
+void* heap_blocks::allocate(size_type bytes, const std::nothrow_t&) noexcept {
+    return is_open() && !read_only() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
+}
+
+void* heap_blocks::allocate_aligned(size_type bytes, size_type alignment) {
+    return core().allocate(bytes, alignment, 0);
+}
+
+void* heap_blocks::allocate(size_type bytes, const allocation_traits& traits) {
+    const std::size_t least = bytes >= 16 ? 16 : 8;
+    void* const block = core().allocate(bytes, traits.alignment == 0 ? least : traits.alignment, traits.type);
+    if (traits.zeroed) {
+        std::memset(block, 0, bytes);
+    }
+    return block;
+}
+
+void heap_blocks::deallocate(void* address) {
+    if (!plain_->free(address)) [[unlikely]] {
+        deallocate_rarely(address);
+    }
+}
+
+void heap_blocks::deallocate_rarely(void* address) {
+    if (address == nullptr) {
+        return;
+    }
+    core().deallocate(address);
+}
+
+heap_blocks::size_type heap_blocks::usable_size(const void* address) const {
+    return value_or_throw(core().engine().usable_size(address));
+}
+
+std::uint32_t heap_blocks::type_of(const void* address) const {
+    return value_or_throw(core().engine().type_of(address));
+}
+
+bool heap_blocks::separates_cache_lines() const { return core().engine().separates_cache_lines(); }
+
+bool heap_blocks::all_memory_deallocated() const { return core().engine().all_free(); }
+const segment_manager* heap_blocks::get_segment_manager() const noexcept {
+    return core_ != nullptr ? core_->handle() : nullptr;
+}
+
+bool heap_blocks::belongs_to_segment(const void* address) const noexcept {
+    if (!is_open()) {
+        return false;
+    }
+    const segment::heap_files& files = core_->engine().files();
+    return files.view().offset(address).value < base::to_bytes(files.frontier());
+}
+
+heap_blocks::handle_t heap_blocks::get_handle_from_address(const void* address) const {
+    return core().offset_of(address);
+}
+
+void* heap_blocks::get_address_from_handle(handle_t handle) const {
+    const segment::heap_files& files = core().engine().files();
+    if (handle >= base::to_bytes(files.frontier())) {
+        throw_failure(failure{failure_code::bad_address,
+                              path(),
+                              "handle",
+                              fmt::format("{:#x}", handle),
+                              fmt::format("less than {:#x}", base::to_bytes(files.frontier())),
+                              {},
+                              0});
+    }
+    return files.view().address({handle});
+}
+
+void* heap_blocks::get_address() const noexcept { return is_open() ? core_->engine().files().view().base() : nullptr; }
+heap_blocks::size_type heap_blocks::get_size() const { return core().handle()->get_size(); }
+heap_blocks::size_type heap_blocks::get_free_memory() const { return core().handle()->get_free_memory(); }
+bool heap_blocks::follow_this_thread() { return core().engine().follow_this_thread(); }
+
+}  // namespace holdfast

@@ -1,0 +1,165 @@
+// What the concepts of a manager share: the core and its handle.
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <holdfast/detail/heap_handle.hpp>
+
+#include "api/manager_core.hpp"
+
+namespace holdfast::detail {
+
+using base::failure;
+using base::failure_code;
+
+manager_core::~manager_core() {
+    if (engine_ == nullptr) {
+        return;
+    }
+    // A commit needs memory, and so does the message of a failure.
+    try {
+        auto closed = engine_->close(commit_on_close_);
+        // No report in a child of fork: the heap is its parent's.
+        if (!closed && closed.error().code != failure_code::wrong_process) {
+            report_failure(closed.error());
+        }
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::out_of_memory;
+        report_failure(what);
+    }
+}
+
+plain_path::plain_path() noexcept : plain_path(slab::plain_blocks::of_no_heap()) {}
+
+plain_path::plain_path(const slab::plain_blocks& of) noexcept {
+    static_assert(sizeof blocks_ == sizeof of && std::is_trivially_copyable_v<slab::plain_blocks>);
+    std::memcpy(blocks_, &of, sizeof blocks_);
+}
+
+plain_path& plain_path::operator=(plain_path&& other) noexcept {
+    if (this != &other) {
+        std::memcpy(blocks_, other.blocks_, sizeof blocks_);
+        std::memcpy(other.blocks_, &slab::plain_blocks::of_no_heap(), sizeof blocks_);
+    }
+    return *this;
+}
+
+void throw_moved_from() {
+    throw_failure(
+        failure{failure_code::invalid_argument, {}, "manager", "one that was moved from", "an open one", {}, 0});
+}
+
+void throw_closed() {
+    throw_failure(failure{failure_code::invalid_argument, {}, "manager", "a closed heap", "an open one", {}, 0});
+}
+
+void throw_read_only(const heap::engine& engine, std::string_view operation) {
+    throw_failure(failure{failure_code::read_only,
+                          engine.files().paths().directory(),
+                          std::string(operation),
+                          "a heap opened read-only",
+                          "a writer",
+                          {},
+                          0});
+}
+
+void throw_refused_free(const heap::engine& engine) {
+    failure what = heap::engine::last_failure();
+    if (what.path.empty()) {
+        what.path = engine.files().paths().directory();
+    }
+    throw_failure(what);
+}
+
+void throw_last_failure(const heap::engine& engine) {
+    failure what = heap::engine::last_failure();
+    if (what.code == failure_code::bad_address || what.code == failure_code::corrupt) {
+        what.path = engine.files().paths().directory();
+        throw_failure(what);
+    }
+    throw_allocation_failure(what, engine.files().paths().directory());
+}
+
+const std::string& manager_core::path() const noexcept {
+    static const std::string closed;
+    return engine_ == nullptr ? closed : engine_->files().paths().directory();
+}
+
+void manager_core::close(bool commit_changes) {
+    if (engine_ != nullptr) {
+        value_or_throw(engine_->close(commit_changes));
+        engine_.reset();
+    }
+}
+
+void manager_core::commit() {
+    const auto done = value_or_throw(engine().commit());
+    report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,
+                            done.scan_ns,     done.write_ns,    done.sync_ns,         done.total_ns};
+}
+
+std::uint64_t manager_core::offset_of(const void* address) const {
+    const segment::heap_files& files = engine().files();
+    const std::uint64_t offset = files.view().offset(address).value;
+    if (offset >= base::to_bytes(files.frontier())) {
+        throw_failure(failure{failure_code::bad_address,
+                              path(),
+                              "address",
+                              fmt::format("{}", address),
+                              "an address of the heap's user space",
+                              {},
+                              0});
+    }
+    return offset;
+}
+
+object_info manager_core::describe(const heap::object_entry& entry) const {
+    object_info info;
+    info.name_ = entry.kind == heap::object_kind::unique ? entry.type : entry.name;
+    info.kind_ = static_cast<instance_kind>(entry.kind);
+    info.address_ = engine().files().view().address({entry.offset});
+    info.offset_ = entry.offset;
+    info.length_ = entry.count;
+    info.type_name_ = entry.type;
+    info.type_size_ = entry.type_size;
+    info.description_ = entry.description;
+    return info;
+}
+
+std::vector<object_info> manager_core::list(instance_kind kind) const {
+    const std::lock_guard guard(engine().object_mutex());
+    std::vector<object_info> objects;
+    for (const heap::object_entry& entry :
+         value_or_throw(engine().objects().list(static_cast<heap::object_kind>(kind)))) {
+        objects.push_back(describe(entry));
+    }
+    return objects;
+}
+
+heap_handle::heap_handle(std::unique_ptr<manager_core> core) : core_(std::move(core)), plain_(core_->plain()) {}
+heap_handle::heap_handle(heap_handle&& other) noexcept = default;
+heap_handle& heap_handle::operator=(heap_handle&& other) noexcept = default;
+heap_handle::~heap_handle() = default;
+
+manager_core& heap_handle::core() const {
+    if (core_ == nullptr) [[unlikely]] {
+        throw_moved_from();
+    }
+    return *core_;
+}
+
+std::uint64_t heap_handle::key() const noexcept { return core_ != nullptr ? core_->handle()->key() : 0; }
+bool heap_handle::is_open() const noexcept { return core_ != nullptr && core_->is_open(); }
+bool heap_handle::read_only() const noexcept { return is_open() && core_->engine().read_only(); }
+holdfast::durability heap_handle::durability() const noexcept {
+    return is_open() ? static_cast<holdfast::durability>(core_->engine().durability()) : holdfast::durability::commit;
+}
+
+const std::string& heap_handle::path() const noexcept {
+    static const std::string none;
+    return core_ != nullptr ? core_->path() : none;
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,63 @@
+// Named, unique and anonymous objects of an open heap. runtime.cpp has what the templates of construct and destroy
+// call.
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <holdfast/heap_objects.hpp>
+
+#include "api/manager_core.hpp"
+
+namespace holdfast {
+
+using base::failure;
+using base::failure_code;
+
+std::string object_info::readable_type_name() const { return detail::readable_type(type_name_).value_or(type_name_); }
+
+object_info heap_objects::object_at(const void* object) const {
+    const std::lock_guard guard(core().engine().object_mutex());
+    const auto entry = value_or_throw(core().engine().objects().find_at(core().offset_of(object)));
+    if (!entry) {
+        throw_failure(failure{failure_code::bad_address,
+                              path(),
+                              "address",
+                              fmt::format("{}", object),
+                              "an object of the directory",
+                              {},
+                              0});
+    }
+    return core().describe(*entry);
+}
+
+object_iterator heap_objects::objects(instance_kind kind) const {
+    return object_iterator(std::make_shared<const std::vector<object_info>>(core().list(kind)));
+}
+
+void heap_objects::describe(const void* object, std::string_view description) {
+    detail::refuse_read_only(core().engine(), "set_instance_description");
+    const std::lock_guard guard(core().engine().object_mutex());
+    const std::uint64_t offset = core().offset_of(object);
+    value_or_throw(core().engine().objects().describe_at(offset, description));
+}
+
+namespace {
+
+std::uint64_t count_objects(heap::engine& engine, heap::object_kind kind) {
+    const std::lock_guard guard(engine.object_mutex());
+    return value_or_throw(engine.objects().count(kind));
+}
+
+}  // namespace
+
+heap_objects::size_type heap_objects::get_num_named_objects() const {
+    return count_objects(core().engine(), heap::object_kind::named);
+}
+heap_objects::size_type heap_objects::get_num_unique_objects() const {
+    return count_objects(core().engine(), heap::object_kind::unique);
+}
+heap_objects::size_type heap_objects::get_num_anonymous_objects() const {
+    return count_objects(core().engine(), heap::object_kind::anonymous);
+}
+
+}  // namespace holdfast

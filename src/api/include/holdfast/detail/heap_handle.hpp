@@ -1,0 +1,73 @@
+// What the concepts of a manager (heap_blocks.hpp to heap_information.hpp) share: the core of an open heap. Not for
+// users.
+//
+// The concepts stand on each other in one line, so that all reach the core and the fast path directly: several bases
+// would need a virtual one between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <holdfast/open_options.hpp>
+
+namespace holdfast::slab {
+struct plain_blocks;
+}  // namespace holdfast::slab
+
+namespace holdfast::detail {
+
+class manager_core;
+struct manager_door;
+
+/// What the fast paths of allocate() and deallocate() need, copied here so that they follow no pointer to it. For a
+/// manager that is closed or moved from it is plain_blocks::of_no_heap(), so that the slow paths run.
+class plain_path {
+public:
+    plain_path() noexcept;
+    explicit plain_path(const slab::plain_blocks& of) noexcept;
+    plain_path(plain_path&& other) noexcept : plain_path() { *this = std::move(other); }
+    plain_path& operator=(plain_path&& other) noexcept;
+    plain_path(const plain_path&) = delete;
+    plain_path& operator=(const plain_path&) = delete;
+    ~plain_path() = default;
+    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept;  // manager_core.hpp
+
+private:
+    static constexpr std::size_t words = 5;
+    alignas(std::uintptr_t) std::byte blocks_[words * sizeof(std::uintptr_t)];
+};
+
+/// A heap, or none where it was moved from.
+class heap_handle {
+public:
+    heap_handle(const heap_handle&) = delete;
+    heap_handle& operator=(const heap_handle&) = delete;
+
+    [[nodiscard]] bool is_open() const noexcept;
+    [[nodiscard]] bool read_only() const noexcept;
+    /// What the heap was opened in; `commit` for a heap that is closed or opened read-only.
+    [[nodiscard]] holdfast::durability durability() const noexcept;
+    /// The path that the heap was opened by; "" for a closed heap.
+    [[nodiscard]] const std::string& path() const noexcept;
+
+protected:
+    explicit heap_handle(std::unique_ptr<manager_core> core);
+    heap_handle(heap_handle&& other) noexcept;
+    heap_handle& operator=(heap_handle&& other) noexcept;
+    ~heap_handle();
+
+    /// Throws error(invalid_argument) where the heap was moved from.
+    [[nodiscard]] manager_core& core() const;
+    [[nodiscard]] std::uint64_t key() const noexcept;  ///< 0 where there is no heap
+
+    std::unique_ptr<manager_core> core_;
+    plain_path plain_;
+
+private:
+    friend struct manager_door;  // the C face
+};
+
+}  // namespace holdfast::detail

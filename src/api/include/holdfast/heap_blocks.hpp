@@ -1,0 +1,92 @@
+// manager: blocks and roots.
+//
+// In durability `atomic` these calls are durable when they return: a crash before the program has stored the address of
+// a new block leaks it (heap_destinations.hpp: allocate_to() does not).
+//
+// Thread safety: all functions by any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <holdfast/allocator.hpp>
+#include <holdfast/detail/heap_handle.hpp>
+#include <holdfast/open_options.hpp>
+#include <holdfast/ptr.hpp>
+
+namespace holdfast {
+
+class heap_blocks : public detail::heap_handle {
+public:
+    using size_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using void_pointer = ptr<void>;
+    using segment_manager = holdfast::segment_manager;
+    template <class T>
+    using allocator_type = holdfast::allocator<T>;
+    template <class T>
+    using scoped_allocator_type = holdfast::scoped_allocator<T>;
+    template <class T>
+    using fallback_allocator = holdfast::fallback_allocator<T>;
+    using handle_t = std::uint64_t;
+
+    static constexpr size_type root_count = 512;
+    /// Slot `index` of the roots: pointers that the heap keeps without names, null at creation. Throws
+    /// error(invalid_argument) for an index of 512 or more. The first function, whose root can be written, throws
+    /// error(read_only) for a heap opened read-only: read there by `std::as_const(heap).root(0)`.
+    [[nodiscard]] ptr<void>& root(size_type index);
+    [[nodiscard]] const ptr<void>& root(size_type index) const;
+
+    /// `bytes` of memory, not zeroed, aligned to 16 bytes (to 8 where `bytes` is below 16). Throws holdfast::bad_alloc
+    /// with the reason in what(), error(invalid_argument) for 0 bytes, error(read_only).
+    [[nodiscard]] void* allocate(size_type bytes);
+    /// With std::nothrow: null where allocate() would throw.
+    [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) noexcept;
+    /// `alignment`: a power of two up to 2 MiB, else error(invalid_argument).
+    [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment);
+    /// The zeros of `traits.zeroed` are ordinary stores here, as durable as what the program stores itself.
+    [[nodiscard]] void* allocate(size_type bytes, const allocation_traits& traits);
+    /// Frees a block; null is ignored. Throws error(bad_address), and changes nothing, where the address lies outside
+    /// the heap, is not the start of an allocated block, or is an object, which destroy() frees. Two threads that free
+    /// one block at the same moment may both return; open_options::hardened excludes that.
+    void deallocate(void* address);
+    /// Usable bytes of the block, at least those that were asked for. Throws error(bad_address).
+    [[nodiscard]] size_type usable_size(const void* address) const;
+    /// The type number that the block was allocated with, 0 for none. Throws error(bad_address).
+    [[nodiscard]] std::uint32_t type_of(const void* address) const;
+    [[nodiscard]] bool all_memory_deallocated() const;
+    [[nodiscard]] bool separates_cache_lines() const;  ///< created with open_options::separate_cache_lines
+    template <class T = std::byte>
+    [[nodiscard]] allocator_type<T> get_allocator() const noexcept {
+        return allocator_type<T>{key()};
+    }
+    [[nodiscard]] const segment_manager* get_segment_manager() const noexcept;
+    /// Whether the address lies in the heap's user space (get_size() bytes from get_address()).
+    [[nodiscard]] bool belongs_to_segment(const void* address) const noexcept;
+    /// A handle is the offset from the heap's base in bytes. Throw error(bad_address) outside the user space.
+    [[nodiscard]] handle_t get_handle_from_address(const void* address) const;
+    [[nodiscard]] void* get_address_from_handle(handle_t handle) const;
+
+    /// Where the heap's base is mapped; null for a closed heap.
+    [[nodiscard]] void* get_address() const noexcept;
+    /// Bytes of user space backed by files.
+    [[nodiscard]] size_type get_size() const;
+    [[nodiscard]] size_type get_free_memory() const;  ///< get_size() less the bytes of allocated blocks
+    /// For a heap with a directory for each node (open_options::node_directories): if the calling thread runs on
+    /// another node than the one that it allocates from, it returns the free blocks that it kept and goes on with the
+    /// new node; the result is true. Threads do so by themselves at every 64th refill of their caches; a program that
+    /// binds a thread to processors calls this. Thread-safe; nothing durable changes. Throws error after close().
+    bool follow_this_thread();
+
+protected:
+    using detail::heap_handle::heap_handle;
+    heap_blocks(heap_blocks&&) noexcept = default;
+    heap_blocks& operator=(heap_blocks&&) noexcept = default;
+    ~heap_blocks() = default;
+
+private:
+    [[gnu::noinline]] void deallocate_rarely(void* address);
+};
+
+}  // namespace holdfast

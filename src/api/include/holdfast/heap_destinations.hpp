@@ -1,0 +1,148 @@
+// manager: blocks with their destinations.
+//
+// Durability `atomic`: a crash leaves each call done as a whole or not at all, and done if it has returned.
+// Durability `commit`: the effect of a call is part of the next commit().
+// Durability `collect`: no crash leaves a destination that points to memory that is free or another block's.
+// free_from() and realloc_to() write the destination back before they free; what allocate_to() and publish() store
+// in it is durable when the program has called persist() on it.
+//
+// A destination is a `ptr` in this heap: a root, or a word in an allocated block that was durably initialised
+// (zeroed memory is). It has one operation at a time. Only these calls and the assignment of `ptr` write it; it is
+// never copied byte by byte. A program that moves a pointer (`head = tmp; tmp = nullptr`) persists `head` before it
+// empties `tmp`, and `tmp` before it frees through `head` (docs/atomic-protocol.md, "What the program promises").
+//
+// Errors: holdfast::bad_alloc for a lack of space; error(bad_address) for a destination outside the heap or one
+// that points to no allocated block; error(read_only). Then nothing has changed. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <holdfast/heap_blocks.hpp>
+#include <holdfast/open_options.hpp>
+#include <holdfast/persistable.hpp>
+#include <holdfast/ptr.hpp>
+
+namespace holdfast {
+
+class heap_destinations : public heap_blocks {
+public:
+    /// Allocates a block and lets `destination` point to it. The block that it pointed to before is not freed.
+    template <class T>
+    T* allocate_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
+        return static_cast<T*>(allocate_to_word(&destination, bytes, traits));
+    }
+    /// Frees the block that `destination` points to and sets it to null. False where it was null.
+    template <class T>
+    bool free_from(ptr<T>& destination) {
+        return free_from_word(&destination);
+    }
+    /// Replaces the block by one of `bytes` bytes with the same content as far as both reach, durably. The type stays
+    /// where traits.type is 0. The copy holds no destinations. A block of whole pages that is long enough and not twice
+    /// as long is its own replacement. A null destination: as allocate_to().
+    template <class T>
+    T* realloc_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
+        return static_cast<T*>(reallocate_to_word(&destination, bytes, traits));
+    }
+    /// A block that is not allocated yet: fill it, persist() it, publish() it. Before publish(), usable_size() and
+    /// deallocate() refuse it, for_each_block() skips it, a crash and a close free it, and it holds no destinations.
+    [[nodiscard]] void* reserve(size_type bytes, const allocation_traits& traits = {});
+    /// Allocates a block that is reserved, else error(bad_address), and lets `destination` point to it.
+    template <class T>
+    void publish(ptr<T>& destination, std::type_identity_t<T>* reserved) {
+        publish_word(&destination, reserved);
+    }
+    /// Gives back a block that is reserved, else error(bad_address).
+    void cancel(void* reserved);
+    /// allocate_to() for many destinations, with one fence for up to 32. Each element is atomic, the batch is not: on
+    /// failure the first elements are done, and the other destinations are as they were.
+    template <class T>
+    void allocate_batch(std::span<ptr<T>* const> destinations, size_type bytes, const allocation_traits& traits = {}) {
+        for_each_batch(destinations, [&](std::span<void* const> words) { allocate_words(words, bytes, traits); });
+    }
+    /// free_from() for many destinations, as allocate_batch(). Null ones are skipped.
+    template <class T>
+    void free_batch(std::span<ptr<T>* const> destinations) {
+        for_each_batch(destinations, [this](std::span<void* const> words) { free_words(words); });
+    }
+    /// Reserves a block, constructs a T in it, persists and publishes it: two fences. If the constructor throws,
+    /// nothing is left behind. A `ptr` in T can be a destination once this returns.
+    template <class T, class... Args>
+    T* make_persistent(ptr<T>& destination, Args&&... args) {
+        static_assert(detail::require_persistable<T>());
+        pending_block pending(*this, reserve(sizeof(T), {alignof(T), false}));
+        T* const made = ::new (pending.block) T(std::forward<Args>(args)...);
+        persist(made, sizeof(T));
+        publish(destination, made);
+        pending.block = nullptr;
+        return made;
+    }
+    /// Runs the destructor of what `destination` points to, then free_from(). False where it is null.
+    template <class T>
+    bool destroy_persistent(ptr<T>& destination) {
+        if (destination == nullptr) {
+            return false;
+        }
+        std::destroy_at(destination.get());
+        return free_from(destination);
+    }
+
+    /// The program's own data: flush() starts to write a range back, drain() waits until what this thread flushed is
+    /// durable, persist() does both. They do nothing in the domain page-cache and in durability `commit`.
+    void flush(const void* begin, size_type bytes) const noexcept;
+    void drain() const noexcept;
+    void persist(const void* begin, size_type bytes) const noexcept {
+        flush(begin, bytes);
+        drain();
+    }
+    /// Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do.
+    void checkpoint();
+
+protected:
+    using heap_blocks::heap_blocks;
+    heap_destinations(heap_destinations&&) noexcept = default;
+    heap_destinations& operator=(heap_destinations&&) noexcept = default;
+    ~heap_destinations() = default;
+
+private:
+    // Destinations, as the addresses of their words.
+    void* allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
+    bool free_from_word(void* destination);
+    void* reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
+    void publish_word(void* destination, void* reserved);
+    void allocate_words(std::span<void* const> destinations, size_type bytes, const allocation_traits& traits);
+    void free_words(std::span<void* const> destinations);
+    template <class T, class Function>
+    static void for_each_batch(std::span<ptr<T>* const> destinations, Function&& function) {
+        constexpr size_type most = 32;
+        void* words[most];
+        while (!destinations.empty()) {
+            const size_type some = destinations.size() < most ? destinations.size() : most;
+            for (size_type i = 0; i < some; ++i) {
+                words[i] = destinations[i];
+            }
+            function(std::span<void* const>(words, some));
+            destinations = destinations.subspan(some);
+        }
+    }
+    /// Cancels a reserved block unless it was published.
+    struct pending_block {
+        pending_block(heap_destinations& of, void* reserved) : owner(of), block(reserved) {}
+        pending_block(const pending_block&) = delete;
+        pending_block& operator=(const pending_block&) = delete;
+        ~pending_block() {
+            if (block != nullptr) {
+                owner.cancel(block);
+            }
+        }
+        heap_destinations& owner;
+        void* block;
+    };
+};
+
+}  // namespace holdfast

@@ -1,0 +1,16 @@
+// What the files of a heap say about its lanes, whether or not it is open.
+#pragma once
+
+#include <holdfast/lane_information.hpp>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/heap_files.hpp"
+
+namespace holdfast {
+
+/// Reads the files and not the mappings, because a read-only open has replayed the lanes in its mappings.
+[[nodiscard]] base::result<lane_information> read_lanes(const segment::superblock_on_media& superblock,
+                                                        persist::storage& storage, const segment::heap_paths& paths);
+
+}  // namespace holdfast

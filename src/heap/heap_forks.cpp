@@ -1,0 +1,49 @@
+#include "heap/heap_forks.hpp"
+
+#include <new>
+#include <vector>
+
+namespace holdfast::heap {
+
+void heap_forks::resume() noexcept {
+    try {
+        // After a failure children of other forks inherit pages that they do not use: harmless.
+        static_cast<void>(heap_.files().show_to_child(false).ok());
+    } catch (const std::bad_alloc&) {
+        return;  // out of memory while the failure was built
+    }
+}
+
+base::result<void> heap_forks::continue_in_child() {
+    segment::heap_files& files = heap_.files();
+    segment::free_runs used;
+    std::vector<base::granule> slabs;
+    const bool mapped_anew = files.shared();
+    if (mapped_anew) {
+        heap_.extents().for_each([&](const extent::extent& found) {
+            // Guard ranges have no content and cannot be read.
+            const bool is_guard = found.kind == segment::extent_kind::reserved &&
+                                  heap_.blocks().slabs().source().guards().contains(base::granule_of(found.start));
+            if (found.kind != segment::extent_kind::free && !is_guard) {
+                used.emplace_back(found.start, found.length);
+            }
+            if (found.kind == segment::extent_kind::slab) {
+                slabs.push_back(base::granule_of(found.start));
+            }
+        });
+    }
+    HF_TRY(files.continue_in_child(used, slabs));
+    if (mapped_anew) {
+        heap_.blocks().slabs().source().renew_guards({}, files.frontier());
+    }
+    heap_.continue_directly();
+    return {};
+}
+
+void heap_forks::abandon_in_child() noexcept {
+    if (!keeps_children_) {
+        heap_.abandon();
+    }
+}
+
+}  // namespace holdfast::heap

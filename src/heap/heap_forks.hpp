@@ -1,0 +1,37 @@
+// What a child of fork does with a heap that its parent has open.
+//
+// Invariants:
+//   HEAP-11: a child without a copy of the heap's memory changes nothing in it: every call fails with `wrong_process`.
+//            A child has a copy after prepare() in the parent, and after continue_in_child() the two heaps are
+//            independent.
+//
+// Thread safety: each function runs while no other thread is in a call of the heap.
+#pragma once
+
+#include "base/result.hpp"
+#include "heap/heap_operations.hpp"
+
+namespace holdfast::heap {
+
+class heap_forks {
+public:
+    explicit heap_forks(heap_operations& heap) noexcept : heap_(heap) {}
+
+    /// Children shall continue a copy of this heap (a scratch heap, or one of durability `collect`): abandon_in_child()
+    /// does nothing.
+    void keep_in_children() noexcept { keeps_children_ = true; }
+    /// Before fork(): makes the pages the child's, too.
+    base::result<void> prepare() { return heap_.files().show_to_child(true); }
+    /// In the parent, after the child has its copy.
+    void resume() noexcept;
+    /// In the child. After a failure it must not touch the heap.
+    base::result<void> continue_in_child();
+    /// For a child without the heap's memory: every later call fails. Durability `atomic` and `collect`.
+    void abandon_in_child() noexcept;
+
+private:
+    heap_operations& heap_;
+    bool keeps_children_ = false;
+};
+
+}  // namespace holdfast::heap

@@ -1,0 +1,247 @@
+#include "heap/heap_opening.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "heap/registry.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+
+/// Whether stores go to the files at once. In durability `commit` pages are private.
+bool is_shared(access_mode mode, durability_kind durability) {
+    return mode == access_mode::read_write && durability != durability_kind::commit;
+}
+
+/// No free takes an object's block from here on. If the directory cannot be read, nothing is pinned, and every request
+/// for an object fails.
+base::result<void> pin_objects(heap_parts& heap) {
+    try {
+        std::vector<std::uint64_t> offsets;
+        static_cast<void>(
+            heap.objects().for_each_offset([&](std::uint64_t offset) { offsets.push_back(offset); }).ok());
+        std::ranges::sort(offsets);  // ascending: the set tries its end first
+        for (const std::uint64_t offset : offsets) {
+            heap.blocks().pin(heap.files().view().address({offset}), slab::pinned_blocks::make_place());
+        }
+    } catch (const std::bad_alloc&) {
+        failure what;
+        what.code = failure_code::out_of_memory;
+        what.path = heap.files().paths().directory();
+        return what;
+    }
+    return {};
+}
+
+}  // namespace
+
+base::result<void> heap_opening::check_durability() const {
+    const durability_kind asked = options_.durability;
+    if (asked >= durability_kind::commit && asked <= durability_kind::atomic) {
+        return {};
+    }
+    return failure{failure_code::invalid_argument,
+                   path_,
+                   "durability",
+                   fmt::format("{}", static_cast<unsigned>(asked)),
+                   "commit, collect or atomic",
+                   {},
+                   0};
+}
+
+/// Whether the media keep the promise, or the caller accepted that they do not.
+base::result<void> heap_opening::check_promise(const segment::heap_files& files) const {
+    if (!files.shared() || files.domain() != persist::domain_kind::page_cache || options_.accept_process_crash_only) {
+        return {};
+    }
+    return failure{failure_code::promise_unavailable,
+                   files.paths().directory(),
+                   "durability",
+                   fmt::format("{}, where the persistence domain is page-cache: what was stored survives a crash of "
+                               "the process, and not a power loss",
+                               options_.durability == durability_kind::atomic ? "atomic" : "collect"),
+                   "the domain dax or eadr, or durability commit",
+                   "accept crashes of the process alone (accept_process_crash_only), put the heap on a file system "
+                   "that is mounted with dax, or use durability commit",
+                   0};
+}
+
+base::result<std::unique_ptr<engine>> heap_opening::create() {
+    HF_TRY(check_durability());
+    HF_TRY_ASSIGN(auto files, segment::heap_files::create(*options_.storage, path_, options_.files));
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    if (auto formatted = format(*made); !formatted) {
+        failure what = std::move(formatted).error();
+        if (what.path.empty()) {
+            what.path = path_;
+        }
+        return what;
+    }
+    if (options_.durability != durability_kind::commit) {
+        // The heap is complete and is now opened as any other. It stays locked, so that no other process opens it and
+        // loses it if this open fails.
+        HF_TRY(made->close(false));
+        const auto hold = made->files().hold();
+        made.reset();
+        auto opened = open(access_mode::read_write, hold);
+        if (!opened) {
+            static_cast<void>(segment::remove_heap(*options_.storage, path_, hold).ok());
+        }
+        return opened;
+    }
+    if (auto started = start_created(*made); !started) {
+        const auto hold = made->files().hold();
+        made.reset();
+        static_cast<void>(segment::remove_heap(*options_.storage, path_, hold).ok());
+        return std::move(started).error();
+    }
+    return made;
+}
+
+base::result<void> heap_opening::format(engine& made) const {
+    HF_TRY(made.files().grow(base::pages_for(std::max(options_.initial_bytes, segment::region_size))));
+    HF_TRY(made.blocks().format());
+    HF_TRY(made.files().commit(made.free_space()));
+    return {};
+}
+
+base::result<void> heap_opening::start_created(engine& made) const {
+    HF_TRY(keep_extents(made));
+    made.space_.start_decay(decay_ns());
+    HF_TRY(harden(made));
+    made.start_destinations();
+    made.find_plain_path();
+    return register_engine(made);
+}
+
+base::result<std::unique_ptr<engine>> heap_opening::create_scratch() {
+    HF_TRY_ASSIGN(auto files, segment::heap_files::create_scratch(*options_.storage, options_.files));
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    HF_TRY(made->files().grow(base::pages_for(std::max(options_.initial_bytes, segment::region_size))));
+    HF_TRY(made->blocks().format());
+    HF_TRY(keep_extents(*made));
+    made->space_.start_decay(options_.decay_ns);
+    HF_TRY(harden(*made));
+    made->find_plain_path();
+    return made;
+}
+
+base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
+                                                         const std::shared_ptr<segment::heap_hold>& hold) {
+    HF_TRY(check_durability());
+    segment::mapping_options mapping = options_.files.mapping;
+    mapping.shared = is_shared(mode, options_.durability);
+    mapping.domain = options_.domain;
+    HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options_.storage, path_, mode, mapping, hold));
+    if (mode == access_mode::read_write) {
+        // Recovery works on the files themselves, in the durability that crashed.
+        const auto crashed_in = files->has_pending_lanes()     ? durability_kind::atomic
+                                : files->has_pending_tracing() ? durability_kind::collect
+                                                               : options_.durability;
+        if (crashed_in != options_.durability) {
+            const auto same = files->hold();
+            files.reset();
+            return open_recovered(crashed_in, same);
+        }
+    }
+    HF_TRY(check_promise(*files));
+    std::unique_ptr<engine> opened(new engine(std::move(files)));
+    HF_TRY_ASSIGN(opened->recovered_, heap_recovery(*opened).run(path_, options_.recovery, options_.before_trace));
+    HF_TRY(opened->space_.reserve_copied());
+    HF_TRY(start_opened(*opened, mode));
+    return opened;
+}
+
+/// The heap is recovered.
+base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) const {
+    const bool shared = is_shared(mode, options_.durability);
+    if (shared) {
+        HF_TRY(options_.durability == durability_kind::atomic ? opened.start_atomic(options_.lane_slots)
+                                                              : opened.start_collect());
+    }
+    opened.extents().write_opened();  // only after the superblock says that a crash needs recovery
+    if (mode != access_mode::read_write) {
+        return register_reader(opened);
+    }
+    if (!shared) {
+        segment::free_runs free;
+        free.reserve(opened.extents().count(segment::extent_kind::free));
+        opened.extents().space().for_each_backed(
+            [&](const extent::extent& run) { free.emplace_back(run.start, run.length); });
+        opened.files().commits().note_free(free);
+    }
+    HF_TRY(keep_extents(opened));
+    opened.space_.start_decay(decay_ns());
+    HF_TRY(harden(opened));
+    HF_TRY(pin_objects(opened));
+    opened.start_destinations();
+    opened.find_plain_path();
+    return register_engine(opened);
+}
+
+/// Space promised at creation stays reserved while the creator has the heap open.
+std::uint64_t heap_opening::decay_ns() const noexcept {
+    return options_.initial_bytes != 0 ? extent::decay_curve::never : options_.decay_ns;
+}
+
+base::result<void> heap_opening::harden(engine& heap) const {
+    if (!options_.hardened) {
+        return {};
+    }
+    heap.harden();
+    return heap.start_guards();
+}
+
+base::result<void> heap_opening::keep_extents(engine& heap) const {
+    auto kept = heap.blocks().keep_extents();
+    if (!kept && kept.error().path.empty()) {
+        kept.error().path = path_;
+    }
+    return kept;
+}
+
+base::result<std::unique_ptr<engine>> heap_opening::open_or_create(const engine_options& created_with) {
+    constexpr int attempts = 16;
+    for (int attempt = 1;; ++attempt) {
+        auto opened = open(access_mode::read_write, nullptr);
+        const failure_code why = opened ? failure_code::none : opened.error().code;
+        if (why != failure_code::not_found && why != failure_code::not_a_heap && why != failure_code::missing) {
+            return opened;
+        }
+        // create() tells an empty directory from one that holds an interrupted creation.
+        auto created = heap_opening(path_, created_with).create();
+        if (created || created.error().code != failure_code::already_exists) {
+            return created;
+        }
+        // Another process created a heap meanwhile, or other files are there: then open()'s failure says more.
+        if (attempt == attempts) {
+            return opened;
+        }
+    }
+}
+
+/// Recovers the heap in the durability that crashed and closes it first.
+base::result<std::unique_ptr<engine>> heap_opening::open_recovered(
+    durability_kind crashed_in, const std::shared_ptr<segment::heap_hold>& hold) const {
+    engine_options recovery = options_;
+    recovery.durability = crashed_in;
+    recovery.accept_process_crash_only = true;
+    HF_TRY_ASSIGN(auto opened, heap_opening(path_, recovery).open(access_mode::read_write, hold));
+    recovered_heap recovered = std::move(opened->recovered_);
+    HF_TRY(opened->close(true));
+    opened.reset();
+    HF_TRY_ASSIGN(auto again, heap_opening(path_, options_).open(access_mode::read_write, hold));
+    again->recovered_ = std::move(recovered);
+    return again;
+}
+
+}  // namespace holdfast::heap

@@ -1,0 +1,199 @@
+#include "heap/heap_operations.hpp"
+
+#include <span>
+
+#include "heap/collect_operations.hpp"
+#include "heap/hardened_operations.hpp"
+#include "heap/ordered_destinations.hpp"
+#include "lane/replay.hpp"
+
+namespace holdfast::heap {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+/// A child of fork that does not have its parent's heap: every call fails.
+class refusing_operations final : public block_operations {
+public:
+    void* allocate(std::uint64_t /*bytes*/, std::uint64_t /*alignment*/, std::uint32_t /*type*/) noexcept override {
+        refuse();
+        return nullptr;
+    }
+    bool deallocate(void* /*block*/) noexcept override {
+        refuse();
+        return false;
+    }
+    bool deallocate_exactly(void* block) noexcept override { return deallocate(block); }
+    void flush(const void* /*begin*/, std::uint64_t /*bytes*/) noexcept override {}
+    void drain() noexcept override {}
+    void keep(const slab::held_block& /*held*/) noexcept override {}
+    void write_back() noexcept override {}
+
+private:
+    static void refuse() noexcept {
+        failure what;
+        what.code = failure_code::wrong_process;
+        slab::block_allocator::leave(std::move(what));
+    }
+};
+
+}  // namespace
+
+heap_operations::heap_operations(std::unique_ptr<segment::heap_files> files)
+    : heap_parts(std::move(files)), direct_(blocks()) {}
+
+base::result<void> heap_operations::deallocate(void* address) {
+    base::result<void> freed;
+    if (!try_deallocate(address)) {
+        freed = last_failure();
+    }
+    if (!freed && freed.error().path.empty()) {
+        freed.error().path = files().paths().directory();
+    }
+    return freed;
+}
+
+bool heap_operations::free_filtered(void* address) noexcept {
+    // The filter sees sound frees alone.
+    try {
+        slab::held_block found;
+        if (!blocks().find_allocated(address, found)) {
+            return false;
+        }
+        if (keep_back_(address)) {
+            return true;
+        }
+    } catch (...) {  // the filter threw: what it did with the block is unknown, so the block stays allocated
+        failure what;
+        what.code = failure_code::invalid_argument;
+        slab::block_allocator::leave(std::move(what));
+        return false;
+    }
+    return free_at_once(address);
+}
+
+void heap_operations::use(block_operations& chosen) noexcept {
+    operations_ = &chosen;
+    is_direct_ = &chosen == &direct_;
+}
+
+void heap_operations::own(std::unique_ptr<block_operations> chosen) noexcept {
+    use(*chosen);
+    owned_ = std::move(chosen);
+}
+
+base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
+    const segment::superblock_on_media& superblock = files().superblock();
+    // The number of slots fixes where each lane lies.
+    const std::uint64_t slots = superblock.lane_slots != 0 ? superblock.lane_slots : lane_slots;
+    if (files().lanes().lanes() == nullptr) {
+        HF_TRY(open_lanes(slots));
+    }
+    lane::lane_options lanes;
+    lanes.heap_key = superblock.heap_key;
+    lanes.slots = slots;
+    lanes.order = files().domain() == persist::domain_kind::page_cache ? lane::record_order::in_flight
+                                                                       : lane::record_order::clock;
+    lanes.checkpoint_time = superblock.checkpoint_clock;
+    if (files().has_pending_lanes()) {  // After a crash, and replayed by now. In a clean heap no lane counts.
+        const std::span<const std::byte> file(files().lanes().lanes(), files().lanes().lanes_size());
+        HF_TRY_ASSIGN(lanes.checkpoint_time, lane::read_checkpoint_time(file, superblock.heap_key));
+        HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
+    }
+    lanes.incarnation = superblock.incarnation + 1;
+    objects().persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
+    // Seals the space for records; from the next step on, recovery looks there (LANE-26).
+    HF_TRY_ASSIGN(auto made,
+                  make_atomic_operations(files().domain(), files().view(), files().lanes(), blocks(), lanes));
+    atomic_ = made.get();
+    own(std::move(made));
+    durability_ = durability_kind::atomic;
+    if (lanes.order == lane::record_order::clock) {
+        settle_.of = atomic_;
+        extents().space().set_settling(settle_);
+    }
+    return files().session().begin_incarnation(static_cast<std::uint32_t>(slots),
+                                               static_cast<std::uint32_t>(lanes.order));
+}
+
+base::result<void> heap_operations::start_collect() {
+    if (files().domain() != persist::domain_kind::page_cache) {
+        own(make_collect_operations(files().domain(), files().view(), extents(), blocks()));
+    }
+    objects().persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
+    durability_ = durability_kind::collect;
+    blocks().slabs().set_traced(true);
+    return files().session().begin_tracing();
+}
+
+void heap_operations::harden() {
+    blocks().harden();
+    if (durability_ != durability_kind::atomic) {  // which checks its frees exactly already
+        auto inner = owned_ != nullptr ? std::move(owned_) : std::make_unique<direct_operations>(blocks());
+        own(make_hardened_operations(std::move(inner)));
+    }
+}
+
+base::result<void> heap_operations::start_guards() {
+    // In durability `atomic` a checkpoint flushes lines of destinations whose blocks may be guard ranges by now, and a
+    // flush needs the right to load. On the page cache nothing is flushed.
+    const bool flushed_late =
+        durability_ == durability_kind::atomic && files().domain() != persist::domain_kind::page_cache;
+    using rights = segment::page_access::rights;
+    return blocks().slabs().source().start_guards(files().mapping(), flushed_late ? rights::read : rights::none);
+}
+
+void heap_operations::start_destinations() {
+    if (atomic_ != nullptr) {
+        destinations_ = atomic_;
+        return;
+    }
+    ordered_ = make_ordered_destinations(*this);
+    destinations_ = ordered_.get();
+}
+
+void heap_operations::find_plain_path() noexcept {
+    const bool refused = read_only() || durability_ == durability_kind::atomic || keep_back_ || blocks().is_hardened();
+    plain_ = refused ? &slab::plain_blocks::of_no_heap() : &blocks().plain();
+}
+
+void heap_operations::stop() noexcept {
+    objects().persist_with({});
+    use(direct_);
+    if (atomic_ != nullptr) {
+        settle_.of = nullptr;
+        destinations_ = nullptr;
+        atomic_ = nullptr;
+    } else {
+        blocks().slabs().set_traced(false);
+    }
+    owned_.reset();
+    durability_ = durability_kind::commit;
+}
+
+void heap_operations::abandon() noexcept {
+    if (durability_ == durability_kind::atomic) {
+        atomic_->abandon();
+    } else if (durability_ == durability_kind::collect) {
+        ordered_->abandon();
+        static refusing_operations refusing;
+        use(refusing);
+        plain_ = &slab::plain_blocks::of_no_heap();
+        blocks().abandon();
+    }
+}
+
+void heap_operations::continue_directly() {
+    blocks().forget_log();
+    objects().persist_with({});
+    use(direct_);
+    owned_.reset();
+    durability_ = durability_kind::commit;
+    if (blocks().is_hardened()) {
+        harden();
+    }
+}
+
+}  // namespace holdfast::heap

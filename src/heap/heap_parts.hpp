@@ -1,0 +1,72 @@
+// What an open heap consists of: its files, extents, blocks, objects and types.
+//
+// Invariants:
+//   HEAP-6: the parts live and die together, and each refers only to those above it in the list of members.
+//
+// Thread safety: objects() and types() need object_mutex(); the parts have their own rules.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "extent/extent.hpp"
+#include "heap/object_directory.hpp"
+#include "heap/type_registry.hpp"
+#include "segment/heap_files.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::heap {
+
+inline constexpr std::uint64_t root_count = 512;
+
+class heap_parts {
+public:
+    /// The extents and blocks are not opened yet.
+    explicit heap_parts(std::unique_ptr<segment::heap_files> files);
+    heap_parts(const heap_parts&) = delete;
+    heap_parts& operator=(const heap_parts&) = delete;
+
+    [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
+    [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
+    [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
+    [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    [[nodiscard]] object_directory& objects() noexcept { return objects_; }
+    [[nodiscard]] type_registry& types() noexcept { return types_; }
+    [[nodiscard]] std::recursive_mutex& object_mutex() noexcept { return object_mutex_; }
+
+    /// root_count words that hold a `ptr`.
+    [[nodiscard]] std::byte* roots() const noexcept { return files_->view().base(); }
+    [[nodiscard]] std::uint64_t key() const noexcept { return files_->superblock().heap_key; }
+    /// Created so: no two blocks share a cache line.
+    [[nodiscard]] bool separates_cache_lines() const noexcept {
+        return (files_->superblock().flags & segment::flag_separate_lines) != 0;
+    }
+    [[nodiscard]] bool read_only() const noexcept { return files_->mode() == persist::access_mode::read_only; }
+    /// Fails with `wrong_process` in a child of fork.
+    [[nodiscard]] base::result<void> check_process() const { return files_->location().check_process(); }
+    /// Fails with `unsupported` in a heap without files.
+    [[nodiscard]] base::result<void> refuse_scratch() const;
+    /// Maps the file of lanes, with the address range that lanes of so many slots may take.
+    base::result<void> open_lanes(std::uint64_t slots);
+    /// All free extents, in order of address.
+    [[nodiscard]] segment::free_runs free_space() const;
+    /// Usable bytes of the allocated block at that offset; 0 where none begins there.
+    [[nodiscard]] std::uint64_t block_size_at(std::uint64_t offset);
+
+protected:
+    ~heap_parts() = default;
+
+private:
+    std::unique_ptr<segment::heap_files> files_;
+    extent::extent_allocator extents_;
+    slab::block_allocator blocks_;
+    object_directory objects_;
+    type_registry types_;
+    std::recursive_mutex object_mutex_;
+};
+
+}  // namespace holdfast::heap

@@ -1,0 +1,171 @@
+#include "heap/heap_recovery.hpp"
+
+#include <chrono>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace holdfast::heap {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+failure out_of_memory(const std::string& path) {
+    failure what;
+    what.code = failure_code::out_of_memory;
+    what.path = path;
+    return what;
+}
+
+std::uint64_t elapsed_ns(std::chrono::steady_clock::time_point start) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
+template <persist::persistence_domain Domain>
+void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
+    domain.flush(begin, bytes, "trace.flush");
+    domain.fence("trace.fence");
+}
+
+void persist_in(persist::domain_kind domain, const void* begin, std::uint64_t bytes) {
+    domain == persist::domain_kind::eadr ? persist_in(persist::eadr_domain(), begin, bytes)
+                                         : persist_in(persist::dax_domain(), begin, bytes);
+}
+
+}  // namespace
+
+bool heap_recovery::is_pending() const noexcept {
+    return heap_.files().has_pending_lanes() || heap_.files().has_pending_tracing();
+}
+
+bool heap_recovery::flushes() const noexcept {
+    return heap_.files().shared() && heap_.files().domain() != persist::domain_kind::page_cache;
+}
+
+base::result<recovered_heap> heap_recovery::run(const std::string& path, trace_mode mode,
+                                                const before_trace_call& before) {
+    if (heap_.files().has_pending_lanes()) {
+        HF_TRY(replay_lanes());
+    } else if (heap_.files().has_pending_tracing()) {
+        HF_TRY(trace_after_crash(mode, before));
+    }
+    HF_TRY(rebuild(path));
+    if (is_pending()) {
+        HF_TRY(repair_objects(true));
+    }
+    return std::move(done_);
+}
+
+/// Brings the lanes' records into the metadata: durably if mapped shared, else in this process alone.
+base::result<void> heap_recovery::replay_lanes() {
+    const auto start = std::chrono::steady_clock::now();
+    segment::heap_files& files = heap_.files();
+    const segment::superblock_on_media& superblock = files.superblock();
+    HF_TRY(heap_.open_lanes(superblock.lane_slots));
+    lane::replay_source source;
+    source.space = files.view();
+    source.lanes = {files.lanes().lanes(), files.lanes().lanes_size()};
+    source.slots = superblock.lane_slots;
+    source.order = static_cast<lane::record_order>(superblock.record_order);
+    source.heap_key = superblock.heap_key;
+    source.incarnation = superblock.incarnation;
+    source.frontier = superblock.frontier;
+    try {
+        auto plan = lane::make_replay(source);
+        if (!plan) {
+            failure what = std::move(plan).error();
+            what.path = files.paths().lanes();
+            return what;
+        }
+        switch (files.shared() ? files.domain() : persist::domain_kind::page_cache) {
+            case persist::domain_kind::page_cache: {
+                persist::page_cache_domain domain;
+                lane::apply(*plan, source, domain);
+                break;
+            }
+            case persist::domain_kind::eadr: {
+                persist::eadr_domain domain;
+                lane::apply(*plan, source, domain);
+                break;
+            }
+            default: {
+                persist::dax_domain domain;
+                lane::apply(*plan, source, domain);
+            }
+        }
+        done_.replayed = plan->report;
+    } catch (const std::bad_alloc&) {
+        return out_of_memory(files.paths().lanes());
+    }
+    done_.replayed.time_ns = elapsed_ns(start);
+    return {};
+}
+
+/// The blocks that roots and objects reach become the allocated ones: durably if the heap is mapped shared, else in
+/// this process alone.
+base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const before_trace_call& before) {
+    segment::heap_files& files = heap_.files();
+    std::vector<std::uint64_t> more_roots;
+    if (before) {
+        before(heap_, more_roots);  // may throw: nothing has changed yet
+    }
+    try {
+        const auto flush = [&files](const void* begin, std::uint64_t bytes) {
+            persist_in(files.domain(), begin, bytes);
+        };
+        if (flushes()) {
+            // Stores that the crashed program did not write back are visible to tracing, and a power loss may still
+            // undo them. They become durable before anything is freed because of them (TRACE-8).
+            HF_TRY(files.session().sync());
+        }
+        HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
+        HF_TRY_ASSIGN(std::vector<std::uint64_t> roots, object_roots(heap_.objects()));
+        roots.insert(roots.end(), more_roots.begin(), more_roots.end());
+        trace_options options;
+        options.mode = mode;
+        if (mode == trace_mode::precise) {
+            HF_TRY(heap_.types().load(heap_.objects()));
+        }
+        options.raw_pointers = (files.superblock().flags & segment::flag_same_address) != 0;
+        auto traced = recover_by_tracing(files.view(), heap_.extents(), files.frontier(), roots, heap_.types(), options,
+                                         flushes() ? std::optional<trace_flush>(flush) : std::nullopt);
+        if (!traced) {
+            failure what = std::move(traced).error();
+            what.path = what.path.empty() ? files.paths().directory() : what.path;
+            return what;
+        }
+        done_.traced = std::move(*traced);
+        return {};
+    } catch (const std::bad_alloc&) {
+        return out_of_memory(files.paths().directory());
+    }
+}
+
+base::result<void> heap_recovery::rebuild(const std::string& path) {
+    const auto start = std::chrono::steady_clock::now();
+    auto rebuilt = heap_.blocks().open(heap_.files().frontier(), is_pending());
+    if (!rebuilt && rebuilt.error().path.empty()) {
+        rebuilt.error().path = path;
+    }
+    if (heap_.files().has_pending_lanes()) {
+        done_.replayed.time_ns += elapsed_ns(start);
+    }
+    return rebuilt;
+}
+
+/// Keeps an object iff its block is allocated, or before blocks are known, iff its record is complete.
+base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
+    if (flushes()) {  // cells must become free in clear_cells()'s order, on media too
+        heap_.objects().persist_with([&files = heap_.files()](const void* begin, std::uint64_t bytes) {
+            persist_in(files.domain(), begin, bytes);
+        });
+    }
+    return heap_.objects().repair([this, blocks_are_known](std::uint64_t offset) -> std::uint64_t {
+        return blocks_are_known ? heap_.block_size_at(offset) : 1;
+    });
+}
+
+}  // namespace holdfast::heap

@@ -1,0 +1,52 @@
+// Recovers the metadata of a heap that crashed, and builds the allocator's tables.
+//
+// Invariants:
+//   HEAP-9: recovery stores to media only if the heap is mapped shared; else all that it changes is private to the
+//           process.
+//   HEAP-10: what recovery stores to shared media is durable when run() returns.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "heap/heap_parts.hpp"
+#include "heap/trace.hpp"
+#include "lane/replay.hpp"
+
+namespace holdfast::heap {
+
+/// What the recovery of an open did.
+struct recovered_heap {
+    lane::replay_report replayed;        ///< all zero if there was no replay
+    std::optional<trace_report> traced;  ///< empty unless the heap had crashed in durability `collect`
+};
+
+/// Comes before the trace. Adds offsets, below the frontier, of blocks that the trace begins at, too. What it throws
+/// ends the open.
+using before_trace_call = std::function<void(heap_parts& heap, std::vector<std::uint64_t>& roots)>;
+
+class heap_recovery {
+public:
+    explicit heap_recovery(heap_parts& heap) noexcept : heap_(heap) {}
+
+    /// Replays the lanes or traces, if a crash left either pending, then opens the blocks and repairs the directory of
+    /// objects. `mode`, `before`: of the trace.
+    base::result<recovered_heap> run(const std::string& path, trace_mode mode, const before_trace_call& before);
+
+private:
+    base::result<void> replay_lanes();
+    base::result<void> trace_after_crash(trace_mode mode, const before_trace_call& before);
+    base::result<void> rebuild(const std::string& path);
+    base::result<void> repair_objects(bool blocks_are_known);
+    [[nodiscard]] bool is_pending() const noexcept;
+    [[nodiscard]] bool flushes() const noexcept;
+
+    heap_parts& heap_;
+    recovered_heap done_;
+};
+
+}  // namespace holdfast::heap
