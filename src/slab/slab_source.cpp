@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "extent/extent_check.hpp"
+
 namespace holdfast::slab {
 
 using base::granule;
@@ -15,6 +17,8 @@ using segment::extent_kind;
 namespace {
 
 constexpr pages size{base::pages_per_granule};
+/// Space that goes back at once for a bitmap on a full disk: those of the next slabs have room, too (1 MiB).
+constexpr pages given_for_bitmap{base::mebibyte / base::page_size};
 
 }  // namespace
 
@@ -91,8 +95,20 @@ bool slab_source::admits(granule slab) const noexcept {
 }
 
 base::result<void> slab_source::back_bitmap(granule slab, segment::bitmap_guard::slab_is use) const noexcept {
+    if (guard_ == nullptr) {
+        return {};
+    }
     try {
-        return guard_ == nullptr ? base::result<void>() : guard_->back(slab, use);
+        auto backed = guard_->back(slab, use);
+        // On a full disk free extents may hold what the bitmap needs.
+        while (!backed && extent::is_full_disk(backed.error())) {
+            const auto given_back = of_.extents.space().give_back(given_for_bitmap);
+            if (!given_back || given_back->value == 0) {
+                break;
+            }
+            backed = guard_->back(slab, use);
+        }
+        return backed;
     } catch (const std::bad_alloc&) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;

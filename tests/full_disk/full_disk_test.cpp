@@ -504,7 +504,6 @@ TEST_P(full_disk_space_of_collect, can_be_had_again_once_it_was_collected) {
     ASSERT_GT(lost, 15 * mebibyte);
     for (const std::size_t size : {std::size_t{40 * 1024}, std::size_t{5000}, std::size_t{80 * 1024}}) {
         heap.collect();
-        heap.shrink();
         const std::vector<block> again = use_up(heap, size);
         EXPECT_GE(bytes_of(again) * 10, lost * 8) << "blocks of " << size << ": " << reason_;
         EXPECT_TRUE(std::all_of(again.begin(), again.end(), intact));
