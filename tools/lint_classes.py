@@ -22,29 +22,17 @@ class ClassMethods(NamedTuple):
     methods: int
 
 
-def check_class_methods(sources: list[Source], methods_today: dict[str, int]) -> Iterator[Finding]:
-    """A class of more than 40 member functions is several concepts. Those of METHODS_TODAY are on their way there."""
-    rule = "class-methods"
-    seen = set()
+def check_class_methods(sources: list[Source]) -> Iterator[Finding]:
+    """A class of more than 40 member functions is several concepts."""
     for source in sources:
-        for found in classes_of(source, methods_today):
-            limit = methods_today.get(found.name, MAX_METHODS)
-            seen.add(found.name)
-            if found.methods > limit:
-                message = f"{found.name} has {found.methods} member functions, {limit} are allowed"
-                yield source.finding(found.position, rule, message)
-            elif found.name in methods_today and found.methods <= MAX_METHODS:
-                message = f"{found.name} is within the limit: remove it from METHODS_TODAY"
-                yield source.finding(found.position, rule, message)
-            elif found.name in methods_today and found.methods < limit:
-                message = f"{found.name} has {found.methods} member functions: lower the {limit} of METHODS_TODAY"
-                yield source.finding(found.position, rule, message)
-    for name in sorted(set(methods_today) - seen):
-        yield Finding("tools/lint.py", 1, rule, f"METHODS_TODAY names {name}, a class that is not there")
+        for found in classes_of(source):
+            if found.methods > MAX_METHODS:
+                message = f"{found.name} has {found.methods} member functions, {MAX_METHODS} are allowed"
+                yield source.finding(found.position, "class-methods", message)
 
 
-def classes_of(source: Source, always: dict[str, int]) -> Iterator[ClassMethods]:
-    """The classes that may exceed the limit, and those in `always`, each with the number of its member functions."""
+def classes_of(source: Source) -> Iterator[ClassMethods]:
+    """The classes that may exceed the limit, each with the number of its member functions."""
     if not source.is_cpp or not source.path.startswith(FOLDERS):
         return
     code = ""
@@ -57,7 +45,7 @@ def classes_of(source: Source, always: dict[str, int]) -> Iterator[ClassMethods]
         enclosing.append(scope)
         name = "::".join(outer.name or "(unnamed)" for outer in enclosing)
         # Each declares itself with a parenthesis: most classes need no closer look.
-        if name in always or source.code.count("(", scope.begin, scope.end) > MAX_METHODS:
+        if source.code.count("(", scope.begin, scope.end) > MAX_METHODS:
             code = code or blank_matches(DIRECTIVE, source.code)
             yield ClassMethods(name, scope.head, count_methods(code[scope.begin + 1 : scope.end]))
 
