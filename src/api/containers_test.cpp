@@ -17,10 +17,6 @@
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
 
-#include "base/checked.hpp"
-#include "base/under_qemu.hpp"
-#include "base/units.hpp"
-
 namespace holdfast {
 namespace {
 
@@ -43,26 +39,17 @@ protected:
 
     void reopen() {
         auto* const before = static_cast<std::byte*>(heap_->get_address());
-        options_.base_address = other_addresses();
         heap_->close();
         heap_.reset();
+        // Where another mapping lies, the heap cannot.
+        constexpr std::size_t size = 4096;
+        void* const taken = ::mmap(before, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         heap_.emplace(open_only, path_, options_);
+        if (taken != MAP_FAILED) {
+            ASSERT_EQ(::munmap(taken, size), 0);
+        }
         ASSERT_NE(heap_->get_address(), before);
         ASSERT_EQ(heap_->check(true), std::vector<std::string>{});
-    }
-
-    /// Free addresses for a heap, beside those of the one that is open.
-    [[nodiscard]] std::byte* other_addresses() const {
-        constexpr std::size_t size = std::size_t{1} << 34U;
-        constexpr std::size_t step = std::size_t{1} << 33U;
-        if (base::under_qemu) {  // it keeps memory for each page that was ever mapped; it maps upwards
-            return static_cast<std::byte*>(heap_->get_address()) + step;
-        }
-        void* const found = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        EXPECT_NE(found, MAP_FAILED);
-        EXPECT_EQ(::munmap(found, size), 0);
-        const auto address = reinterpret_cast<std::uintptr_t>(found);
-        return static_cast<std::byte*>(found) + (base::align_up(address, 2 * base::mebibyte) - address);
     }
 
     template <class T, class... Args>
