@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <new>
 #include <vector>
 
 #include <fmt/format.h>
@@ -178,14 +179,19 @@ base::result<void> heap_mapping::map_fresh(pages from, pages to) {
 }
 
 base::result<void> heap_mapping::map_grown(pages to) {
-    const pages from = committed_;
+    const pages from = frontier_;
     committed_ = to;  // map_segment() maps up to here
     const std::uint64_t per_segment = view_.shape().pages();
-    for (std::uint64_t page = from.value; page < to.value; page = (page / per_segment + 1) * per_segment) {
-        if (auto mapped = map_segment(page / per_segment, page % per_segment, true); !mapped) {
-            committed_ = from;
-            return mapped;
+    try {
+        for (std::uint64_t page = from.value; page < to.value; page = (page / per_segment + 1) * per_segment) {
+            if (auto mapped = map_segment(page / per_segment, page % per_segment, true); !mapped) {
+                committed_ = from;
+                return mapped;
+            }
         }
+    } catch (const std::bad_alloc&) {
+        committed_ = from;
+        throw;
     }
     return {};
 }
