@@ -29,7 +29,7 @@ base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type
     // The granule is a reserved extent until the slab is complete: after a crash it is free.
     HF_TRY_ASSIGN(const pages page, take_granule(node));
     const granule slab = base::granule_of(page);
-    if (auto ready = back_bitmap(slab, segment::bitmap_guard::slab_is::made); !ready) {
+    if (auto ready = back_new_bitmap(slab); !ready) {
         free_guard_of(slab);
         HF_TRY(of_.extents.free(page, extent_kind::reserved));
         return std::move(ready).error();
@@ -53,6 +53,19 @@ base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type
                              0};
     }
     return slab;
+}
+
+/// On a full disk free extents may hold what the bitmap needs.
+base::result<void> slab_source::back_new_bitmap(granule slab) const {
+    auto backed = back_bitmap(slab, segment::bitmap_guard::slab_is::made);
+    while (!backed && extent::is_full_disk(backed.error())) {
+        const auto given_back = of_.extents.space().give_back(given_for_bitmap);
+        if (!given_back || given_back->value == 0) {
+            break;
+        }
+        backed = back_bitmap(slab, segment::bitmap_guard::slab_is::made);
+    }
+    return backed;
 }
 
 void slab_source::release(granule slab, unsigned class_index, std::uint32_t type, bool backed) noexcept {
@@ -95,20 +108,8 @@ bool slab_source::admits(granule slab) const noexcept {
 }
 
 base::result<void> slab_source::back_bitmap(granule slab, segment::bitmap_guard::slab_is use) const noexcept {
-    if (guard_ == nullptr) {
-        return {};
-    }
     try {
-        auto backed = guard_->back(slab, use);
-        // On a full disk free extents may hold what the bitmap needs.
-        while (!backed && extent::is_full_disk(backed.error())) {
-            const auto given_back = of_.extents.space().give_back(given_for_bitmap);
-            if (!given_back || given_back->value == 0) {
-                break;
-            }
-            backed = guard_->back(slab, use);
-        }
-        return backed;
+        return guard_ == nullptr ? base::result<void>() : guard_->back(slab, use);
     } catch (const std::bad_alloc&) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;

@@ -59,6 +59,7 @@ public:
     [[nodiscard]] const guard_ranges& guards() const noexcept { return guards_; }
 
 private:
+    [[nodiscard]] base::result<void> back_new_bitmap(base::granule slab) const;
     [[nodiscard]] base::result<base::pages> take_granule(std::uint32_t node);
     [[nodiscard]] std::optional<base::pages> take_guarded(std::uint32_t node);
     bool free_reserved(base::granule position) noexcept;
