@@ -10,10 +10,6 @@
 #include <atomic>
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 #include "base/units.hpp"
 
 namespace holdfast::lane {
@@ -51,7 +47,7 @@ private:
     [[nodiscard]] static std::uint64_t processor_count() noexcept {
 #if defined(__x86_64__)
         unsigned processor = 0;
-        return __rdtscp(&processor);
+        return __builtin_ia32_rdtscp(&processor);  // __rdtscp() of a header of 48,000 lines
 #else
         return 0;
 #endif
