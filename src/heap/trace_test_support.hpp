@@ -17,6 +17,7 @@
 #include "segment/pointer_format.hpp"
 #include "segment/test_support.hpp"
 #include "slab/slab.hpp"
+#include "slab/slab_check.hpp"
 
 namespace holdfast::heap {
 

@@ -184,8 +184,9 @@ bool rare_blocks::load(granule slab) noexcept {
     auto loaded = core_.pool.loader().load(slab, core_.arena());
     if (!loaded) {
         leave(std::move(loaded).error());
+        return false;
     }
-    return loaded.ok();
+    return true;
 }
 
 void* rare_blocks::allocate_typed(unsigned class_index, std::uint32_t type) noexcept {
