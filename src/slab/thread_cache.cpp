@@ -192,9 +192,9 @@ __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t ca
         const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(marks + begin));
         auto free = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, _mm_setzero_si128())));
         free &= 0xffffU << (at - begin) & 0xffffU >> (begin + step - stop);
-        const __m256i indexes = _mm256_add_epi16(ascending, _mm256_set1_epi16(static_cast<short>(begin)));
+        const __m256i present = _mm256_add_epi16(ascending, _mm256_set1_epi16(static_cast<short>(begin)));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(&order[found]),
-                            _mm256_maskz_compress_epi16(static_cast<__mmask16>(free), indexes));
+                            _mm256_maskz_compress_epi16(static_cast<__mmask16>(free), present));
         found += static_cast<std::uint32_t>(_mm_popcnt_u32(free));
         at = stop;
     }

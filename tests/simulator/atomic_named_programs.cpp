@@ -108,8 +108,6 @@ std::vector<named_program> programs_of_slabs() {
                   {verb::keep, 0, 0, request::big},
                   {verb::keep, 0, 0, request::big},
                   {verb::keep, 0, 0, request::big},
-                  {verb::keep, 0, 0, request::big},
-                  {verb::keep, 0, 0, request::big},
                   {verb::keep, 0, 0, request::big}},
                  {{verb::allocate, 0, 0, request::big}, {verb::reallocate, 0, 0, request::big}, free})},
     };

@@ -16,14 +16,15 @@ std::uint64_t bytes_asked(request size) noexcept {
         case request::other: return 2048;
         case request::slot:
         case request::typed_slot: return 14336;
-        default: return 5 * base::page_size;
+        case request::six_pages: return 6 * base::page_size;
+        default: return 8 * base::page_size;
     }
 }
 
 /// A block of pages stays where it is when the new size fits: one moves to more than twice the pages, or to less than
 /// half of them.
 std::uint64_t bytes_to_move(request size, std::uint64_t old_bytes) noexcept {
-    constexpr std::uint64_t larger = 11 * base::page_size;
+    constexpr std::uint64_t larger = 17 * base::page_size;
     return size == request::big && old_bytes == bytes_asked(size) ? larger : bytes_asked(size);
 }
 
@@ -88,7 +89,7 @@ std::string to_string(const step& one) {
                                             "shrink",
                                             "morph",
                                             "await"};
-    static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot"};
+    static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot", "six_pages"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
                        sizes[static_cast<int>(one.size)]);
 }

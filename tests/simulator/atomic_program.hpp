@@ -43,8 +43,9 @@ enum class request : std::uint8_t {
     small,       ///< 64 bytes
     other,       ///< 2048 bytes: another class, with a type
     slot,        ///< 14336 bytes: four fill a slab
-    big,         ///< 5 pages; with a type if `to` is 0
+    big,         ///< 8 pages; with a type if `to` is 0
     typed_slot,  ///< a slot with the type of a big block
+    six_pages,
 };
 
 struct step {

@@ -20,10 +20,10 @@ constexpr step point{verb::checkpoint};
 constexpr step keep_big{verb::keep, 0, 0, request::big};
 constexpr step give_back{verb::give_back};
 
-/// Fills the first half of the heap: the next whole-page block lies in the second. A slab and six blocks of five pages
-/// leave 18 of its 64 pages, of which the next slab takes 16.
+/// Fills the first half of the heap up to two pages: the next slab lies in the second, and the next block of pages in
+/// both.
 std::vector<step> full_half(std::vector<step> more) {
-    std::vector<step> steps{{verb::allocate, 2}, keep_big, keep_big, keep_big, keep_big, keep_big, keep_big};
+    std::vector<step> steps{{verb::allocate, 2}, keep_big, keep_big, keep_big, {verb::keep, 0, 0, request::six_pages}};
     steps.insert(steps.end(), more.begin(), more.end());
     return steps;
 }
