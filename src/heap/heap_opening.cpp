@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "heap/registry.hpp"
+#include "segment/copy.hpp"
 
 namespace holdfast::heap {
 

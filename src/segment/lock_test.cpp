@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "persist/descriptor.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
