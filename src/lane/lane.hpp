@@ -83,9 +83,9 @@ struct lane_statistics {
     std::uint64_t reflushes = 0;      ///< lines written back again after fewer than 4 others (PMAlloc 3.2)
     std::uint64_t media_bytes = 0;    ///< records, lines and times of checkpoints
     std::uint64_t checkpoints = 0;
-    std::uint64_t checkpoint_ns = 0;  ///< sum over all checkpoints
-    std::uint64_t longest_checkpoint_ns = 0;
-    std::uint64_t waits = 0;  ///< how often a call waited for a full ring
+    std::uint64_t checkpoint_ns = 0;          ///< sum over all checkpoints
+    std::uint64_t longest_checkpoint_ns = 0;  ///< the longest that one call worked on one
+    std::uint64_t waits = 0;                  ///< how often a call waited for a full ring
     std::uint64_t lanes = 0;
 };
 

@@ -143,18 +143,26 @@ void lane_pool::put_back(lane& given) noexcept {
     first_free_ = &given;
 }
 
-void lane_pool::note_checkpoint(std::uint64_t elapsed_ns, unsigned fences) noexcept {
-    const auto add = [](std::uint64_t& counter, std::uint64_t value) {
-        std::atomic_ref<std::uint64_t> all(counter);
-        all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-    };
-    add(checkpointed_.fences, fences);
-    add(checkpointed_.checkpoints, 1);
+namespace {
+
+/// For counters that other threads read at any time.
+void add(std::uint64_t& counter, std::uint64_t value) noexcept {
+    std::atomic_ref<std::uint64_t> all(counter);
+    all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void lane_pool::note_checkpoint_time(std::uint64_t elapsed_ns) noexcept {
     add(checkpointed_.checkpoint_ns, elapsed_ns);
     if (elapsed_ns > checkpointed_.longest_checkpoint_ns) {
         add(checkpointed_.longest_checkpoint_ns, elapsed_ns - checkpointed_.longest_checkpoint_ns);
     }
 }
+
+void lane_pool::note_fences(unsigned fences) noexcept { add(checkpointed_.fences, fences); }
+
+void lane_pool::note_checkpoint() noexcept { add(checkpointed_.checkpoints, 1); }
 
 lane_statistics lane_pool::statistics() const noexcept {
     const auto read = [](const std::uint64_t& counter) {

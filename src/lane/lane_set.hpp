@@ -55,6 +55,18 @@ struct lane_options {
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
 };
 
+/// A checkpoint between the reading of T' and its store: how far the lines of the records up to T' are written back.
+/// Several calls share the work, so that none of them takes long.
+struct running_checkpoint {
+    bool runs = false;
+    std::uint64_t time = 0;   ///< T'
+    std::uint64_t lanes = 0;  ///< those that have records up to T'
+    std::uint64_t lane = 0;   ///< the lines of earlier lanes are written back
+    std::uint64_t next = 0;   ///< the number of records of `lane` of which they are
+    std::uint64_t passed = 0;
+    std::uint64_t step = 0;  ///< records for each call that takes part
+};
+
 /// The lanes of one open heap: the part that does not depend on the domain.
 class lane_pool {
 public:
@@ -93,7 +105,10 @@ public:
 protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
-    void note_checkpoint(std::uint64_t elapsed_ns, unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
+    /// Counts what a call spent on a checkpoint.
+    void note_checkpoint_time(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void note_fences(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void note_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
@@ -126,6 +141,7 @@ protected:
     line_set lines_ HF_GUARDED_BY(checkpoint_mutex_);
     std::array<std::uint64_t, maximum_lanes> reached_ HF_GUARDED_BY(checkpoint_mutex_){};
     std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
+    running_checkpoint running_ HF_GUARDED_BY(checkpoint_mutex_);
     std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
     lane_statistics checkpointed_;  ///< written under checkpoint_mutex_, by relaxed atomic stores
 };
@@ -208,9 +224,10 @@ public:
 
     bool checkpoint() noexcept override {
         const base::scoped_lock lock(checkpoint_mutex_);
-        const bool done = checkpoint_locked();
+        const bool earlier = running_.runs && advance_checkpoint(all_records);
+        const bool done = begin_checkpoint() && advance_checkpoint(all_records);
         publish_counters();
-        return done;
+        return earlier || done;
     }
 
     void release(lane& given) noexcept override {
@@ -302,25 +319,21 @@ private:
             return;
         }
         const std::uint64_t half = ring_slots_ / 2;
+        const std::uint64_t last = ring_slots_ - 1;  // one slot always stays free, so that finish_for() can wipe it
         for (unsigned tries = 0;; ++tries) {
             std::uint64_t voided = own.voided.load(std::memory_order_acquire);
-            if (end <= voided + half) {
-                own.free_until = voided + half;
-                return;
-            }
-            if (tries == 0 || end > voided + ring_slots_ - 1) {
-                try_checkpoint(end > voided + ring_slots_ - 1);
+            const bool must = end > voided + last;
+            if (end > voided + half && (tries == 0 || must)) {
+                work_on_checkpoint(must);
                 voided = own.voided.load(std::memory_order_acquire);
             }
-            // One slot always stays free, so that finish_for() can wipe the slot behind the last record.
             if (end <= voided + half) {
                 own.free_until = voided + half;
                 return;
             }
-            if (end <= voided + ring_slots_ - 1) {
-                // A call in flight or another checkpoint held it up: use the other half of the ring, and try again
-                // soon.
-                own.free_until = std::min(voided + ring_slots_ - 1, end + ring_slots_ / 64);
+            if (end <= voided + last) {
+                // The checkpoint has not passed yet: use the other half of the ring, and take part again soon.
+                own.free_until = std::min(voided + last, end + calls_between_steps() - 1);
                 return;
             }
             wait(tries);
@@ -329,12 +342,18 @@ private:
 
     void wait(unsigned tries) noexcept;
 
-    void try_checkpoint(bool must) noexcept {
+    static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
+    [[nodiscard]] std::uint64_t calls_between_steps() const noexcept {
+        return std::max<std::uint64_t>(ring_slots_ / 1024, 1);
+    }
+    /// Takes a checkpoint if this call must have one, otherwise a step of one, unless another thread is at it.
+    void work_on_checkpoint(bool must) noexcept {
         if (must) {
             checkpoint();
         } else if (checkpoint_mutex_.try_lock()) {
-            checkpoint_locked();
-            publish_counters();
+            if ((running_.runs || begin_checkpoint()) && advance_checkpoint(running_.step)) {
+                publish_counters();
+            }
             checkpoint_mutex_.unlock();
         }
     }
@@ -349,9 +368,12 @@ private:
         }
     }
 
-    bool checkpoint_locked() noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] bool begin_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
+    bool advance_checkpoint(std::uint64_t records) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void end_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void write_back(const lane& of, std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] std::uint64_t write_back(const lane& of, std::uint64_t records) noexcept
+        HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void follow_marks(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);

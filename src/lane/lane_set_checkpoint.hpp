@@ -43,14 +43,15 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept
     return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
-/// Writes back the lines of the lane's records up to `time`, and sets its `reached_` to the last of these records.
+/// Writes back the lines of at most so many records of the lane that the running checkpoint has come to. Returns their
+/// number; fewer where the lane has no more up to its time.
 template <persist::persistence_domain Domain>
-void lane_set<Domain>::write_back(const lane& of, std::uint64_t time) noexcept {
+std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records) noexcept {
     touched_lines before{};  // neighbouring records often touch the same lines
-    std::uint64_t next = of.voided.load(std::memory_order_relaxed);
-    for (; next < reached_[of.index]; ++next) {
-        const slot_twin& twin = of.twins[(next + 1) & of.slot_mask];
-        if (twin.time > time) {
+    std::uint64_t done = 0;
+    for (; done < records && running_.next < reached_[of.index]; ++done, ++running_.next) {
+        const slot_twin& twin = of.twins[(running_.next + 1) & of.slot_mask];
+        if (twin.time > running_.time) {
             break;
         }
         for (std::size_t i = 0; i < twin.lines.size(); ++i) {
@@ -64,23 +65,25 @@ void lane_set<Domain>::write_back(const lane& of, std::uint64_t time) noexcept {
         }
         before = twin.lines;
     }
-    reached_[of.index] = next;
+    return done;
 }
 
+/// Fixes T' and the records that the checkpoint can pass. False where there is none.
 template <persist::persistence_domain Domain>
-bool lane_set<Domain>::checkpoint_locked() noexcept {
+bool lane_set<Domain>::begin_checkpoint() noexcept {
     if (!by_clock()) {
         return false;
     }
-    const auto begin = std::chrono::steady_clock::now();
     const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
     const std::uint64_t time = time_of_checkpoint(lanes);
     if (time <= time_.load(std::memory_order_relaxed)) {
         return false;
     }
     std::uint64_t completed = 0;
+    std::uint64_t pending = 0;
     for (std::uint64_t i = 0; i < lanes; ++i) {
         completed += reached_[i];
+        pending += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
     }
     if (completed >= completed_before_ + last_lines_.size()) {
         last_lines_ = {};  // at least so many lines of records were written since
@@ -90,28 +93,63 @@ bool lane_set<Domain>::checkpoint_locked() noexcept {
     if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
         write_time(time);
     }
-    std::uint64_t passed = 0;
-    for (std::uint64_t i = 0; i < lanes; ++i) {
-        write_back(*lanes_[i], time);
-        passed += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
-    }
-    if (passed == 0) {
-        return false;
-    }
-    if (HF_MUTANT("lane.checkpoint.void_before_time")) {
-        for (std::uint64_t i = 0; i < lanes; ++i) {
-            lanes_[i]->voided.store(reached_[i], std::memory_order_release);
+    // The other half of a ring lasts for ring_slots_ / 2 / calls_between_steps() steps of its owner; half of them are
+    // enough.
+    const std::uint64_t steps = std::max<std::uint64_t>(ring_slots_ / 4 / calls_between_steps(), 1);
+    running_ = {true, time, lanes, 0, lanes_[0]->voided.load(std::memory_order_relaxed), 0, pending / steps + 1};
+    return true;
+}
+
+/// Goes on with the running checkpoint for so many records; the call that reaches its end ends it. Returns whether it
+/// ended and made records void.
+template <persist::persistence_domain Domain>
+bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
+    const auto begin = std::chrono::steady_clock::now();
+    while (running_.lane < running_.lanes) {
+        const lane& of = *lanes_[running_.lane];
+        const std::uint64_t done = write_back(of, records);
+        records -= done;
+        if (records == 0) {
+            break;
+        }
+        reached_[of.index] = running_.next;
+        running_.passed += running_.next - of.voided.load(std::memory_order_relaxed);
+        if (++running_.lane < running_.lanes) {
+            running_.next = lanes_[running_.lane]->voided.load(std::memory_order_relaxed);
         }
     }
-    domain_.fence("lane.checkpoint.fence");
-    write_time(time);
-    for (std::uint64_t i = 0; i < lanes; ++i) {
-        lanes_[i]->voided.store(reached_[i], std::memory_order_release);
+    const bool ended = running_.lane == running_.lanes;
+    if (ended) {
+        running_.runs = false;
+        if (running_.passed != 0) {
+            end_checkpoint();
+        }
+    } else {
+        // A fence waits for the lines of its own thread alone, and another may end the checkpoint.
+        domain_.fence("lane.checkpoint.step");
+        note_fences(process_crashes_only ? 0 : 1);
     }
-    const auto elapsed =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
-    note_checkpoint(static_cast<std::uint64_t>(elapsed), process_crashes_only ? 0 : 2);
-    return true;
+    note_checkpoint_time(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count()));
+    return ended && running_.passed != 0;
+}
+
+/// All lines are written back: makes T' durable and the records void.
+template <persist::persistence_domain Domain>
+void lane_set<Domain>::end_checkpoint() noexcept {
+    const auto void_them = [this]() HF_REQUIRES(checkpoint_mutex_) {
+        for (std::uint64_t i = 0; i < running_.lanes; ++i) {
+            lanes_[i]->voided.store(reached_[i], std::memory_order_release);
+        }
+    };
+    if (HF_MUTANT("lane.checkpoint.void_before_time")) {
+        void_them();
+    }
+    domain_.fence("lane.checkpoint.fence");
+    write_time(running_.time);
+    void_them();
+    note_fences(process_crashes_only ? 0 : 2);
+    note_checkpoint();
 }
 
 /// Stores the words of a bitmap line from the marks. Only checkpoints write these words, one checkpoint at a time.

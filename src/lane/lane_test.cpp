@@ -119,13 +119,45 @@ TEST_F(lane_test, one_record_is_one_line_and_its_place_follows_its_sequence) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
     lane& own = *set.acquire();
-    for (std::uint64_t i = 1; i <= 40; ++i) {
+    for (std::uint64_t i = 1; i <= 48; ++i) {
         call(set, own, allocation(8, static_cast<std::uint16_t>(i), base::granule_size));
         EXPECT_EQ(own.slots[i % slots].sequence, i);
         EXPECT_TRUE(is_whole(own.slots[i % slots], own.seed, i % slots, slots));
     }
-    EXPECT_EQ(set.statistics().records, 40U);
-    EXPECT_EQ(set.statistics().checkpoints, 1U) << "at half of the ring";
+    EXPECT_EQ(set.statistics().records, 48U);
+    EXPECT_EQ(set.statistics().checkpoints, 1U) << "begun at half of the ring";
+}
+
+TEST_F(lane_test, a_checkpoint_is_spread_over_the_calls_that_follow) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& own = *set.acquire();
+    std::uint64_t before = 0;
+    for (std::uint64_t i = 0; i < 10 * slots; ++i) {
+        call(set, own, allocation(64 * (i % 512), static_cast<std::uint16_t>(i + 1), base::granule_size));
+        const std::uint64_t lines = set.statistics().flushed_lines;
+        EXPECT_LE(lines - before, 3U) << "one line a record, and a sixteenth of half a ring a call: call " << i;
+        EXPECT_TRUE(i != slots / 2 || lines != 0) << "begun at half of the ring";
+        before = lines;
+    }
+    EXPECT_EQ(set.statistics().waits, 0U);
+    EXPECT_GE(set.statistics().checkpoints, 10 * slots / (slots - 1)) << "no ring was full";
+    EXPECT_LE(set.statistics().checkpoints, 10 * slots / (slots / 2));
+}
+
+TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_void_after_a_whole_one) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& own = *set.acquire();
+    for (std::uint64_t i = 0; i < slots / 2 + 4; ++i) {
+        call(set, own, allocation(64 * i, 1, base::granule_size));
+    }
+    EXPECT_EQ(set.statistics().checkpoints, 0U) << "one runs";
+    EXPECT_GT(set.statistics().flushed_lines, 0U);
+    EXPECT_EQ(make_replay(source()).value().report.pending, slots / 2 + 4) << "T has not moved";
+    EXPECT_TRUE(set.checkpoint());
+    EXPECT_EQ(make_replay(source()).value().report.pending, 0U);
+    EXPECT_EQ(set.statistics().checkpoints, 2U) << "the one that ran, and one for what came after its beginning";
 }
 
 TEST_F(lane_test, a_checkpoint_makes_records_void_and_a_call_in_flight_holds_it_up) {
@@ -471,129 +503,6 @@ TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
         }
     }
     EXPECT_GE(replayed, 1000);
-}
-
-// The layout of docs/format.md, "Lanes", byte by byte. A change that fails here changes the format.
-TEST(lane_layout, is_what_the_format_says) {
-    record_on_media record{0,
-                           0x0102030405060708,
-                           0x1112131415161718,
-                           encode_destination(0x212223242526, 0x2728),
-                           0x30000,
-                           encode({block_kind::small, 64, 5}),
-                           nowhere,
-                           encode({block_kind::pages, 3, 0})};
-    const std::array<std::uint64_t, 8> words{0,       0x0102030405060708, 0x1112131415161718, 0x2728212223242526,
-                                             0x30000, 0x0000510000000040, 0xffffffffffffffff, 0x0000020000000003};
-    EXPECT_EQ(std::memcmp(&record, words.data(), sizeof record), 0);
-    EXPECT_EQ(decode_block(words[5]), (block_word{block_kind::small, 64, 5}));
-    EXPECT_EQ(encode({block_kind::slab, 64, 0}), 0x0000030000000040U);
-    EXPECT_EQ(decode_block(0x0000038000000040U), (block_word{block_kind::slab, 64, 0, true}));
-    EXPECT_EQ(lanes_at, 4096U);
-    EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
-    EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));
-    // The seed and the checksum, computed by XXH3-64 as the format defines them.
-    const std::array<std::uint64_t, 3> seed_parts{1, 2, 3};
-    const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
-    EXPECT_EQ(seed_of(1, 2, 3), seed);
-    EXPECT_EQ(checksum_of(record, seed), XXH3_64bits_withSeed(words.data() + 1, 56, seed));
-    // The head: two copies of the checkpoint time, then two of the number of lanes, each with its seal.
-    const std::uint64_t time = 77;
-    const std::uint64_t count = 3;
-    const lanes_head_on_media head = new_head(time, count, 9);
-    const std::array<std::uint64_t, 8> head_words{time,  XXH3_64bits_withSeed(&time, sizeof time, 9),
-                                                  0,     0,
-                                                  count, XXH3_64bits_withSeed(&count, sizeof count, ~std::uint64_t{9}),
-                                                  0,     0};
-    EXPECT_EQ(std::memcmp(&head, head_words.data(), sizeof head), 0);
-}
-
-TEST(lane_layout, has_the_counters_of_the_writer_where_the_format_says) {
-    std::array<std::byte, lanes_at> page{};
-    auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
-    EXPECT_FALSE(read_writer_counters(page, 5, 0)) << "never written";
-    block.generation = 7;  // the writer was killed while it wrote
-    store_writer_counters(block, 5, 6, {11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
-    std::array<std::uint64_t, 14> words{
-        8, 6, static_cast<std::uint64_t>(::getpid()), 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 0};
-    const std::array<std::uint64_t, 3> seed_parts{5, 6, ~std::uint64_t{0}};
-    words[13] = XXH3_64bits_withSeed(words.data(), 104, XXH3_64bits(seed_parts.data(), sizeof seed_parts));
-    EXPECT_EQ(std::memcmp(page.data() + 1024, words.data(), sizeof words), 0);
-    const auto found = read_writer_counters(page, 5, 6);
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->process, words[2]);
-    EXPECT_EQ(found->counters.records, 11U);
-    EXPECT_EQ(found->counters.lanes, 20U);
-    EXPECT_FALSE(read_writer_counters(page, 5, 7)) << "of another incarnation";
-    EXPECT_FALSE(read_writer_counters(page, 4, 6)) << "of another heap";
-    EXPECT_FALSE(read_writer_counters(std::span(page).first(1100), 5, 6));
-    for (std::size_t at = 1024; at < 1024 + sizeof words; ++at) {
-        page[at] ^= std::byte{1};
-        EXPECT_FALSE(read_writer_counters(page, 5, 6)) << at;
-        page[at] ^= std::byte{1};
-    }
-    store_writer_counters(block, 5, 6, {});
-    EXPECT_EQ(block.generation, 10U);
-}
-
-TEST(lane_layout, shows_a_torn_block_of_counters_as_absent) {
-    std::array<std::byte, lanes_at> page{};
-    auto& block = *reinterpret_cast<writer_counters_on_media*>(page.data() + writer_counters_at);
-    std::atomic<bool> done{false};
-    std::thread writer([&] {
-        for (std::uint64_t i = 1; i < 200'000; ++i) {
-            store_writer_counters(block, 5, 6, {i, i, i, i, i, i, i, i, i, i});
-        }
-        done.store(true);
-    });
-    std::uint64_t seen = 0;
-    do {
-        std::array<std::byte, lanes_at> copy{};
-        for (std::size_t at = writer_counters_at; at < writer_counters_at + sizeof block; at += 8) {
-            const std::uint64_t word =
-                std::atomic_ref(*reinterpret_cast<std::uint64_t*>(page.data() + at)).load(std::memory_order_relaxed);
-            std::memcpy(copy.data() + at, &word, sizeof word);
-        }
-        if (const auto found = read_writer_counters(copy, 5, 6)) {
-            const lane_statistics& all = found->counters;
-            for (const std::uint64_t each : {all.fences, all.media_bytes, all.checkpoint_ns, all.waits, all.lanes}) {
-                ASSERT_EQ(each, all.records);
-            }
-            ++seen;
-        }
-    } while (!done.load());
-    writer.join();
-    EXPECT_GT(seen, 0U);
-}
-
-TEST(record_clock, goes_on_above_what_was_recorded) {
-    for (const auto from : {record_clock::source::processor, record_clock::source::memory}) {
-        if (from == record_clock::source::processor && !has_invariant_counter()) {
-            continue;
-        }
-        record_clock clock(from);
-        clock.start(std::uint64_t{1} << 60U);
-        std::uint64_t last = std::uint64_t{1} << 60U;
-        for (int i = 0; i < 1000; ++i) {
-            const std::uint64_t now = clock.now();
-            EXPECT_GT(now, last);
-            last = now;
-        }
-    }
-}
-
-TEST(line_set, knows_each_line_once) {
-    line_set lines;
-    std::vector<char> memory(1 << 16);
-    std::size_t fresh = 0;
-    for (int round = 0; round < 2; ++round) {
-        for (std::size_t i = 0; i < memory.size(); i += 8) {
-            fresh += lines.insert(&memory[i]) ? 1U : 0U;
-        }
-    }
-    EXPECT_LE(fresh, memory.size() / 64 + 1);
-    lines.clear();
-    EXPECT_TRUE(lines.insert(memory.data()));
 }
 
 }  // namespace

@@ -448,9 +448,9 @@ typedef struct hf_counters {
     uint64_t reflushes;     /* lines flushed again after fewer than 4 others */
     uint64_t media_bytes;   /* written: records, lines, times of checkpoints */
     uint64_t checkpoints;
-    uint64_t checkpoint_ns; /* of all of them */
-    uint64_t longest_checkpoint_ns;
-    uint64_t waits; /* times that a call waited for a full ring */
+    uint64_t checkpoint_ns;         /* of all of them */
+    uint64_t longest_checkpoint_ns; /* the longest that one call worked on one */
+    uint64_t waits;                 /* times that a call waited for a full ring */
     uint64_t lanes;
 } hf_counters;
 #define HF_COUNTERS_INIT \
