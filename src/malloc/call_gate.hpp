@@ -3,7 +3,7 @@
 //
 // A call announces itself in its thread's record by a plain store and then looks whether the gate is closed. A thread
 // that closes the gate runs a barrier on all cores (announcement_barrier.hpp) before it looks at the records. So an
-// open gate costs a call two stores and two loads.
+// open gate costs a call two stores and two loads. The shortest paths of drop_in.cpp only ask for the state.
 #pragma once
 
 #include <atomic>

@@ -20,16 +20,13 @@
 #include "heap/reallocate.hpp"
 #include "malloc/call_gate.hpp"
 #include "malloc/internal_arena.hpp"
+#include "malloc/process_heap.hpp"
 
 namespace holdfast::drop_in {
 
 namespace {
 
 using heap::engine;
-
-/// Where heaps with a path are mapped if the range is free: far from the addresses that the kernel and the loader
-/// choose.
-constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
 
 constinit internal_arena arena;
 
@@ -39,7 +36,7 @@ struct process_heap {
     call_gate gate{barrier};
     std::unique_ptr<engine> owned;
     std::atomic<engine*> open{nullptr};  ///< null after close()
-    /// engine::plain() while the heap is open; read by threads inside the gate.
+    /// engine::plain() while a heap with files is open; read by threads inside the gate.
     std::atomic<const slab::plain_blocks*> plain{&slab::plain_blocks::of_no_heap()};
     std::uintptr_t begin = 0;  ///< address of the user space
     std::uint64_t reservation = 0;
@@ -53,17 +50,17 @@ struct process_heap {
     }
 };
 
+/// Takes no block back. It cannot be asked for one.
+constinit const slab::plain_blocks no_blocks{};
+/// engine::plain() of a heap without files, whose shortest paths run outside the gate. Its memory is private, so that a
+/// child of fork sees each other thread as it was between two stores, and these paths are harmless wherever they are
+/// cut off: they change a list that no thread of the child uses, the state of one block, and a count that may be
+/// behind. Such a heap is never closed.
+constinit std::atomic<const slab::plain_blocks*> ungated{&no_blocks};
+
 alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};
 constinit std::atomic<process_heap*> process{nullptr};
 constinit thread_local call_record this_thread;
-
-void say(std::string_view line) noexcept {
-    std::array<char, 512> text{};
-    const int length =
-        std::snprintf(text.data(), text.size(), "holdfast-malloc: %.*s\n", static_cast<int>(line.size()), line.data());
-    const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), bytes);
-}
 
 void report_invalid(process_heap* of, const char* function, const void* address) noexcept {
     if (of != nullptr && of->refused.exchange(true, std::memory_order_relaxed)) {
@@ -290,102 +287,7 @@ void fork_in_child() noexcept {
     this_thread.state.store(of->state_of_closer, std::memory_order_release);
 }
 
-// --- the heap -------------------------------------------------------------------------------------------------------
-
-heap::engine_options options_of(const settings& wanted) {
-    heap::engine_options options;
-    options.files.mapping.capacity = wanted.capacity;
-    options.durability = heap::durability_kind::collect;
-    options.accept_process_crash_only = true;
-    options.hardened = wanted.hardened;
-    return options;
-}
-
-std::string expanded(const std::string& path) {
-    const auto at = path.find("%p");
-    return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
-}
-
-/// Frees what earlier programs left in the heap, except for what its roots and objects reach.
-base::result<void> free_unreached(engine& heap) {
-    heap::trace_options options;
-    options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
-    HF_TRY(heap::trace_open_heap(heap, heap.types(), options));
-    return {};
-}
-
-/// Opens or creates the heap at the path. Null where it cannot.
-std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
-    heap::engine_options options = options_of(wanted);
-    auto opened = engine::open(path, persist::access_mode::read_write, options);
-    if (opened) {
-        if (auto freed = free_unreached(**opened); !freed) {
-            say(freed.error().message());
-        }
-    } else if (opened.error().code == base::failure_code::not_found) {
-        options.files.same_address = true;
-        options.files.mapping.base_address = reinterpret_cast<std::byte*>(wanted_base);  // NOLINT
-        opened = engine::create(path, options);
-        if (!opened && opened.error().code == base::failure_code::address_taken) {
-            options.files.mapping.base_address = nullptr;
-            opened = engine::create(path, options);
-        }
-        if (!opened && opened.error().code == base::failure_code::already_exists) {
-            opened = engine::open(path, persist::access_mode::read_write, options_of(wanted));  // created meanwhile
-        }
-    }
-    if (opened) {
-        return std::move(*opened);
-    }
-    if (opened.error().code != base::failure_code::locked) {
-        say(opened.error().message());
-    }
-    return nullptr;
-}
-
-void say_statistics(engine& heap) {
-    const auto numbers = heap.statistics();
-    if (!numbers) {
-        say(numbers.error().message());
-        return;
-    }
-    std::array<char, 256> text{};
-    std::snprintf(text.data(), text.size(), "%s: %llu bytes of user space, %llu blocks of %llu bytes are allocated",
-                  heap.files().paths().directory().c_str(), static_cast<unsigned long long>(numbers->user_bytes),
-                  static_cast<unsigned long long>(numbers->allocated_blocks),
-                  static_cast<unsigned long long>(numbers->allocated_bytes));
-    say(text.data());
-}
-
 }  // namespace
-
-settings settings_from_environment() {
-    settings found;
-    const auto text_of = [](const char* name) {
-        const char* const text = std::getenv(name);
-        return std::string_view(text == nullptr ? "" : text);
-    };
-    found.path = text_of("HOLDFAST_MALLOC_HEAP");
-    const std::string_view statistics = text_of("HOLDFAST_MALLOC_STATS");
-    const std::string_view hardened = text_of("HOLDFAST_MALLOC_HARDENED");
-    found.hardened = !hardened.empty() && hardened != "0";
-    found.statistics = !statistics.empty() && statistics != "0";
-    if (const std::string_view size = text_of("HOLDFAST_MALLOC_SIZE"); !size.empty()) {
-        char* end = nullptr;
-        constexpr std::string_view units = "KMGT";
-        const std::uint64_t number = std::strtoull(size.data(), &end, 10);
-        const std::string_view unit(end);
-        const auto place = unit.empty() ? std::string_view::npos : units.find(unit.front());
-        const auto factor = std::uint64_t{1} << (place == std::string_view::npos ? 0 : 10 * (place + 1));
-        const auto bytes = base::checked_multiply(number, factor);
-        if (!bytes || number == 0 || unit.size() > 1 || (unit.size() == 1 && place == std::string_view::npos)) {
-            say("HOLDFAST_MALLOC_SIZE is no size, and ignored: digits, and K, M, G or T");
-        } else {
-            found.capacity = *bytes;
-        }
-    }
-    return found;
-}
 
 bool open(const settings& wanted) noexcept {
     auto* const of = ::new (storage.data()) process_heap;
@@ -393,16 +295,9 @@ bool open(const settings& wanted) noexcept {
         if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0) {
             return false;
         }
-        if (!wanted.path.empty()) {
-            of->owned = open_at(expanded(wanted.path), wanted);
-        }
+        of->owned = make_heap(wanted);
         if (of->owned == nullptr) {
-            auto made = engine::create_scratch(options_of(wanted));
-            if (!made) {
-                say(made.error().message());
-                return false;
-            }
-            of->owned = std::move(*made);
+            return false;
         }
     } catch (const std::exception& thrown) {
         say(thrown.what());
@@ -413,7 +308,11 @@ bool open(const settings& wanted) noexcept {
     of->begin = reinterpret_cast<std::uintptr_t>(of->owned->files().view().base());
     of->reservation = of->owned->files().view().reservation();
     of->open.store(of->owned.get(), std::memory_order_relaxed);
-    of->plain.store(of->owned->plain(), std::memory_order_relaxed);
+    const bool has_files = of->owned->files().shared();
+    if (has_files) {
+        of->plain.store(of->owned->plain(), std::memory_order_relaxed);
+    }
+    ungated.store(has_files ? &slab::plain_blocks::of_no_heap() : of->owned->plain(), std::memory_order_release);
     process.store(of, std::memory_order_release);
     return true;
 }
@@ -424,14 +323,22 @@ void close() noexcept {
         return;
     }
     close_gate(*of);
-    engine& heap = *of->open.exchange(nullptr);
-    of->plain.store(&slab::plain_blocks::of_no_heap(), std::memory_order_relaxed);
+    engine& heap = *of->open.load();
+    const bool has_files = heap.files().shared();
+    if (has_files) {
+        of->open.store(nullptr);
+        of->plain.store(&slab::plain_blocks::of_no_heap(), std::memory_order_relaxed);
+    }
     try {
         if (of->statistics) {
             say_statistics(heap);
+            of->statistics = false;
         }
-        if (auto closed = heap.close(true); !closed) {
-            say(closed.error().message());
+        // A heap without files has nothing to write, and threads that outlive main() still use it.
+        if (has_files) {
+            if (auto closed = heap.close(true); !closed) {
+                say(closed.error().message());
+            }
         }
     } catch (const std::exception& thrown) {
         say(thrown.what());
@@ -448,7 +355,9 @@ void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return block;
 }
 
-void* allocate(std::size_t bytes) noexcept {
+namespace {
+
+[[gnu::noinline]] void* allocate_gated(std::size_t bytes) noexcept {
     if (process_heap* const of = process.load(std::memory_order_acquire);
         of != nullptr && of->gate.try_enter(this_thread)) [[likely]] {
         void* const block = of->plain.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment));
@@ -458,6 +367,19 @@ void* allocate(std::size_t bytes) noexcept {
         }
     }
     return allocate(bytes, malloc_alignment);
+}
+
+}  // namespace
+
+void* allocate(std::size_t bytes) noexcept {
+    // The heap is open if this thread is outside, and the thread is in the middle of no change to its lists.
+    if (call_gate::state_of(this_thread) == call_state::outside) [[likely]] {
+        if (void* const block = ungated.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment)))
+            [[likely]] {
+            return block;
+        }
+    }
+    return allocate_gated(bytes);
 }
 
 void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
@@ -522,16 +444,7 @@ void* reallocate(void* block, std::size_t bytes) noexcept {
 
 namespace {
 
-[[gnu::noinline]] void free_rarely(void* block) noexcept {
-    if (block != nullptr) {
-        const kept_errno kept;
-        free_in(call(), block);
-    }
-}
-
-}  // namespace
-
-void free(void* block) noexcept {
+[[gnu::noinline]] void free_gated(void* block) noexcept {
     if (process_heap* const of = process.load(std::memory_order_acquire);
         of != nullptr && of->gate.try_enter(this_thread)) [[likely]] {
         const bool freed = of->plain.load(std::memory_order_relaxed)->free(block);
@@ -540,7 +453,30 @@ void free(void* block) noexcept {
             return;
         }
     }
-    free_rarely(block);
+    if (block != nullptr) {
+        const kept_errno kept;
+        free_in(call(), block);
+    }
+}
+
+/// The slab stays due where the allocator itself, or a signal handler in the middle of it, freed the block.
+[[gnu::noinline]] void look_at_gated(const slab::plain_blocks& of, const slab::slab_record& due) noexcept {
+    const kept_errno kept;
+    if (const call here; !here.nested()) {
+        of.look_at(due);
+    }
+}
+
+}  // namespace
+
+void free(void* block) noexcept {
+    const slab::plain_blocks& blocks = *ungated.load(std::memory_order_acquire);
+    const slab::slab_record* due = nullptr;
+    if (!blocks.free(block, due)) [[unlikely]] {
+        free_gated(block);
+    } else if (due != nullptr) [[unlikely]] {
+        look_at_gated(blocks, *due);
+    }
 }
 
 std::size_t usable_size(void* block) noexcept {

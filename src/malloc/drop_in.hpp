@@ -37,7 +37,8 @@ struct settings {
 /// children inherit its environment. What is allocated in a heap that was there, and its roots and objects do not
 /// reach, is freed. False: there is no heap at all, and the arena serves everything.
 bool open(const settings& wanted) noexcept;
-/// Closes the heap at the path, so that it is clean; what is freed later is ignored. Threads may still run.
+/// Closes the heap at the path, so that it is clean; what is freed later is ignored. A heap without files goes on
+/// serving. Threads may still run.
 void close() noexcept;
 
 /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 2 MiB). 0 bytes are a block, too. Null, with

@@ -280,6 +280,24 @@ TEST_P(drop_in_test, names_the_first_invalid_free_and_goes_on) {
     EXPECT_EQ(done.said.find("ignored"), done.said.rfind("ignored")) << "once: " << done.said;
 }
 
+/// Blocks of one size, always some hundred of them live, each with its own number in it.
+void allocate_and_free_small(unsigned rounds) {
+    std::array<unsigned*, 300> live{};
+    for (unsigned i = 0; i < rounds; ++i) {
+        unsigned*& one = live[i % live.size()];
+        if (one != nullptr) {
+            ASSERT_EQ(*one, i - live.size());
+            free(one);
+        }
+        one = static_cast<unsigned*>(allocate(48));
+        ASSERT_NE(one, nullptr);
+        *one = i;
+    }
+    for (unsigned* const one : live) {
+        free(one);
+    }
+}
+
 TEST_P(drop_in_test, serves_before_it_is_open_and_after_it_is_closed) {
     const outcome done = in_process([this] {
         void* const before = allocate(100);
@@ -292,13 +310,63 @@ TEST_P(drop_in_test, serves_before_it_is_open_and_after_it_is_closed) {
         close();
         void* const after = allocate(100);
         ASSERT_NE(after, nullptr);
-        ASSERT_FALSE(is_in_heap(after));
+        ASSERT_EQ(is_in_heap(after), !GetParam()) << "a heap without files serves as long as the process runs";
         free(after);
         free(left);
         free(moved);
     });
     EXPECT_TRUE(done.passed) << done.said;
     EXPECT_EQ(done.said, "");
+}
+
+TEST_P(drop_in_test, threads_that_outlive_main_go_on) {
+    const outcome done = in_process([this] {
+        ASSERT_TRUE(open(wanted()));
+        constexpr unsigned threads = 2;
+        std::atomic<bool> stop{false};
+        std::latch begun(threads);
+        std::vector<std::jthread> busy;
+        for (unsigned t = 0; t < threads; ++t) {
+            busy.emplace_back([&stop, &begun, t] {
+                work_for_a_while(t, 200);
+                begun.count_down();
+                while (!stop) {
+                    allocate_and_free_small(10'000);
+                }
+            });
+        }
+        begun.wait();
+        close();
+        allocate_and_free_small(1'000'000);  // meanwhile the others call, too
+        stop = true;
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+    EXPECT_EQ(done.said, "");
+}
+
+/// The shortest paths alone change the heap: nothing but fork itself stands between a thread and the child's copy.
+TEST_P(drop_in_test, forks_in_the_middle_of_short_calls) {
+    run([] {
+        std::atomic<bool> stop{false};
+        std::jthread busy([&stop] {
+            while (!stop) {
+                allocate_and_free_small(1000);
+            }
+        });
+        for (int i = 0; i < 50; ++i) {
+            const pid_t child = ::fork();
+            ASSERT_GE(child, 0);
+            if (child == 0) {
+                work_for_a_while(1, 300);
+                allocate_and_free_small(3000);
+                ::_exit(0);
+            }
+            int status = 1;
+            ASSERT_EQ(::waitpid(child, &status, 0), child);
+            ASSERT_EQ(status, 0);
+        }
+        stop = true;
+    });
 }
 
 TEST_P(drop_in_test, ends_where_its_capacity_does) {

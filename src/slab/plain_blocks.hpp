@@ -51,6 +51,19 @@ struct plain_blocks {
     /// without checks they are undefined behaviour.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block) const noexcept {
+        const slab_record* due = nullptr;
+        if (!free<Checks>(block, due)) [[unlikely]] {
+            return false;
+        }
+        if (due != nullptr) [[unlikely]] {
+            look_at(*due);
+        }
+        return true;
+    }
+    /// free() for callers that choose when locks are taken: where the slab should be looked at, `due` names it, and
+    /// look_at() is left to the caller.
+    template <bool Checks = true>
+    [[nodiscard]] HF_HOT bool free(void* block, const slab_record*& due) const noexcept {
         const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base;
         if (Checks && offset >= end) [[unlikely]] {
             return false;
@@ -62,18 +75,16 @@ struct plain_blocks {
         }
         std::atomic_ref(*found.mark).store(live_mark::free, std::memory_order_release);
         if (record.twin.count_in()) [[unlikely]] {
-            look_at(record);
+            due = &record;
         }
         return true;
     }
+    /// Settles a slab in which many blocks were freed; may take locks. Rare, so not inline.
+    void look_at(const slab_record& freed) const noexcept;
 
     /// The words of a closed heap: no block is found and none is taken back, so that callers need not ask whether a
     /// heap is open.
     [[nodiscard]] static const plain_blocks& of_no_heap() noexcept;
-
-private:
-    /// Rare, so not inline.
-    void look_at(const slab_record& freed) const noexcept;
 };
 
 }  // namespace holdfast::slab

@@ -1,0 +1,142 @@
+#include "malloc/process_heap.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "heap/heap.hpp"
+
+namespace holdfast::drop_in {
+
+using heap::engine;
+
+void say(std::string_view line) noexcept {
+    std::array<char, 512> text{};
+    const int length =
+        std::snprintf(text.data(), text.size(), "holdfast-malloc: %.*s\n", static_cast<int>(line.size()), line.data());
+    const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), bytes);
+}
+
+namespace {
+
+/// Where heaps with a path are mapped if the range is free: far from the addresses that the kernel and the loader
+/// choose.
+constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
+
+heap::engine_options options_of(const settings& wanted) {
+    heap::engine_options options;
+    options.files.mapping.capacity = wanted.capacity;
+    options.durability = heap::durability_kind::collect;
+    options.accept_process_crash_only = true;
+    options.hardened = wanted.hardened;
+    return options;
+}
+
+std::string expanded(const std::string& path) {
+    const auto at = path.find("%p");
+    return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
+}
+
+/// Frees what earlier programs left in the heap, except for what its roots and objects reach.
+base::result<void> free_unreached(engine& heap) {
+    heap::trace_options options;
+    options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
+    HF_TRY(heap::trace_open_heap(heap, heap.types(), options));
+    return {};
+}
+
+/// Opens or creates the heap at the path. Null where it cannot.
+std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
+    heap::engine_options options = options_of(wanted);
+    auto opened = engine::open(path, persist::access_mode::read_write, options);
+    if (opened) {
+        if (auto freed = free_unreached(**opened); !freed) {
+            say(freed.error().message());
+        }
+    } else if (opened.error().code == base::failure_code::not_found) {
+        options.files.same_address = true;
+        options.files.mapping.base_address = reinterpret_cast<std::byte*>(wanted_base);  // NOLINT
+        opened = engine::create(path, options);
+        if (!opened && opened.error().code == base::failure_code::address_taken) {
+            options.files.mapping.base_address = nullptr;
+            opened = engine::create(path, options);
+        }
+        if (!opened && opened.error().code == base::failure_code::already_exists) {
+            opened = engine::open(path, persist::access_mode::read_write, options_of(wanted));  // created meanwhile
+        }
+    }
+    if (opened) {
+        return std::move(*opened);
+    }
+    if (opened.error().code != base::failure_code::locked) {
+        say(opened.error().message());
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<engine> make_heap(const settings& wanted) {
+    if (!wanted.path.empty()) {
+        if (auto opened = open_at(expanded(wanted.path), wanted)) {
+            return opened;
+        }
+    }
+    auto made = engine::create_scratch(options_of(wanted));
+    if (!made) {
+        say(made.error().message());
+        return nullptr;
+    }
+    return std::move(*made);
+}
+
+void say_statistics(engine& heap) {
+    const auto numbers = heap.statistics();
+    if (!numbers) {
+        say(numbers.error().message());
+        return;
+    }
+    std::array<char, 256> text{};
+    std::snprintf(text.data(), text.size(), "%s: %llu bytes of user space, %llu blocks of %llu bytes are allocated",
+                  heap.files().paths().directory().c_str(), static_cast<unsigned long long>(numbers->user_bytes),
+                  static_cast<unsigned long long>(numbers->allocated_blocks),
+                  static_cast<unsigned long long>(numbers->allocated_bytes));
+    say(text.data());
+}
+
+settings settings_from_environment() {
+    settings found;
+    const auto text_of = [](const char* name) {
+        const char* const text = std::getenv(name);
+        return std::string_view(text == nullptr ? "" : text);
+    };
+    found.path = text_of("HOLDFAST_MALLOC_HEAP");
+    const std::string_view statistics = text_of("HOLDFAST_MALLOC_STATS");
+    const std::string_view hardened = text_of("HOLDFAST_MALLOC_HARDENED");
+    found.hardened = !hardened.empty() && hardened != "0";
+    found.statistics = !statistics.empty() && statistics != "0";
+    if (const std::string_view size = text_of("HOLDFAST_MALLOC_SIZE"); !size.empty()) {
+        char* end = nullptr;
+        constexpr std::string_view units = "KMGT";
+        const std::uint64_t number = std::strtoull(size.data(), &end, 10);
+        const std::string_view unit(end);
+        const auto place = unit.empty() ? std::string_view::npos : units.find(unit.front());
+        const auto factor = std::uint64_t{1} << (place == std::string_view::npos ? 0 : 10 * (place + 1));
+        const auto bytes = base::checked_multiply(number, factor);
+        if (!bytes || number == 0 || unit.size() > 1 || (unit.size() == 1 && place == std::string_view::npos)) {
+            say("HOLDFAST_MALLOC_SIZE is no size, and ignored: digits, and K, M, G or T");
+        } else {
+            found.capacity = *bytes;
+        }
+    }
+    return found;
+}
+
+}  // namespace holdfast::drop_in
