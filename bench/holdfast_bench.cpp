@@ -62,6 +62,8 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
     number("--frag-live", run.frag_live_mib, 1, 1U << 16U, "frag-w1 to -w4: MiB that live at the most");
     number("--rest", run.rest_seconds, 0, 3'600,
            "frag-w1 to -w4, idle-caches: seconds before space is measured, in which freed memory may fade");
+    app.add_flag("--cold", run.cold,
+                 "One pass, each call timed, that begins with an empty heap: growth, first touch, the longest call");
     number("--bodies", run.bodies, 2, 1U << 22U, "barnes-hut: bodies of a thread (PMAlloc: 400,000)");
     app.add_option("--cfrac-number", run.cfrac_number,
                    "cfrac: a composite number (default: two primes, 28 digits; PMAlloc: "
@@ -196,6 +198,7 @@ int run(options chosen) {
                    {"frag_phase_mib", chosen.run.frag_phase_mib},
                    {"frag_live_mib", chosen.run.frag_live_mib},
                    {"rest_seconds", chosen.run.rest_seconds},
+                   {"cold", chosen.run.cold},
                    {"bodies", chosen.run.bodies},
                    {"cfrac_number", chosen.run.cfrac_number}});
     }

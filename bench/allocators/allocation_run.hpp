@@ -39,6 +39,7 @@ struct allocation_run {
     std::uint64_t frag_phase_mib = 1'280;    ///< frag-w1 to -w4: allocated in a phase by all threads together
     std::uint64_t frag_live_mib = 256;       ///< frag-w1 to -w4: live at the most, of all threads together
     unsigned rest_seconds = 0;               ///< before space is measured: what fades with time has
+    bool cold = false;                       ///< one pass, timed, that begins with an empty heap
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
     std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
 };

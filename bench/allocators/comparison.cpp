@@ -81,6 +81,7 @@ row row_of(const configuration& one, double first_mops) {
         figure("p9999_ns", found, "{:.0f}"),
         figure("max_ns", found, "{:.0f}"),
         figure("charged_mib", found, "{:.1f}"),
+        figure("peak_resident_mib", found, "{:.1f}"),
         figure("taken_mib", found, "{:.1f}"),
         figure("taken_ratio", found, "{:.2f}"),
         figure("records_per_call", found, "{:.3f}"),

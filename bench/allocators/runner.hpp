@@ -3,7 +3,7 @@
 // Each thread makes three passes over the workload, all threads in step: one that checks what the allocator does (and
 // warms caches and pages), one for throughput without any clock in it, one with a clock around each call. The workloads
 // for latency make the first and the last alone, those that look at space the first two; the space is that of the
-// first.
+// first. A cold run makes the last alone, as long as the second, and is all about the growth of an empty heap.
 #pragma once
 
 #include <sys/resource.h>
@@ -84,6 +84,12 @@ struct pass_result {
     ::clock_gettime(clock, &now);
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
+/// The most memory that this process had at a time, of files too.
+[[nodiscard]] inline double peak_resident_mib() noexcept {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) / 1024;
+}
 [[nodiscard]] inline std::int64_t preemptions_of_this_thread() noexcept {
     rusage usage{};
     ::getrusage(RUSAGE_THREAD, &usage);
@@ -120,6 +126,10 @@ public:
           field_(run, backend_.destinations(), [this](resting when, std::uint64_t live) { look_at_space(when, live); }),
           parts_(run.threads),
           in_step_(static_cast<std::ptrdiff_t>(run.threads) + 1) {
+        if (run.cold) {
+            passes_ = {pass_kind::latency};
+            return;
+        }
         passes_ = {pass_kind::check};
         if (!is_for_latency(kind_)) {
             passes_.push_back(pass_kind::throughput);
@@ -140,7 +150,7 @@ public:
                 results[static_cast<std::size_t>(pass)] = oversee();
             }
         }
-        if (is_for_latency(kind_)) {
+        if (is_for_latency(kind_) || run_.cold) {
             results[1] = results[2];
         }
         tick_histogram histogram;
@@ -154,6 +164,7 @@ public:
         fields["durability"] = std::string(backend_.durability());
         fields["domain"] = std::string(backend_.domain());
         fields["charged_mib"] = static_cast<double>(backend_.charged_bytes()) / (1U << 20U);
+        fields["peak_resident_mib"] = peak_resident_mib();
         fields["commit_ms"] = backend_.finish();
         return fields;
     }
@@ -162,6 +173,9 @@ private:
     /// Calls of one thread in a pass.
     [[nodiscard]] std::uint64_t calls_of(pass_kind pass) const noexcept {
         const std::uint64_t all = bench::calls_of(run_);
+        if (run_.cold) {
+            return all;
+        }
         const std::uint64_t timed = run_.latency_calls != 0           ? run_.latency_calls
                                     : kind_ == workload_kind::latency ? std::min<std::uint64_t>(all, 1'000'000)
                                     : kind_ == workload_kind::latency_million
