@@ -144,7 +144,7 @@ TEST_P(shared_blocks, of_copies_take_no_space_and_are_nobody_elses) {
 
 INSTANTIATE_TEST_SUITE_P(on, shared_blocks,
                          ::testing::Values(file_system_kind::ext4, file_system_kind::xfs, file_system_kind::btrfs),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+                         [](const auto& with) { return std::string(name_of(with.param)); });
 
 }  // namespace
 }  // namespace holdfast::test
