@@ -5,10 +5,15 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "api/manager_core.hpp"
 #include "lane/replay.hpp"
 #include "lane/writer_counters.hpp"
+#include "segment/lane_places.hpp"
 
 namespace holdfast {
 
@@ -34,6 +39,30 @@ std::optional<writer_information> writer_of(std::span<const std::byte> page,
                               protocol_counters_of(found->counters)};
 }
 
+/// The files that hold the lanes; fewer where one is missing or was never finished.
+base::result<std::vector<std::unique_ptr<persist::file>>> files_of(const segment::superblock_on_media& superblock,
+                                                                   persist::storage& storage,
+                                                                   const segment::lane_places& places) {
+    std::vector<std::unique_ptr<persist::file>> files;
+    for (std::uint32_t number = 0; number < places.files(); ++number) {
+        HF_TRY_ASSIGN(const bool there, storage.exists(places.path(number)));
+        if (!there) {
+            break;
+        }
+        HF_TRY_ASSIGN(auto file, storage.open(places.path(number), persist::access_mode::read_only));
+        HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+        bool is_whole = size >= lane::lanes_at;
+        if (places.is_by_node()) {
+            HF_TRY_ASSIGN(is_whole, segment::is_file_of_node(*file, superblock, number));
+        }
+        if (!is_whole) {
+            break;
+        }
+        files.push_back(std::move(file));
+    }
+    return files;
+}
+
 }  // namespace
 
 base::result<lane_information> read_lanes(const segment::superblock_on_media& superblock, persist::storage& storage,
@@ -45,23 +74,27 @@ base::result<lane_information> read_lanes(const segment::superblock_on_media& su
     found.slots = superblock.lane_slots;
     found.order = name_of(superblock.record_order);
     found.checkpoint_clock = superblock.checkpoint_clock;
-    HF_TRY_ASSIGN(const bool there, storage.exists(paths.lanes()));
-    if (!there || superblock.lane_slots == 0) {
+    if (superblock.lane_slots == 0) {
         return found;
     }
-    HF_TRY_ASSIGN(auto file, storage.open(paths.lanes(), persist::access_mode::read_only));
-    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
-    if (size < lane::lanes_at) {
+    const segment::lane_places places = segment::places_of_lanes(superblock, paths);
+    HF_TRY_ASSIGN(const std::vector<std::unique_ptr<persist::file>> files, files_of(superblock, storage, places));
+    if (files.size() < places.files()) {
         return found;
     }
-    found.lanes = (size - lane::lanes_at) / lane::lane_size(superblock.lane_slots);
+    std::vector<std::uint64_t> sizes;
+    for (const auto& file : files) {
+        HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+        sizes.push_back(size);
+    }
+    found.lanes = places.lanes_in(sizes);
     if (found.pending) {
         std::array<std::byte, lane::lanes_at> page{};
-        HF_TRY(file->read_at(0, page));
+        HF_TRY(files.front()->read_at(0, page));
         auto time = lane::read_checkpoint_time(page, superblock.heap_key);
         if (!time) {
             base::failure what = std::move(time).error();
-            what.path = paths.lanes();
+            what.path = places.path(0);
             return what;
         }
         found.checkpoint_clock = *time;

@@ -31,7 +31,7 @@ base::result<void> heap_parts::refuse_scratch() const {
 }
 
 base::result<void> heap_parts::open_lanes(std::uint64_t slots) {
-    return files_->lanes().open(lane::lanes_file_size(lane::maximum_lanes, slots));
+    return files_->lanes().open(segment::shape_of_lanes(slots));
 }
 
 segment::free_runs heap_parts::free_space() const {

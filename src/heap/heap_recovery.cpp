@@ -77,7 +77,7 @@ base::result<void> heap_recovery::replay_lanes() {
         auto plan = lane::make_replay(source);
         if (!plan) {
             failure what = std::move(plan).error();
-            what.path = files.paths().lanes();
+            what.path = files.lanes().path();
             return what;
         }
         switch (files.shared() ? files.domain() : persist::domain_kind::page_cache) {
@@ -98,7 +98,7 @@ base::result<void> heap_recovery::replay_lanes() {
         }
         done_.replayed = plan->report;
     } catch (const std::bad_alloc&) {
-        return out_of_memory(files.paths().lanes());
+        return out_of_memory(files.lanes().path());
     }
     done_.replayed.time_ns = elapsed_ns(start);
     return {};

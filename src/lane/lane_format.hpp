@@ -1,16 +1,24 @@
-// The file `lanes` on media (docs/format.md, "Lanes"). Little endian.
+// Lanes on media (docs/format.md, "Lanes"). Little endian.
 //
 //     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
 //
-// The superblock holds the number of slots of a lane, the record_order, and the incarnation.
+// The superblock holds the number of slots of a lane, the record_order, and the incarnation. segment/lanes_format.hpp
+// says where lanes lie in files: this layer sees them all in one range.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "segment/lanes_format.hpp"
 
 namespace holdfast::lane {
+
+using segment::lane_header_size;
+using segment::lane_size;
+using segment::lanes_at;
+using segment::lanes_file_size;
+using segment::maximum_lanes;
 
 /// "No destination", "no block".
 inline constexpr std::uint64_t nowhere = ~std::uint64_t{0};
@@ -60,7 +68,7 @@ struct record_on_media {
     std::uint64_t freed;            ///< offset of the block that this operation frees, or nowhere
     std::uint64_t freed_block;      ///< its block_word
 };
-static_assert(sizeof(record_on_media) == 64);
+static_assert(sizeof(record_on_media) == segment::lane_slot_size);
 static_assert(offsetof(record_on_media, sequence) == 8);
 static_assert(offsetof(record_on_media, time) == 16);
 static_assert(offsetof(record_on_media, destination) == 24);
@@ -113,23 +121,19 @@ struct lane_header_on_media {
 };
 static_assert(sizeof(lane_header_on_media) == 64);
 
-inline constexpr std::uint64_t lane_header_size = base::page_size;
-inline constexpr std::uint64_t lanes_at = base::page_size;  ///< offset of lane 0 in the file
 inline constexpr std::uint64_t minimum_slots = 64;
 inline constexpr std::uint64_t maximum_slots = 65536;
 inline constexpr std::uint64_t default_slots = 8192;
-inline constexpr std::uint64_t maximum_lanes = 1024;
 /// The largest time and sequence on media (LANE-27): both continue above what media hold and must not wrap around.
 inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
 /// The slots that record_order::in_flight uses: few, so that they stay in the processor's cache.
 inline constexpr std::uint64_t in_flight_slots = 64;
 
-[[nodiscard]] constexpr std::uint64_t lane_size(std::uint64_t slots) noexcept {
-    return lane_header_size + slots * sizeof(record_on_media);
-}
-[[nodiscard]] constexpr std::uint64_t lanes_file_size(std::uint64_t lanes, std::uint64_t slots) noexcept {
-    return lanes_at + lanes * lane_size(slots);
-}
+// Each lane is mapped by itself where the lanes lie in several files. The slots are a power of two.
+static_assert(lanes_at % base::page_size == 0 && lane_size(minimum_slots) % base::page_size == 0);
+// What else lies in the first page of a file.
+static_assert(sizeof(lanes_head_on_media) <= writer_counters_at);
+static_assert(writer_counters_at + sizeof(writer_counters_on_media) <= segment::lanes_identity_at);
 
 /// Which records count after a crash.
 enum class record_order : std::uint32_t {

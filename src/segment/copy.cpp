@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "segment/lane_places.hpp"
 #include "segment/node_directories.hpp"
 #include "segment/superblock.hpp"
 
@@ -77,7 +78,8 @@ private:
     base::result<void> copy_all() {
         superblock_on_media superblock = state_.superblock;
         superblock.nodes = target_.nodes();
-        superblock.home = 0;  // the copy has content only: its first writer reserves space
+        superblock.flags &= ~flag_lanes_by_node;  // copy_lanes() puts them into one file
+        superblock.home = 0;                      // the copy has content only: its first writer reserves space
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
@@ -137,9 +139,14 @@ private:
     }
 
     base::result<void> copy_lanes() {
-        HF_TRY_ASSIGN(auto from, from_.open(source_.lanes(), access_mode::read_only));
-        HF_TRY_ASSIGN(auto to, create_like(source_.lanes(), target_.lanes(), "copy.create_lanes"));
-        HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.lanes"));
+        const lane_places places = places_of_lanes(state_.superblock, source_);
+        HF_TRY_ASSIGN(auto to, create_like(places.path(0), target_.lanes(), "copy.create_lanes"));
+        if (places.is_by_node()) {
+            HF_TRY(gather_lanes(from_, state_.superblock, places, *to));
+        } else {
+            HF_TRY_ASSIGN(auto from, from_.open(places.path(0), access_mode::read_only));
+            HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.lanes"));
+        }
         return to->sync("copy.sync_lanes");
     }
 

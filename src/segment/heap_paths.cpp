@@ -62,7 +62,7 @@ bool heap_paths::is_heap_file(const std::string& name) {
 }
 
 bool heap_paths::is_node_file(const std::string& name) {
-    return name == "node" || name == "lock" || segment_index(name);
+    return name == "node" || name == "lock" || name == "lanes" || segment_index(name);
 }
 
 std::optional<std::uint64_t> heap_paths::segment_index(std::string_view name) {

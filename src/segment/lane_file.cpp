@@ -1,7 +1,7 @@
 #include "segment/lane_file.hpp"
 
-#include <memory>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,43 +16,101 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
+failure wrong_size(failure_code code, const std::string& path, std::string_view field, std::uint64_t found,
+                   std::uint64_t most) {
+    return failure{code, path, std::string(field), fmt::format("{}", found), fmt::format("at most {}", most), {}, 0};
+}
+
 }  // namespace
 
-base::result<void> lane_file::open(std::uint64_t limit) {
-    HF_TRY_ASSIGN(const bool there, location_.storage().exists(location_.paths().lanes()));
-    std::unique_ptr<persist::file> file;
+base::result<void> lane_file::open(const lane_shape& shape) {
+    const bool by_node = superblock_.has_pending_lanes() ? (superblock_.now().flags & flag_lanes_by_node) != 0
+                                                         : location_.paths().nodes() > 1;
+    places_.emplace(location_.paths(), shape, by_node);
+    std::vector<std::unique_ptr<persist::file>> files;
+    for (std::uint32_t file = 0; file < places_->files(); ++file) {
+        HF_TRY_ASSIGN(auto opened, open_file(file));
+        files.push_back(std::move(opened));
+    }
+    if (by_node && may_make()) {
+        // Where an older version put all lanes of the heap. No record in it counts.
+        HF_TRY(location_.storage().remove(location_.paths().lanes(), "lanes.remove_old"));
+    }
+    HF_TRY_ASSIGN(range_,
+                  address_range::anywhere(base::align_up(shape.size_of(shape.most), page_size), 0, region_size));
+    return map_found(files);
+}
+
+base::result<std::unique_ptr<persist::file>> lane_file::open_file(std::uint32_t file) const {
+    const std::string path = places_->path(file);
+    HF_TRY_ASSIGN(const bool there, location_.storage().exists(path));
+    std::unique_ptr<persist::file> opened;
     if (there) {
-        HF_TRY_ASSIGN(file,
-                      location_.storage().open(location_.paths().lanes(),
-                                               location_.shared() ? access_mode::read_write : access_mode::read_only));
-    } else if (location_.shared() && !superblock_.has_pending_lanes()) {
-        HF_TRY_ASSIGN(file, location_.storage().create(location_.paths().lanes(), "lanes.create"));
-        HF_TRY(location_.storage().sync_directory(location_.paths().directory(), "lanes.create.sync"));
+        HF_TRY_ASSIGN(opened, location_.storage().open(
+                                  path, location_.shared() ? access_mode::read_write : access_mode::read_only));
+    } else if (may_make()) {
+        HF_TRY_ASSIGN(opened, location_.storage().create(path, "lanes.create"));
     } else {
-        return failure{
-            failure_code::missing, location_.paths().lanes(), "file", "nothing", "the heap's redo rings", {}, 0};
+        return failure{failure_code::missing, path, "file", "nothing", "the heap's redo rings", {}, 0};
     }
-    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
-    if (size > limit) {
-        return failure{failure_code::corrupt,
-                       location_.paths().lanes(),
-                       "file size",
-                       fmt::format("{}", size),
-                       fmt::format("at most {}", limit),
-                       {},
-                       0};
+    HF_TRY_ASSIGN(const std::uint64_t size, opened->size());
+    const std::uint64_t most = places_->size_of(file, places_->shape().most);
+    if (size > most) {
+        return wrong_size(failure_code::corrupt, path, "file size", size, most);
     }
-    HF_TRY_ASSIGN(range_, address_range::anywhere(base::align_up(limit, page_size), 0, region_size));
-    size_ = base::align_down(size, page_size);
-    if (size_ == 0) {
-        return {};
+    if (size <= lanes_at && may_make()) {
+        HF_TRY(finish_creation(*opened, file));
+    } else if (places_->is_by_node()) {
+        HF_TRY(check_file_of_node(*opened, superblock_.now(), file));
     }
-    if (superblock_.is_copied() && location_.is_writer()) {
-        HF_TRY(file->allocate(0, size_, "copied.lanes"));
+    return opened;
+}
+
+/// Makes durable whose the file is and its name. A crash may have cut this off earlier, so it is done again until the
+/// file has room for a lane.
+base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32_t file) const {
+    if (places_->is_by_node()) {
+        HF_TRY_ASSIGN(const bool is_its, is_file_of_node(opened, superblock_.now(), file));
+        if (!is_its) {
+            const auto preferred = location_.near(file);
+            HF_TRY(mark_file_of_node(opened, superblock_.now(), file));
+        }
     }
-    HF_TRY(map_file(range_.begin(), size_, file->native_handle(), 0, location_.paths().lanes(), location_.sharing()));
-    const mapped_window whole{range_.begin(), 0, size_};
-    return cover_.cover(*file, {&whole, 1});
+    return location_.storage().sync_directory(places_->directory(file), "lanes.create.sync");
+}
+
+base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist::file>> files) {
+    std::vector<std::uint64_t> sizes;
+    for (const auto& file : files) {
+        HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+        sizes.push_back(size);
+    }
+    size_ = places_->range_in(sizes);
+    for (std::uint32_t number = 0; number < places_->files(); ++number) {
+        const auto windows = places_->windows(number, 0, size_);
+        if (windows.empty()) {
+            continue;
+        }
+        if (superblock_.is_copied() && location_.is_writer()) {
+            HF_TRY(files[number]->allocate(0, windows.back().in_file + windows.back().size, "copied.lanes"));
+        }
+        HF_TRY(map(*files[number], number, windows));
+    }
+    return {};
+}
+
+base::result<void> lane_file::map(persist::file& file, std::uint32_t number,
+                                  std::span<const lane_window> windows) const {
+    std::vector<mapped_window> mapped;
+    for (const lane_window& window : windows) {
+        std::byte* const address = range_.begin() + window.in_range;
+        HF_TRY(map_file(address, window.size, file.native_handle(), window.in_file, file.path(), location_.sharing()));
+        if (places_->is_by_node() && location_.has_place() && location_.sharing() != page_sharing::shared_sync) {
+            location_.topology().prefer_memory(location_.node_of_segment(number), address, window.size);
+        }
+        mapped.push_back({address, window.in_file, window.size});
+    }
+    return cover_.cover(file, mapped);
 }
 
 base::result<void> lane_file::grow_lanes(std::uint64_t bytes) {
@@ -61,35 +119,44 @@ base::result<void> lane_file::grow_lanes(std::uint64_t bytes) {
         return {};
     }
     if (bytes > range_.size()) {
-        return failure{failure_code::limit,
-                       location_.paths().lanes(),
-                       "size",
-                       fmt::format("{}", bytes),
-                       fmt::format("at most {}", range_.size()),
-                       {},
-                       0};
+        return wrong_size(failure_code::limit, path(), "size", bytes, range_.size());
     }
-    const std::uint64_t to = base::align_up(bytes, page_size);
-    HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().lanes(), access_mode::read_write));
-    HF_TRY(file->allocate(size_, to - size_, "lanes.allocate"));
-    HF_TRY(file->sync("lanes.sync"));
-    HF_TRY(map_file(range_.begin() + size_, to - size_, file->native_handle(), size_, location_.paths().lanes(),
-                    location_.sharing()));
+    const std::uint64_t to = places_->range_of(bytes);
+    for (std::uint32_t number = 0; number < places_->files(); ++number) {
+        const auto windows = places_->windows(number, size_, to);
+        if (windows.empty()) {
+            continue;
+        }
+        const auto preferred = places_->is_by_node() ? location_.near(number) : persist::topology::preference();
+        HF_TRY_ASSIGN(auto file, location_.storage().open(places_->path(number), access_mode::read_write));
+        if (places_->is_by_node()) {
+            HF_TRY(check_file_of_node(*file, superblock_.now(), number));
+        }
+        const std::uint64_t begin = windows.front().in_file;
+        HF_TRY(file->allocate(begin, windows.back().in_file + windows.back().size - begin, "lanes.allocate"));
+        HF_TRY(file->sync("lanes.sync"));
+        HF_TRY(map(*file, number, windows));
+    }
     size_ = to;
     return {};
 }
 
 base::result<void> lane_file::sync(persist::site where) const {
-    if (size_ == 0) {
-        return {};
+    for (std::uint32_t file = 0; size_ != 0 && file < places_->files(); ++file) {
+        HF_TRY_ASSIGN(auto opened, location_.storage().open(places_->path(file), access_mode::read_write));
+        HF_TRY(opened->sync(where));
     }
-    HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().lanes(), access_mode::read_write));
-    return file->sync(where);
+    return {};
 }
 
 base::result<void> lane_file::remove_copied() const {
-    HF_TRY(location_.storage().remove(location_.paths().lanes(), "copied.lanes.remove"));
-    return location_.storage().sync_directory(location_.paths().directory(), "copied.lanes.remove.sync");
+    const heap_paths& paths = location_.paths();
+    for (std::uint32_t node = 0; node < paths.nodes(); ++node) {
+        HF_TRY(location_.storage().remove(paths.node_lanes(node), "copied.lanes.remove"));
+        HF_TRY(location_.storage().sync_directory(paths.node(node), "copied.lanes.remove.sync"));
+    }
+    HF_TRY(location_.storage().remove(paths.lanes(), "copied.lanes.remove"));
+    return location_.storage().sync_directory(paths.directory(), "copied.lanes.remove.sync");
 }
 
 }  // namespace holdfast::segment

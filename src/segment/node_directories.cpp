@@ -212,7 +212,7 @@ result<std::vector<std::string>> names_in_node(persist::storage& storage, const 
 }
 
 /// Without a superblock, the heap's uuid stands only in the name that make_node_directories() gave the directory. The
-/// marker must agree with it where there is one already. Segments are made after the marker.
+/// marker must agree with it where there is one already. Segments and lanes are made after the marker.
 result<void> examine_remains(persist::storage& storage, const heap_paths& paths, std::uint64_t node,
                              const std::vector<std::string>& names) {
     HF_TRY_ASSIGN(const std::string place, place_of(storage, paths.node(node)));
@@ -223,7 +223,7 @@ result<void> examine_remains(persist::storage& storage, const heap_paths& paths,
     const auto marker = read_marker(storage, paths.node_marker(node));
     if (!marker) {
         for (const std::string& name : names) {
-            if (is_link && heap_paths::segment_index(name)) {
+            if (is_link && (name == "lanes" || heap_paths::segment_index(name))) {
                 return not_ours(paths, node, fmt::format("{} without a sound file node in {}", name, place));
             }
         }
@@ -257,9 +257,9 @@ result<void> remove_node(persist::storage& storage, const heap_paths& paths, std
     const auto target = storage.identity(place);
     const auto itself = storage.identity(paths.node(node));
     const bool leads_there = target && itself && *target == *itself;
-    // The segments go before the marker: as long as one is left, the marker tells whose it is.
+    // Segments and lanes go before the marker: as long as one is left, the marker tells whose it is.
     for (const std::string& name : names) {
-        if (heap_paths::segment_index(name)) {
+        if (name == "lanes" || heap_paths::segment_index(name)) {
             HF_TRY(storage.remove(fmt::format("{}/{}", paths.node(node), name), "node.remove.segment"));
         }
     }

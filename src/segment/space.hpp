@@ -158,7 +158,8 @@ public:
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
 
-/// Where the redo rings lie (lane/). Implemented by segment::lane_file; by memory in tests.
+/// Where the redo rings lie (lane/), as one range: the head, then lane by lane. Implemented by segment::lane_file; by
+/// memory in tests.
 class lane_area {
 public:
     lane_area() = default;
@@ -166,11 +167,12 @@ public:
     lane_area& operator=(const lane_area&) = delete;
     virtual ~lane_area() = default;
 
-    /// The file `lanes` as mapped.
+    /// The lanes as mapped.
     [[nodiscard]] virtual std::byte* lanes() const noexcept = 0;
     /// Bytes of it that are mapped and reserved on disk.
     [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
-    /// Extends the file to so many bytes, durably; new bytes read as zero. Fails with no_space or limit.
+    /// Extends the range to so many bytes, durably; new bytes read as zero, or hold records that do not count. Fails
+    /// with no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
 };
 

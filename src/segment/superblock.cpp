@@ -125,6 +125,11 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
     if (block.nodes > maximum_nodes) {
         return corrupt(path, copy, "nodes", fmt::format("{}", block.nodes), fmt::format("at most {}", maximum_nodes));
     }
+    // SB-7: lanes lie in the directories of nodes only where there are lanes and several nodes.
+    if ((block.flags & flag_lanes_by_node) != 0 && (no_lanes || block.nodes < 2)) {
+        return corrupt(path, copy, "flags", hex(block.flags),
+                       fmt::format("lanes by node only with lanes and several nodes, not {}", block.nodes));
+    }
     // SB-4: base address: 2 MiB aligned.
     if (block.base_address % region_size != 0) {
         return corrupt(path, copy, "base address", hex(block.base_address), "a multiple of 2 MiB");

@@ -28,8 +28,11 @@ inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
 inline constexpr std::uint32_t flag_tracing = 1U << 3U;
 /// No two blocks share a cache line of 64 bytes: all block sizes are multiples of 64. Set at creation, for ever.
 inline constexpr std::uint32_t flag_separate_lines = 1U << 4U;
+/// The lanes lie in the directories of the nodes by turns, not all in the heap's directory. Only where there are
+/// several nodes.
+inline constexpr std::uint32_t flag_lanes_by_node = 1U << 5U;
 inline constexpr std::uint32_t known_flags =
-    flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines;
+    flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines | flag_lanes_by_node;
 
 /// A clock on media is at most this. The open heap's clock continues from it and has as much room again, which no
 /// reading uses up in a lifetime.

@@ -49,6 +49,8 @@ public:
     [[nodiscard]] std::string node(std::uint64_t node) const;
     /// The file in a node's directory that names its heap.
     [[nodiscard]] std::string node_marker(std::uint64_t of) const { return node(of) + "/node"; }
+    /// As lanes(), of the lanes that lie in the directories of nodes.
+    [[nodiscard]] std::string node_lanes(std::uint64_t of) const { return node(of) + "/lanes"; }
     [[nodiscard]] std::string node_lock(std::uint64_t of) const { return node(of) + "/lock"; }
     /// The directories that segments lie in.
     [[nodiscard]] std::vector<std::string> segment_directories() const;
