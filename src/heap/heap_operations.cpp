@@ -103,6 +103,8 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
         HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
     }
     lanes.incarnation = superblock.incarnation + 1;
+    lanes.files = files().lanes().files();
+    lanes.machine_nodes = files().location().topology().nodes();
     objects().persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     // Seals the space for records; from the next step on, recovery looks there (LANE-26).
     HF_TRY_ASSIGN(auto made,

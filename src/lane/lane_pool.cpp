@@ -69,20 +69,77 @@ lane* lane_pool::make_lane() noexcept {
     return lanes_[index].get();
 }
 
-lane* lane_pool::acquire() noexcept {
+lane* lane_pool::acquire(unsigned machine_node) noexcept {
     const base::scoped_lock lock(lanes_mutex_);
-    if (first_free_ != nullptr) {
-        lane* const found = first_free_;
-        first_free_ = found->next_free;
+    const unsigned own = group_of_threads(machine_node);
+    if (lane* const found = find_or_make(own)) {
         return found;
     }
-    return extend() ? make_lane() : nullptr;
+    // There are as many lanes as may be, or no space for one: a lane of another node serves as well, only slower.
+    for (unsigned group = 0; group < segment::maximum_nodes; ++group) {
+        if (lane* const found = take_free(group)) {
+            return found;
+        }
+    }
+    return options_.files == 1 ? nullptr : make_lanes(lane_count_.load(std::memory_order_relaxed) + 1);
 }
 
-/// Makes a place on media for one more lane. LANE-25: first the file grows, then the number is in force, then records
+lane* lane_pool::move(lane& given, unsigned machine_node) noexcept {
+    const base::scoped_lock lock(lanes_mutex_);
+    const unsigned own = group_of_threads(machine_node);
+    lane* const found = group_of(given.index) == own ? nullptr : find_or_make(own);
+    if (found == nullptr) {
+        return &given;
+    }
+    keep(given);
+    return found;
+}
+
+/// A lane of the group: one that nobody uses, else a new one. A thread uses its lane for long, so one of its own node
+/// is worth more than few lanes.
+lane* lane_pool::find_or_make(unsigned group) noexcept {
+    if (lane* const found = take_free(group)) {
+        return found;
+    }
+    std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
+    while (group_of(index) != group) {
+        ++index;  // lanes of other nodes, which later threads use
+    }
+    return make_lanes(index + 1);
+}
+
+/// Makes lanes until there are `count`, and keeps all but the last for later threads. Null where there is no such
+/// number of lanes, or no space or memory.
+lane* lane_pool::make_lanes(std::uint64_t count) noexcept {
+    if (!extend(count)) {
+        return nullptr;
+    }
+    for (;;) {
+        lane* const made = make_lane();
+        if (made == nullptr || made->index + 1 == count) {
+            return made;
+        }
+        keep(*made);
+    }
+}
+
+lane* lane_pool::take_free(unsigned group) noexcept {
+    lane* const found = first_free_[group];
+    if (found != nullptr) {
+        first_free_[group] = found->next_free;
+    }
+    return found;
+}
+
+void lane_pool::keep(lane& unused) noexcept {
+    lane*& first = first_free_[group_of(unused.index)];
+    unused.next_free = first;
+    first = &unused;
+}
+
+/// Makes places on media for so many lanes. LANE-25: first the files grow, then the number is in force, then records
 /// come.
-bool lane_pool::extend() noexcept {
-    const std::uint64_t wanted = lane_count_.load(std::memory_order_relaxed) + 1;
+bool lane_pool::extend(std::uint64_t wanted) noexcept {
     const auto seal = [this, wanted]() HF_REQUIRES(lanes_mutex_) {
         if (wanted > sealed_lanes_) {
             seal_lane_count(wanted);
@@ -139,8 +196,7 @@ bool lane_pool::settle() noexcept {
 
 void lane_pool::put_back(lane& given) noexcept {
     const base::scoped_lock lock(lanes_mutex_);
-    given.next_free = first_free_;
-    first_free_ = &given;
+    keep(given);
 }
 
 namespace {

@@ -40,6 +40,7 @@
 #include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
 #include "segment/space.hpp"
+#include "segment/superblock_format.hpp"
 
 namespace holdfast::lane {
 
@@ -53,6 +54,8 @@ struct lane_options {
     block_marks* marks = nullptr;       ///< null: none; in order `clock`, checkpoints store the bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
+    unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
+    unsigned machine_nodes = 1;  ///< the memory of file f belongs to node f mod machine_nodes
 };
 
 /// A checkpoint between the reading of T' and its store: how far the lines of the records up to T' are written back.
@@ -79,8 +82,12 @@ public:
     /// records may count. Fails as lane_area::grow_lanes() does.
     base::result<void> open();
 
-    /// A lane for this thread alone; null where none is left or memory is short: use shared() then.
-    [[nodiscard]] lane* acquire() noexcept;
+    /// A lane for this thread alone, if possible in memory of the node that it runs on; null where none is left or
+    /// memory is short: use shared() then.
+    [[nodiscard]] lane* acquire(unsigned machine_node = 0) noexcept;
+    /// A lane of the node to which the owner of this lane has moved, or this lane where there is none. Takes the place
+    /// of release() and acquire(); the owner is not within a call.
+    [[nodiscard]] lane* move(lane& given, unsigned machine_node) noexcept;
     /// Gives a lane back. If its thread ended within a call, that call is first finished (where its record was
     /// appended) or undone.
     virtual void release(lane& given) noexcept = 0;
@@ -104,6 +111,17 @@ public:
 
 protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
+    /// Lanes of one group are in memory of one node.
+    [[nodiscard]] unsigned group_of(std::uint64_t index) const noexcept {
+        return static_cast<unsigned>(index % options_.files) % options_.machine_nodes;
+    }
+    [[nodiscard]] unsigned group_of_threads(unsigned machine_node) const noexcept {
+        return machine_node % std::min(options_.files, options_.machine_nodes);
+    }
+    [[nodiscard]] lane* take_free(unsigned group) noexcept HF_REQUIRES(lanes_mutex_);
+    [[nodiscard]] lane* find_or_make(unsigned group) noexcept HF_REQUIRES(lanes_mutex_);
+    [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
+    void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
     /// Counts what a call spent on a checkpoint.
     void note_checkpoint_time(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
@@ -112,7 +130,7 @@ protected:
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
-    bool extend() noexcept HF_REQUIRES(lanes_mutex_);
+    bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
     /// Writes the counters to page 0, for other processes.
     void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
         auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
@@ -133,8 +151,8 @@ protected:
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
     std::atomic<std::uint64_t> lane_count_{0};
-    std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;  ///< in force on media
-    lane* first_free_ HF_GUARDED_BY(lanes_mutex_) = nullptr;
+    std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;                          ///< in force on media
+    std::array<lane*, segment::maximum_nodes> first_free_ HF_GUARDED_BY(lanes_mutex_){};  ///< by group
     base::mutex shared_mutex_;
 
     base::mutex checkpoint_mutex_;

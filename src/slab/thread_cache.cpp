@@ -48,7 +48,7 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
     settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
     heap.pool->supply().thread_came();
-    cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire();
+    cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire(cache.machine_node);
     cache.next_of_heap = heap.first;
     heap.first = &cache;
 }
@@ -349,6 +349,9 @@ thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
 void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept {
     const base::scoped_lock lock(registry_mutex);
     settle(cache, heap, machine_node);
+    if (cache.own_lane != nullptr) {
+        cache.own_lane = heap.lanes->move(*cache.own_lane, machine_node);
+    }
 }
 
 void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
