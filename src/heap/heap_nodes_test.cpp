@@ -240,10 +240,42 @@ TEST_P(heap_nodes, ThreadsOfAllNodesAtOnce) {
     must(heap->close(true));
 }
 
+class heap_nodes_atomic : public heap_nodes {};
+
+TEST_P(heap_nodes_atomic, RecordsOfAThreadLieOnItsNode) {
+    const made_up_topology machine(3, 2);
+    const engine_options wanted = options(machine, 3);
+    const auto lane_of_this_thread = [](engine& heap) { return heap.blocks().this_cache()->own_lane->index; };
+    {
+        const auto heap = must(engine::create(path(), wanted));
+        for (const unsigned node : {2U, 0U, 1U, 2U}) {
+            on_node(node, [&] {
+                ASSERT_NE(heap->allocate(100, 16), nullptr);
+                EXPECT_EQ(lane_of_this_thread(*heap) % 3, node);
+            });
+        }
+        on_node(0, [&] {
+            ASSERT_NE(heap->allocate(100, 16), nullptr);
+            made_up_topology::move_this_thread_to(1);
+            EXPECT_TRUE(heap->follow_this_thread());
+            EXPECT_EQ(lane_of_this_thread(*heap) % 3, 1U);
+            ASSERT_NE(heap->allocate(100, 16), nullptr);
+        });
+        EXPECT_EQ(heap->atomic()->lanes().statistics().lanes, 4U) << "lanes 0 to 3, and each thread found one";
+        EXPECT_FALSE(fs::exists(path() + "/lanes"));
+    }  // without close()
+    const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+    EXPECT_EQ(must(heap->statistics()).allocated_blocks, 6U);
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
 INSTANTIATE_TEST_SUITE_P(durabilities, heap_nodes, testing::Values(durability_kind::commit, durability_kind::atomic),
                          [](const auto& instance) {
                              return instance.param == durability_kind::commit ? "commit" : "atomic";
                          });
+
+INSTANTIATE_TEST_SUITE_P(durabilities, heap_nodes_atomic, testing::Values(durability_kind::atomic));
 
 }  // namespace
 }  // namespace holdfast::heap

@@ -107,10 +107,14 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     lanes.machine_nodes = files().location().topology().nodes();
     objects().persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     // Seals the space for records; from the next step on, recovery looks there (LANE-26).
-    HF_TRY_ASSIGN(auto made,
-                  make_atomic_operations(files().domain(), files().view(), files().lanes(), blocks(), lanes));
-    atomic_ = made.get();
-    own(std::move(made));
+    auto made = make_atomic_operations(files().domain(), files().view(), files().lanes(), blocks(), lanes);
+    if (!made) {
+        failure what = std::move(made).error();
+        what.path = what.path.empty() ? files().lanes().path() : what.path;
+        return what;
+    }
+    atomic_ = made->get();
+    own(std::move(made).value());
     durability_ = durability_kind::atomic;
     if (lanes.order == lane::record_order::clock) {
         settle_.of = atomic_;

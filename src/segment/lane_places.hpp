@@ -5,8 +5,7 @@
 // range is the file. With N files the head is the first page of node 0's file, and lane k is lane k / N of node k mod
 // N's.
 //
-// LANE-28: of several files, each says in its first page of which heap and which node it is. This is durable before the
-// file has room for a lane. A file that says anything else is neither read nor written.
+// Of several files, each says in its first page of which heap and which node it is (LANE-28, docs/atomic-protocol.md).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,8 @@
 // Everything that a heap does, with every call in it failing (campaign.hpp states the fault model).
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -339,6 +343,103 @@ TEST(faults, remove_from_two_places) {
                           expect_places_in_use(one, 0);
                       }
                       expect_room_for_a_heap_in_two_places(one);
+                  }});
+}
+
+// --- durability `atomic`, with lanes in directories of nodes --------------------------------------------------------
+
+constexpr std::size_t atomic_root = 7;
+
+open_options atomic_options() {
+    open_options options = small_segments();
+    options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::emulated;
+    options.accept_process_crash_only = true;
+    return options;
+}
+
+/// A heap in two directories of its own, at step 1.
+void make_heap_of_two_nodes(const std::string& path) {
+    open_options options = small_segments();
+    options.node_directories = {"", ""};
+    manager heap(create_only, path, options);
+    advance(heap, 1);
+    heap.commit();
+    heap.close(true);
+}
+
+/// Step 2 is one durable allocation: it is there or not, and where it was acknowledged, it is there.
+void judge_allocation(const std::string& path, const progress& told) {
+    {
+        manager heap(open_only, path, atomic_options());
+        const bool there = heap.root(atomic_root).get() != nullptr;
+        EXPECT_TRUE(there || told.acknowledged < 2);
+        EXPECT_TRUE(!there || told.attempted >= 2);
+        EXPECT_EQ(step_of(heap), 1U);
+        EXPECT_THAT(heap.check(false), IsEmpty());
+        heap.allocate_to(heap.root(atomic_root + 1), 100);
+        heap.close();
+    }
+    const manager reader(open_read_only, path);
+    EXPECT_TRUE(reader.root(atomic_root + 1));
+}
+
+TEST(faults, lanes_of_two_nodes) {
+    run_campaign({"lanes of two nodes", make_heap_of_two_nodes,
+                  [](const trial& one) {
+                      one.done(1);
+                      manager heap(open_only, one.heap, atomic_options());
+                      one.begin(2);
+                      heap.allocate_to(heap.root(atomic_root), 100);  // the file of the second node grows
+                      if (heap.root(atomic_root).get() == nullptr) {
+                          throw support::wrong_content("an allocation that returned and did nothing");
+                      }
+                      one.done(2);
+                      heap.close();
+                  },
+                  [](const trial& one, bool /*once*/) { judge_allocation(one.heap, one.told); }});
+}
+
+/// The heap's writer died with records that count.
+void make_crashed_heap_of_two_nodes(const std::string& path) {
+    make_heap_of_two_nodes(path);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        manager heap(open_only, path, atomic_options());
+        heap.allocate_to(heap.root(atomic_root), 100);
+        ::raise(SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_TRUE(manager::lanes(path).pending);
+}
+
+TEST(faults, open_lanes_of_two_nodes_after_a_crash) {
+    run_campaign({"open lanes of two nodes", make_crashed_heap_of_two_nodes,
+                  [](const trial& one) {
+                      one.begin(2);
+                      one.done(2);
+                      manager heap(open_only, one.heap, atomic_options());
+                      heap.close();
+                  },
+                  [](const trial& one, bool /*once*/) { judge_allocation(one.heap, one.told); }});
+}
+
+TEST(faults, copy_lanes_of_two_nodes) {
+    run_campaign({"copy lanes of two nodes", make_crashed_heap_of_two_nodes,
+                  [](const trial& one) {
+                      one.begin(2);
+                      one.done(2);
+                      manager::copy(one.heap, one.other);
+                  },
+                  [](const trial& one, bool once) {
+                      if (one.told.succeeded || manager::consistent(one.other)) {
+                          judge_allocation(one.other, one.told);
+                      } else if (once) {
+                          EXPECT_FALSE(fs::exists(one.other)) << "remains of a copy";
+                      }
+                      judge_allocation(one.heap, one.told);
                   }});
 }
 

@@ -61,7 +61,9 @@ std::string oracle::next_heap() {
         manager::remove(heap_);
     }
     heap_ = directory_ + "/heap" + std::to_string(tally_.heaps++);
-    manager(create_only, heap_, options(below(2) == 0 ? tested_ : durability::commit)).close();
+    open_options created = options(below(2) == 0 ? tested_ : durability::commit);
+    created.node_directories.resize(below(3) == 0 ? 2 + below(2) : 0);  // in the heap's own directory
+    manager(create_only, heap_, created).close();
     sets_.clear();
     for (std::size_t i = 0; i < set_count; ++i) {
         sets_.emplace_back(i);
