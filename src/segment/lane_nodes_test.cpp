@@ -275,6 +275,13 @@ TEST_F(lane_nodes_test, the_file_of_another_heap_or_node_is_refused_and_stays_as
             try_both("identity");
             overwrite(lanes_of(1), lanes_identity_at + at, {was});
         }
+        {
+            const auto file = must(posix_storage().open(lanes_of(1), access_mode::read_write));
+            superblock_on_media three = superblock_of(path_);
+            three.nodes = 3;
+            must(mark_file_of_node(*file, three, 1));
+        }
+        try_both("node");
         fs::rename(kept, lanes_of(1));
         auto files = open();
         must(files->lanes().open(small_lanes));
@@ -288,6 +295,20 @@ TEST_F(lane_nodes_test, the_file_of_another_heap_or_node_is_refused_and_stays_as
     must(files->lanes().grow_lanes(small_lanes.size_of(5)));
     EXPECT_EQ(files->lanes().grow_lanes(small_lanes.size_of(6)).error().code, failure_code::corrupt);
     EXPECT_EQ(content_of(lanes_of(1)), planted);
+}
+
+TEST_F(lane_nodes_test, a_file_without_identity_is_unfinished_until_it_has_room_for_a_lane) {
+    const superblock_on_media block = superblock_of(path_);
+    const auto file = must(posix_storage().create(directory_.path("file"), "test"));
+    for (const std::uint64_t size : {std::uint64_t{0}, page_size - 1, page_size}) {
+        must(file->resize(size, "test"));
+        EXPECT_FALSE(must(is_file_of_node(*file, block, 1))) << size;
+        EXPECT_EQ(check_file_of_node(*file, block, 1).error().code, failure_code::corrupt) << size;
+    }
+    must(file->resize(page_size + 1, "test"));
+    EXPECT_EQ(is_file_of_node(*file, block, 1).error().field, "identity");
+    must(mark_file_of_node(*file, block, 1));
+    EXPECT_TRUE(must(is_file_of_node(*file, block, 1)));
 }
 
 TEST_F(lane_nodes_test, a_creation_that_was_cut_off_is_finished) {

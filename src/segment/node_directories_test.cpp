@@ -331,7 +331,12 @@ TEST_F(node_directories, WhatACreationLeftIsRemovedByTheNext) {
     fs::remove(heap() + "/superblock");
     fs::remove_all(directory_in("a"));
     fs::remove(directory_in("b") + "/node");
-    fs::remove(directory_in("b") + "/segment.000001");
+    fs::rename(directory_in("b") + "/segment.000001", directory_in("b") + "/lanes");
+    const auto refused = heap_files::create(posix_storage(), heap(), two_places());
+    ASSERT_FALSE(refused.ok()) << "lanes are made after the marker";
+    EXPECT_THAT(refused.error().found, HasSubstr("lanes without a sound file node"));
+    EXPECT_TRUE(fs::exists(directory_in("b") + "/lanes"));
+    fs::remove(directory_in("b") + "/lanes");
     make_and_close(2);
     EXPECT_THAT(names_in(scratch_.path("b")), SizeIs(1));
 }

@@ -12,7 +12,7 @@ base::result<void> shared_session::begin_incarnation(std::uint32_t lane_slots, s
     HF_TRY(parts_.lanes.sync("begin.lanes.sync"));
     return parts_.superblock.begin_session(parts_.mapping.view().base(), [&](superblock_on_media& next) {
         next.flags |= flag_lanes;
-        next.flags = parts_.lanes.files() > 1 ? next.flags | flag_lanes_by_node : next.flags & ~flag_lanes_by_node;
+        next.flags |= parts_.lanes.files() > 1 ? flag_lanes_by_node : 0;
         ++next.incarnation;
         next.lane_slots = lane_slots;
         next.record_order = record_order;
