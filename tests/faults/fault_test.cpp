@@ -377,6 +377,7 @@ void judge_allocation(const std::string& path, const progress& told) {
         EXPECT_TRUE(!there || told.attempted >= 2);
         EXPECT_EQ(step_of(heap), 1U);
         EXPECT_THAT(heap.check(false), IsEmpty());
+        EXPECT_EQ(heap.free_from(heap.root(atomic_root)), there) << "the root points to a block that is allocated";
         heap.allocate_to(heap.root(atomic_root + 1), 100);
         heap.close();
     }
