@@ -65,7 +65,7 @@ function(hf_add_library)
         add_library(holdfast::holdfast ALIAS holdfast_static)
     endif()
     set_source_files_properties(
-        ${HOLDFAST_SOURCE_ROOT}/api/c_face.cpp PROPERTIES COMPILE_DEFINITIONS HOLDFAST_VERSION="${PROJECT_VERSION}"
+        ${HOLDFAST_SOURCE_ROOT}/api/c_api.cpp PROPERTIES COMPILE_DEFINITIONS HOLDFAST_VERSION="${PROJECT_VERSION}"
     )
 endfunction()
 

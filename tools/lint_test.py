@@ -324,7 +324,7 @@ class LintTest(unittest.TestCase):
         self.accepts("tests/x/CMakeLists.txt", "hf_add_test(x SOURCES x.cpp)\n")
 
     def test_a_finding_can_be_allowed_with_a_reason(self) -> None:
-        self.accepts("src/heap/x.cpp", "delete a;  // lint-allow(hand-memory): the C face owns it\n")
+        self.accepts("src/heap/x.cpp", "delete a;  // lint-allow(hand-memory): the C API owns it\n")
         self.rejects("hand-memory", 1, "src/heap/x.cpp", "delete a;  // lint-allow(hand-memory)\n")
         self.rejects("hand-memory", 1, "src/heap/x.cpp", "delete a;  // lint-allow(sleep): wrong rule\n")
 

@@ -164,18 +164,18 @@ def draw_slab(p: Picture, left: float) -> None:
         p.box(x + i * 82, 332, 660 - i * 82 if last else 82, 34, [words], "good" if words == "live" else "box")
     p.text(x - 10, 352, "blocks", "", 12, "end")
     p.text(x - 10, 387, "live bitmap, on media", "", 12, "end")
-    p.text(x - 10, 415, "marks, in DRAM", "", 12, "end")
+    p.text(x - 10, 415, "block states, in DRAM", "", 12, "end")
     for i, words in enumerate(blocks[:-1]):
         p.box(x + i * 82, 372, 82, 24, ["1" if words == "live" else "0"], "media")
         p.box(x + i * 82, 400, 82, 24, ["live" if words == "live" else "free"], "memory")
     p.text(x + 7 * 82 + 10, 388, "a commit or a checkpoint writes", "soft", 11, "start")
-    p.text(x + 7 * 82 + 10, 401, "the bitmap from the marks; blocks", "soft", 11, "start")
+    p.text(x + 7 * 82 + 10, 401, "the bitmap from the block states; blocks", "soft", 11, "start")
     p.text(x + 7 * 82 + 10, 414, "in caches are free there", "soft", 11, "start")
 
     p.text(left, 462, "In DRAM, made anew at each open", "name", 13, "start")
     p.row(left, 472, 62, [
-        (250, ["slab_table", "for each granule: state, type,", "slab_record = plain_slab, slab_twin"], "memory"),
-        (250, ["slab_bin", "for each arena and size class:", "lists of slabs: head, empty, resting"], "memory"),
+        (250, ["slab_table", "for each granule: state, type,", "slab_entry = fast_slab, slab_descriptor"], "memory"),
+        (250, ["slab_bin", "for each arena and size class:", "lists of slabs: head, empty, sparse"], "memory"),
         (260, ["thread_cache", "for each thread and heap:", "of each class parts of one slab"], "memory"),
         (260, ["free_index, extent_cache", "free extents: one index,", "a cache for each arena"], "memory"),
     ])
@@ -214,11 +214,11 @@ def slab_states() -> Picture:
     p.box(880, 50, 200, 66, ["quarantined", "never allocated from;", "frees fail: corrupt"], "bad")
     p.box(40, 270, 190, 66, ["empty", "no block out;", "listed in bin.empty"], "memory")
     p.box(465, 270, 200, 66, ["settle()", "how many blocks are free?"])
-    p.box(880, 270, 200, 66, ["full, or nearly", "in no list; countdown runs"], "good")
+    p.box(880, 270, 200, 66, ["full, or nearly", "in no list; counter runs"], "good")
     p.box(40, 480, 190, 66, ["in use", "a thread has a part;", "others may be listed"], "good")
     p.box(345, 480, 190, 66, ["listed", "partly free, in bin.head"], "memory")
     p.box(630, 480, 170, 66, ["morphed", "of another class,", "in no list yet"])
-    p.box(900, 480, 180, 66, ["resting", "in bin.resting; pages", "may be holes"], "media")
+    p.box(900, 480, 180, 66, ["sparse", "in bin.sparse; pages", "may be holes"], "media")
 
     p.arrow([(85, 116), (85, 270)], ["create"], (80, 200), "end")
     p.arrow([(185, 270), (185, 116)], ["release_oldest,", "release"], (192, 185), "start")
@@ -235,11 +235,11 @@ def slab_states() -> Picture:
     p.arrow([(345, 505), (230, 505)], ["check_out", "_listed"], (287, 484))
     p.arrow([(535, 513), (630, 513)], ["morph_into"], (582, 506))
     p.arrow([(700, 480), (610, 336)], ["become,", "look_at"], (672, 420), "start")
-    p.arrow([(900, 513), (800, 513)], ["wake,", "morph_into"], (850, 493))
-    p.arrow([(420, 546), (420, 600), (980, 600), (980, 546)], ["rest_if_sparse (at a commit)"], (700, 593))
-    p.arrow([(940, 480), (662, 336)], ["wake_next: wake, settle"], (845, 420), "start")
+    p.arrow([(900, 513), (800, 513)], ["repopulate,", "morph_into"], (850, 493))
+    p.arrow([(420, 546), (420, 600), (980, 600), (980, 546)], ["try_make_sparse (at a commit)"], (700, 593))
+    p.arrow([(940, 480), (662, 336)], ["repopulate_next: repopulate, settle"], (845, 420), "start")
     p.arrow([(1080, 505), (1105, 505), (1105, 25), (135, 25), (135, 50)],
-            ["settle_resting, release: its last block was freed"], (600, 18))
+            ["settle_sparse, release: its last block was freed"], (600, 18))
     return p
 
 

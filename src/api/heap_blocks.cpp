@@ -12,7 +12,7 @@ namespace holdfast {
 using base::failure;
 using base::failure_code;
 
-void* detail::allocate_rarely(heap_blocks& heap, std::size_t bytes) {
+void* detail::allocate_slow(heap_blocks& heap, std::size_t bytes) {
     return heap.allocate_aligned(bytes, bytes >= 16 ? 16 : 8);
 }
 
@@ -30,10 +30,10 @@ const ptr<void>& heap_blocks::root(size_type index) const {
 }
 
 void* heap_blocks::allocate(size_type bytes) {
-    if (void* const block = plain_->allocate(bytes)) [[likely]] {
+    if (void* const block = fast_path_->allocate(bytes)) [[likely]] {
         return block;
     }
-    return detail::allocate_rarely(*this, bytes);
+    return detail::allocate_slow(*this, bytes);
 }
 
 void* heap_blocks::allocate(size_type bytes, const std::nothrow_t&) noexcept {
@@ -54,12 +54,12 @@ void* heap_blocks::allocate(size_type bytes, const allocation_traits& traits) {
 }
 
 void heap_blocks::deallocate(void* address) {
-    if (!plain_->free(address)) [[unlikely]] {
-        deallocate_rarely(address);
+    if (!fast_path_->free(address)) [[unlikely]] {
+        deallocate_slow(address);
     }
 }
 
-void heap_blocks::deallocate_rarely(void* address) {
+void heap_blocks::deallocate_slow(void* address) {
     if (address == nullptr) {
         return;
     }

@@ -126,7 +126,7 @@ void heap_collection::set_free_filter(free_filter filter) {
                                     "durability commit or collect", "frees are durable when they return", 0});
     }
     engine.set_free_filter(std::move(filter));
-    plain_ = core_->plain();
+    fast_path_ = core_->fast_path();
 }
 
 void heap_collection::free_now(void* block) {

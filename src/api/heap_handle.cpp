@@ -31,17 +31,17 @@ manager_core::~manager_core() {
     }
 }
 
-plain_path::plain_path() noexcept : plain_path(slab::plain_blocks::of_no_heap()) {}
+fast_path_copy::fast_path_copy() noexcept : fast_path_copy(slab::fast_path::of_no_heap()) {}
 
-plain_path::plain_path(const slab::plain_blocks& of) noexcept {
-    static_assert(sizeof blocks_ == sizeof of && std::is_trivially_copyable_v<slab::plain_blocks>);
+fast_path_copy::fast_path_copy(const slab::fast_path& of) noexcept {
+    static_assert(sizeof blocks_ == sizeof of && std::is_trivially_copyable_v<slab::fast_path>);
     std::memcpy(blocks_, &of, sizeof blocks_);
 }
 
-plain_path& plain_path::operator=(plain_path&& other) noexcept {
+fast_path_copy& fast_path_copy::operator=(fast_path_copy&& other) noexcept {
     if (this != &other) {
         std::memcpy(blocks_, other.blocks_, sizeof blocks_);
-        std::memcpy(other.blocks_, &slab::plain_blocks::of_no_heap(), sizeof blocks_);
+        std::memcpy(other.blocks_, &slab::fast_path::of_no_heap(), sizeof blocks_);
     }
     return *this;
 }
@@ -138,7 +138,7 @@ std::vector<object_info> manager_core::list(instance_kind kind) const {
     return objects;
 }
 
-heap_handle::heap_handle(std::unique_ptr<manager_core> core) : core_(std::move(core)), plain_(core_->plain()) {}
+heap_handle::heap_handle(std::unique_ptr<manager_core> core) : core_(std::move(core)), fast_path_(core_->fast_path()) {}
 heap_handle::heap_handle(heap_handle&& other) noexcept = default;
 heap_handle& heap_handle::operator=(heap_handle&& other) noexcept = default;
 heap_handle::~heap_handle() = default;

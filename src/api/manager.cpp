@@ -113,11 +113,11 @@ void manager::close() {
 }
 void manager::close(bool commit_changes) {
     if (core_ != nullptr) {
-        plain_ = {};
+        fast_path_ = {};
         try {
             core_->close(commit_changes);
         } catch (...) {
-            plain_ = core_->plain();  // the heap is still open
+            fast_path_ = core_->fast_path();  // the heap is still open
             throw;
         }
     }

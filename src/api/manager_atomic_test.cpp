@@ -1,4 +1,4 @@
-// Durability `atomic` through the C++ face: what is there after a close, after a kill, and what is refused.
+// Durability `atomic` through the C++ API: what is there after a close, after a kill, and what is refused.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

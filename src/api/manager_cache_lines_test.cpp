@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <holdfast/manager.hpp>
 
-#include "api/manager_ways.hpp"
+#include "api/manager_test_configurations.hpp"
 
 namespace holdfast {
 namespace {
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t line = 64;
 
-class cache_lines_test : public manager_test, public testing::WithParamInterface<way> {
+class cache_lines_test : public manager_test, public testing::WithParamInterface<test_configuration> {
 protected:
     static open_options options(bool separate = true) {
         open_options wanted = options_of(GetParam());
@@ -153,7 +153,7 @@ TEST_P(cache_lines_test, copies_and_snapshots_separate_them_too) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(durabilities, cache_lines_test, all_ways(), name_of_way);
+INSTANTIATE_TEST_SUITE_P(durabilities, cache_lines_test, all_test_configurations(), name_of_configuration);
 
 }  // namespace
 }  // namespace holdfast

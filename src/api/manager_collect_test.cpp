@@ -1,4 +1,4 @@
-// collect() through the public face, in every durability; types, visitors, and frees that are kept back.
+// collect() through the public API, in every durability; types, visitors, and frees that are kept back.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -70,8 +70,8 @@ inline void free_or_throw(heap::engine& engine, void* block) {
     }
 }
 
-inline const slab::plain_blocks* plain_path::operator->() const noexcept {
-    return std::launder(reinterpret_cast<const slab::plain_blocks*>(blocks_));
+inline const slab::fast_path* fast_path_copy::operator->() const noexcept {
+    return std::launder(reinterpret_cast<const slab::fast_path*>(blocks_));
 }
 
 class manager_core {
@@ -92,9 +92,9 @@ public:
         }
         return *engine_;
     }
-    /// engine::plain(); plain_blocks::of_no_heap() for a closed heap.
-    [[nodiscard]] plain_path plain() const noexcept {
-        return plain_path(engine_ == nullptr ? slab::plain_blocks::of_no_heap() : *engine_->plain());
+    /// engine::fast_path(); fast_path::of_no_heap() for a closed heap.
+    [[nodiscard]] fast_path_copy fast_path() const noexcept {
+        return fast_path_copy(engine_ == nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -136,7 +136,7 @@ private:
 };
 
 /// The slow path of heap_blocks::allocate(). Not inline, so that the fast path needs no stack frame.
-[[nodiscard, gnu::noinline]] void* allocate_rarely(heap_blocks& heap, std::size_t bytes);
+[[nodiscard, gnu::noinline]] void* allocate_slow(heap_blocks& heap, std::size_t bytes);
 
 }  // namespace detail
 }  // namespace holdfast

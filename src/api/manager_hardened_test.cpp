@@ -17,14 +17,14 @@
 #include <gmock/gmock.h>
 #include <holdfast/manager.hpp>
 
-#include "api/manager_ways.hpp"
+#include "api/manager_test_configurations.hpp"
 
 namespace holdfast {
 namespace {
 
 using testing::IsEmpty;
 
-class hardened_test : public manager_test, public testing::WithParamInterface<way> {
+class hardened_test : public manager_test, public testing::WithParamInterface<test_configuration> {
 protected:
     static open_options options(bool hardened = true) {
         open_options wanted = options_of(GetParam());
@@ -268,7 +268,7 @@ TEST_P(hardened_test, a_store_behind_a_slab_is_the_end) {
     EXPECT_EQ(status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(durabilities, hardened_test, all_ways(), name_of_way);
+INSTANTIATE_TEST_SUITE_P(durabilities, hardened_test, all_test_configurations(), name_of_configuration);
 
 }  // namespace
 }  // namespace holdfast

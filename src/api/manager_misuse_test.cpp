@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <holdfast/manager.hpp>
 
-#include "api/manager_ways.hpp"
+#include "api/manager_test_configurations.hpp"
 #include "base/units.hpp"
 
 namespace holdfast {
@@ -25,7 +25,7 @@ struct large_object {
     std::array<std::uint64_t, 12'500> values{};  // whole pages
 };
 
-class manager_misuse_test : public manager_test, public testing::WithParamInterface<way> {
+class manager_misuse_test : public manager_test, public testing::WithParamInterface<test_configuration> {
 protected:
     manager create_heap() const { return {create_only, path(), options_of(GetParam())}; }
     manager open_heap() const { return {open_only, path(), options_of(GetParam())}; }
@@ -243,7 +243,7 @@ TEST_P(manager_misuse_test, what_was_reserved_at_a_commit_is_free_in_the_copy_an
     EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(durabilities, manager_misuse_test, all_ways(), name_of_way);
+INSTANTIATE_TEST_SUITE_P(durabilities, manager_misuse_test, all_test_configurations(), name_of_configuration);
 
 }  // namespace
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Type numbers of blocks through the C++ face, in both durabilities.
+// Type numbers of blocks through the C++ API, in both durabilities.
 #include <cstdint>
 #include <map>
 #include <string>

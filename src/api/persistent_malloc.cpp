@@ -1,6 +1,6 @@
 #include <holdfast/persistent_malloc.hpp>
 
-#include "api/c_face.hpp"
+#include "api/c_api.hpp"
 #include "api/manager_core.hpp"
 #include "base/checksum.hpp"
 
@@ -39,7 +39,7 @@ manager create_somewhere(const std::string& path, open_options options) {
 }  // namespace
 
 void require_same_address(const manager& heap) {
-    const heap::engine& engine = manager_door::core(heap).engine();
+    const heap::engine& engine = manager_access::core(heap).engine();
     if ((engine.files().superblock().flags & segment::flag_same_address) == 0) {
         throw_failure(base::failure{base::failure_code::invalid_argument, engine.files().paths().directory(),
                                     "same address", "a heap that may be mapped elsewhere",

@@ -59,14 +59,14 @@ template <class Take>
 std::invoke_result_t<Take, const free_index::placement&> extent_allocator::take_at_place(pages length, pages alignment,
                                                                                          std::uint32_t node,
                                                                                          Take take) {
-    if (fetch_hoard_) {
+    if (reclaim_callback_) {
         {
             const base::scoped_lock lock(mutex_);
             if (const auto place = places_.find_present(length, alignment, node)) {
                 return take(*place);
             }
         }
-        (*fetch_hoard_)();
+        (*reclaim_callback_)();
     }
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(const free_index::placement place, places_.find(length, alignment, node));

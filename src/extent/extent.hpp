@@ -116,9 +116,12 @@ public:
 
     // --- for caches of free extents, which are reserved on media (extent_cache.hpp) ---------------------------------
 
-    /// `fetch` is called, without a lock held, before the heap grows: it frees the extents that caches keep. To be set
-    /// before any thread uses this object, or after the last. `fetch` must outlive this object or be removed with {}.
-    void set_hoard(std::optional<base::function_ref<void()>> fetch) noexcept { fetch_hoard_ = fetch; }
+    /// `callback` is called, without a lock held, before the heap grows: it frees the extents that caches keep. To be
+    /// set before any thread uses this object, or after the last. `callback` must outlive this object or be removed
+    /// with {}.
+    void set_reclaim_callback(std::optional<base::function_ref<void()>> callback) noexcept {
+        reclaim_callback_ = callback;
+    }
     /// Takes up to out.size() reserved extents of `length` pages under one lock, side by side where the best fit is
     /// longer than one of them. 0 where there is none: allocate() then says why.
     [[nodiscard]] std::size_t allocate_some(base::pages length, std::span<base::pages> out,
@@ -198,7 +201,7 @@ private:
     extent_decay decay_ HF_GUARDED_BY(mutex_);
     space_reclaimer space_;                                ///< takes the lock itself
     std::vector<extent> unwritten_ HF_GUARDED_BY(mutex_);  ///< free, but media say that parts of them are reserved
-    std::optional<base::function_ref<void()>> fetch_hoard_;
+    std::optional<base::function_ref<void()>> reclaim_callback_;
 };
 
 }  // namespace holdfast::extent

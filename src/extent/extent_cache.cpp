@@ -166,7 +166,7 @@ result<void> extent_caches::start(unsigned arenas) {
         HF_TRY(caches_[i].reset());
     }
     arenas_ = arenas;
-    extents_.set_hoard(base::function_ref<void()>(fetch_));
+    extents_.set_reclaim_callback(base::function_ref<void()>(fetch_));
     return {};
 }
 
@@ -243,12 +243,12 @@ void extent_caches::release_idle(std::uint64_t now) noexcept {
         return;
     }
     std::array<extent, extent_cache::evicted_at_once> some;
-    if (const std::size_t taken = caches_[hand_].take_idle(some); taken != 0) {
+    if (const std::size_t taken = caches_[scan_cursor_].take_idle(some); taken != 0) {
         extents_.free_some(std::span(some).first(taken));
     } else {
-        caches_[hand_].begin_period();
-        if (++hand_ == arenas_) {
-            hand_ = 0;
+        caches_[scan_cursor_].begin_period();
+        if (++scan_cursor_ == arenas_) {
+            scan_cursor_ = 0;
             period_end_.store(now + decay_curve::step_ns, std::memory_order_relaxed);
         }
     }

@@ -6,9 +6,9 @@
 // that needs the index to know all free space (a commit, a search for the last space) calls flush().
 //
 // Caches may hold most of what is free without making the heap larger: before the heap grows, the index asks for all
-// that they hold (extent_allocator::set_hoard), so it grows only where all free space, united, has no room. An extent
-// that a cache held for a whole period without need goes back to the index: decay does not see what is cached, so an
-// idle arena would otherwise keep its space for ever.
+// that they hold (extent_allocator::set_reclaim_callback), so it grows only where all free space, united, has no room.
+// An extent that a cache held for a whole period without need goes back to the index: decay does not see what is
+// cached, so an idle arena would otherwise keep its space for ever.
 #pragma once
 
 #include <array>
@@ -107,7 +107,7 @@ public:
     /// Forgets what is cached: it becomes free when the heap is opened again.
     void stop() noexcept {
         arenas_ = 0;
-        extents_.set_hoard({});
+        extents_.set_reclaim_callback({});
     }
     /// Whether extents of this length are cached. None is where free memory must be given back at once.
     [[nodiscard]] bool keeps(base::pages length) const noexcept {
@@ -144,7 +144,7 @@ private:
     unsigned arenas_ = 0;  ///< 0: off
     std::atomic<std::uint64_t> period_end_{0};
     base::mutex releasing_;
-    unsigned hand_ HF_GUARDED_BY(releasing_) = 0;  ///< the arena whose idle extents are released next
+    unsigned scan_cursor_ HF_GUARDED_BY(releasing_) = 0;  ///< the arena whose idle extents are released next
     struct fetching {
         extent_caches* from;
         void operator()() const noexcept { from->flush(); }

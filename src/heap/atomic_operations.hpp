@@ -37,7 +37,7 @@ public:
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 
-/// For the domain of an open heap with replayed lanes. `options` is complete but for `marks`.
+/// For the domain of an open heap with replayed lanes. `options` is complete but for `states`.
 base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(persist::domain_kind domain,
                                                                         segment::space_view space,
                                                                         segment::lane_area& area,

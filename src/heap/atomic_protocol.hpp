@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/hot.hpp"
-#include "heap/atomic_marks.hpp"
+#include "heap/atomic_block_states.hpp"
 #include "heap/destination_word.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_set.hpp"
@@ -37,8 +37,8 @@ public:
                     const lane::lane_options& options)
         : space_(space),
           blocks_(blocks),
-          marks_(blocks, options.order),
-          lanes_(std::move(domain), space, area, with_marks(options)) {}
+          block_states_(blocks, options.order),
+          lanes_(std::move(domain), space, area, with_block_states(options)) {}
 
     [[nodiscard]] lane::lane_set<Domain>& lanes() noexcept { return lanes_; }
     [[nodiscard]] const lane::lane_set<Domain>& lanes() const noexcept { return lanes_; }
@@ -99,8 +99,8 @@ private:
         lane::lane* lane_;
     };
 
-    [[nodiscard]] lane::lane_options with_marks(lane::lane_options options) noexcept {
-        options.marks = &marks_;
+    [[nodiscard]] lane::lane_options with_block_states(lane::lane_options options) noexcept {
+        options.states = &block_states_;
         return options;
     }
     [[nodiscard]] std::uint64_t offset_of(const std::uint64_t& destination) const noexcept {
@@ -121,7 +121,7 @@ private:
 
     segment::space_view space_;
     slab::block_allocator& blocks_;
-    atomic_marks marks_;
+    atomic_block_states block_states_;
     lane::lane_set<Domain> lanes_;
 };
 

@@ -20,15 +20,15 @@ bool atomic_protocol<Domain>::publish(slab::thread_cache* cache, std::uint64_t& 
                 .freed_block = replaced == nullptr ? 0 : lane::encode(replaced->block)};
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    if (replaced != nullptr && !marks_.claim(*replaced)) [[unlikely]] {
+    if (replaced != nullptr && !block_states_.claim(*replaced)) [[unlikely]] {
         lanes_.complete(*own);
         return false;
     }
     lanes_.append(
         *own, made,
         {HF_MUTANT("heap.publish.destination_line") ? nullptr : &destination,
-         HF_MUTANT("heap.publish.block_line") ? nullptr : marks_.line_of(held),
-         replaced == nullptr || HF_MUTANT("heap.publish.replaced_line") ? nullptr : marks_.line_of(*replaced)});
+         HF_MUTANT("heap.publish.block_line") ? nullptr : block_states_.line_of(held),
+         replaced == nullptr || HF_MUTANT("heap.publish.replaced_line") ? nullptr : block_states_.line_of(*replaced)});
     if (HF_MUTANT("heap.publish.stores_first")) {
         lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                               "mutant.store");
@@ -36,9 +36,9 @@ bool atomic_protocol<Domain>::publish(slab::thread_cache* cache, std::uint64_t& 
     lanes_.fence(*own);
     lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                           "heap.destination");
-    marks_.set(lanes_.domain(), held);
+    block_states_.set(lanes_.domain(), held);
     if (replaced != nullptr) {
-        static_cast<void>(marks_.clear(lanes_.domain(), *replaced));
+        static_cast<void>(block_states_.clear(lanes_.domain(), *replaced));
     }
     lanes_.complete(*own);
     return true;
@@ -57,9 +57,9 @@ void atomic_protocol<Domain>::keep(slab::thread_cache* cache, const slab::held_b
                 .freed_block = 0};
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, made, {HF_MUTANT("heap.keep.line") ? nullptr : marks_.line_of(held), nullptr, nullptr});
+    lanes_.append(*own, made, {HF_MUTANT("heap.keep.line") ? nullptr : block_states_.line_of(held), nullptr, nullptr});
     lanes_.fence(*own);
-    marks_.set(lanes_.domain(), held);
+    block_states_.set(lanes_.domain(), held);
     lanes_.complete(*own);
 }
 
@@ -79,13 +79,13 @@ bool atomic_protocol<Domain>::free(slab::thread_cache* cache, std::uint64_t* des
                 .freed_block = lane::encode(found.block)};
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    if (!marks_.claim(found)) [[unlikely]] {
+    if (!block_states_.claim(found)) [[unlikely]] {
         lanes_.complete(*own);
         return false;
     }
     lanes_.append(*own, made,
                   {HF_MUTANT("heap.free.destination_line") ? nullptr : destination,
-                   HF_MUTANT("heap.free.block_line") ? nullptr : marks_.line_of(found), nullptr});
+                   HF_MUTANT("heap.free.block_line") ? nullptr : block_states_.line_of(found), nullptr});
     if (HF_MUTANT("heap.free.stores_first") && destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "mutant.store");
     }
@@ -93,7 +93,7 @@ bool atomic_protocol<Domain>::free(slab::thread_cache* cache, std::uint64_t* des
     if (destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "heap.destination");
     }
-    const bool freed = marks_.clear(lanes_.domain(), found);
+    const bool freed = block_states_.clear(lanes_.domain(), found);
     lanes_.complete(*own);
     return freed;
 }
@@ -121,14 +121,14 @@ void atomic_protocol<Domain>::publish_batch(slab::thread_cache* cache, std::span
                     .freed_block = 0};
         lanes_.append(*own, made,
                       {HF_MUTANT("heap.batch.allocate_lines") ? nullptr : &destination,
-                       HF_MUTANT("heap.batch.block_lines") ? nullptr : marks_.line_of(held[i]), nullptr});
+                       HF_MUTANT("heap.batch.block_lines") ? nullptr : block_states_.line_of(held[i]), nullptr});
     }
     lanes_.fence(*own);
     for (std::size_t i = 0; i < count; ++i) {
         std::uint64_t& destination = *destinations[i];
         lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held[i].offset, stamps[i]),
                               "heap.destination");
-        marks_.set(lanes_.domain(), held[i]);
+        block_states_.set(lanes_.domain(), held[i]);
     }
     lanes_.complete(*own);
 }
@@ -147,7 +147,7 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
     lanes_.announce(*own);
     // All claims come before the first record: a locked instruction waits for earlier non-temporal stores.
     for (std::size_t i = 0; i < count; ++i) {
-        freed[i] = !null[i] && marks_.claim(found[i]);
+        freed[i] = !null[i] && block_states_.claim(found[i]);
     }
     for (std::size_t i = 0; i < count; ++i) {
         if (!freed[i]) {
@@ -163,13 +163,13 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
                     .freed_block = lane::encode(found[i].block)};
         lanes_.append(*own, made,
                       {HF_MUTANT("heap.batch.free_lines") ? nullptr : destinations[i],
-                       HF_MUTANT("heap.batch.freed_block_lines") ? nullptr : marks_.line_of(found[i]), nullptr});
+                       HF_MUTANT("heap.batch.freed_block_lines") ? nullptr : block_states_.line_of(found[i]), nullptr});
     }
     lanes_.fence(*own);
     for (std::size_t i = 0; i < count; ++i) {
         if (freed[i]) {
             lanes_.domain().store(*destinations[i], segment::null_pointer(stamps[i]), "heap.destination");
-            freed[i] = marks_.clear(lanes_.domain(), found[i]);
+            freed[i] = block_states_.clear(lanes_.domain(), found[i]);
         }
     }
     lanes_.complete(*own);

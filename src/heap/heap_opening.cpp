@@ -120,7 +120,7 @@ base::result<void> heap_opening::start_created(engine& made) const {
     made.space_.start_decay(decay_ns());
     HF_TRY(harden(made));
     made.start_destinations();
-    made.find_plain_path();
+    made.find_fast_path();
     return register_engine(made);
 }
 
@@ -132,7 +132,7 @@ base::result<std::unique_ptr<engine>> heap_opening::create_scratch() {
     HF_TRY(keep_extents(*made));
     made->space_.start_decay(options_.decay_ns);
     HF_TRY(harden(*made));
-    made->find_plain_path();
+    made->find_fast_path();
     return made;
 }
 
@@ -185,7 +185,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     HF_TRY(harden(opened));
     HF_TRY(pin_objects(opened));
     opened.start_destinations();
-    opened.find_plain_path();
+    opened.find_fast_path();
     return register_engine(opened);
 }
 

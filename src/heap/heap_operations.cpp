@@ -160,9 +160,9 @@ void heap_operations::start_destinations() {
     destinations_ = ordered_.get();
 }
 
-void heap_operations::find_plain_path() noexcept {
+void heap_operations::find_fast_path() noexcept {
     const bool refused = read_only() || durability_ == durability_kind::atomic || keep_back_ || blocks().is_hardened();
-    plain_ = refused ? &slab::plain_blocks::of_no_heap() : &blocks().plain();
+    fast_path_ = refused ? &slab::fast_path::of_no_heap() : &blocks().fast_path();
 }
 
 void heap_operations::stop() noexcept {
@@ -186,7 +186,7 @@ void heap_operations::abandon() noexcept {
         ordered_->abandon();
         static refusing_operations refusing;
         use(refusing);
-        plain_ = &slab::plain_blocks::of_no_heap();
+        fast_path_ = &slab::fast_path::of_no_heap();
         blocks().abandon();
     }
 }

@@ -3,7 +3,7 @@
 // Invariants:
 //   HEAP-7: durability() and the operations change together: when a heap is opened, closed, or abandoned by a child of
 //           fork. Nothing is inferred from pointers that are null.
-//   HEAP-8: plain() serves calls only if nothing else must see them: the heap is open for writing, in durability
+//   HEAP-8: fast_path() serves calls only if nothing else must see them: the heap is open for writing, in durability
 //           `commit` or `collect`, not hardened, without a free filter, and not abandoned.
 //
 // Thread safety: any number of threads may call the functions on blocks and use destinations(). set_free_filter(), and
@@ -60,7 +60,7 @@ public:
     using free_filter = std::function<bool(void*)>;
     void set_free_filter(free_filter filter) noexcept {
         keep_back_ = std::move(filter);
-        find_plain_path();
+        find_fast_path();
     }
     base::result<std::uint64_t> usable_size(const void* address) { return blocks().inspect().usable_size(address); }
     base::result<std::uint32_t> type_of(const void* address) { return blocks().inspect().type_of(address); }
@@ -73,7 +73,7 @@ public:
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_; }
     /// The inlined path for small blocks of this heap; the path of no heap, which serves no call, where HEAP-8 forbids
     /// it. Never null.
-    [[nodiscard]] const slab::plain_blocks* plain() const noexcept { return plain_; }
+    [[nodiscard]] const slab::fast_path* fast_path() const noexcept { return fast_path_; }
     /// block_operations::keep().
     void keep(const slab::held_block& held) noexcept {
         if (is_direct_) {
@@ -125,7 +125,7 @@ private:
     /// After the blocks are opened, before one is handed out.
     base::result<void> start_guards();
     void start_destinations();
-    void find_plain_path() noexcept;
+    void find_fast_path() noexcept;
 
     /// In a child of fork that has no copy of the heap: every later call fails.
     void abandon() noexcept;
@@ -148,7 +148,7 @@ private:
     block_operations* operations_ = &direct_;
     atomic_operations* atomic_ = nullptr;
     destination_operations* destinations_ = nullptr;
-    const slab::plain_blocks* plain_ = &slab::plain_blocks::of_no_heap();
+    const slab::fast_path* fast_path_ = &slab::fast_path::of_no_heap();
     durability_kind durability_ = durability_kind::commit;
     bool is_direct_ = true;  ///< operations_ are direct_
 };

@@ -38,7 +38,7 @@ TEST_F(heap_operations_test, know_the_durability_until_the_heap_is_closed) {
         auto heap = create(durability);
         EXPECT_EQ(heap->durability(), durability);
         EXPECT_EQ(heap->atomic() != nullptr, durability == durability_kind::atomic);
-        EXPECT_EQ(heap->plain() == &slab::plain_blocks::of_no_heap(), durability == durability_kind::atomic);
+        EXPECT_EQ(heap->fast_path() == &slab::fast_path::of_no_heap(), durability == durability_kind::atomic);
         must(heap->close(true));
         EXPECT_EQ(heap->durability(), durability_kind::commit);
         EXPECT_EQ(heap->atomic(), nullptr);
@@ -52,7 +52,7 @@ TEST_F(heap_operations_test, of_a_reader_have_no_destinations) {
     const auto reader = must(engine::open(path(), access_mode::read_only, {}));
     EXPECT_EQ(reader->durability(), durability_kind::commit);
     EXPECT_EQ(reader->destinations(), nullptr);
-    EXPECT_EQ(reader->plain(), &slab::plain_blocks::of_no_heap());
+    EXPECT_EQ(reader->fast_path(), &slab::fast_path::of_no_heap());
 }
 
 TEST_F(heap_operations_test, refuse_a_second_free) {
@@ -92,15 +92,15 @@ TEST_F(heap_operations_test, mark_a_held_block_allocated) {
 
 TEST_F(heap_operations_test, leave_the_inlined_path_while_a_filter_sees_the_frees) {
     auto heap = create(durability_kind::commit);
-    const slab::plain_blocks* const inlined = heap->plain();
+    const slab::fast_path* const inlined = heap->fast_path();
     void* const block = heap->allocate(64, 16);
     int seen = 0;
     heap->set_free_filter([&](void* /*block*/) { return ++seen == 1; });
-    EXPECT_NE(heap->plain(), inlined);
+    EXPECT_NE(heap->fast_path(), inlined);
     EXPECT_TRUE(heap->try_deallocate(block));
     EXPECT_FALSE(heap->all_free()) << "the filter kept it";
     heap->set_free_filter({});
-    EXPECT_EQ(heap->plain(), inlined);
+    EXPECT_EQ(heap->fast_path(), inlined);
     EXPECT_TRUE(heap->try_deallocate(block));
     EXPECT_EQ(seen, 1);
     must(heap->close(true));

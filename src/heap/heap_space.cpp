@@ -107,24 +107,24 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     blocks.threads().flush_idle_parts();
     blocks.flush_extents();  // cached extents become free: they need not be written
     const bool promised = keeps_space_ && !give_all_back;
-    const slab::resting_pages resting = promised ? slab::resting_pages{} : blocks.slabs().rest_idle(give_all_back);
+    const slab::sparse_pages sparse = promised ? slab::sparse_pages{} : blocks.slabs().make_sparse(give_all_back);
     blocks.slabs().write_bitmaps();
     const base::pages kept = give_all_back ? base::pages{} : kept_at_the_end(files.frontier());
     end_of_heap end(heap_.extents(), promised ? heap_.extents().frontier() : kept);
     const bool all =
         give_all_back || (!promised && files.location().is_space_short(heap_.extents().space().backed_free_pages()));
     const std::vector<extent::extent> going = heap_.extents().space().to_give_back(all);
-    segment::space_going space{merged(runs_of(going), resting.holes), std::nullopt};
+    segment::space_going space{merged(runs_of(going), sparse.holes), std::nullopt};
     if (end.moved) {
         space.frontier = heap_.extents().frontier();
     }
     const base::pages mapped_before = files.mapping().adopted();
     HF_TRY_ASSIGN(
         const segment::commit_statistics done,
-        files.commits().commit(merged(heap_.free_space(), resting.free), space,
+        files.commits().commit(merged(heap_.free_space(), sparse.free), space,
                                [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
     end.moved = false;
-    blocks.slabs().rester().rested(resting.holes);
+    blocks.slabs().sparse().note_holes(sparse.holes);
     blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
     heap_.extents().space().gave_back(going);
     return done;

@@ -93,7 +93,7 @@ void unregister_engine(const engine& closed) noexcept {
 
 namespace detail {
 
-engine* find_engine_slowly(std::uint64_t key) noexcept {
+engine* find_engine_slow(std::uint64_t key) noexcept {
     registry& all = the_registry();
     const std::lock_guard guard(all.mutex);
     const auto found = all.open.find(key);

@@ -29,7 +29,7 @@ struct last_lookup {
 };
 inline constinit thread_local last_lookup looked_up{};
 inline constinit std::atomic<std::uint64_t> generation{1};
-[[nodiscard]] engine* find_engine_slowly(std::uint64_t key) noexcept;
+[[nodiscard]] engine* find_engine_slow(std::uint64_t key) noexcept;
 [[nodiscard]] bool is_in_reader(std::uint64_t key, const void* address) noexcept;
 }  // namespace detail
 
@@ -39,7 +39,7 @@ inline constinit std::atomic<std::uint64_t> generation{1};
     if (last.key == key && last.generation == detail::generation.load(std::memory_order_acquire)) [[likely]] {
         return last.found;
     }
-    return detail::find_engine_slowly(key);
+    return detail::find_engine_slow(key);
 }
 
 /// Whether an allocator with that key lies in a heap open read-only. Comes after find_engine(key) in the same thread.

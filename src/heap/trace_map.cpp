@@ -68,13 +68,13 @@ void block_map::add_slab(granule at, const segment::slab_header_on_media& header
 /// The old half of the bitmap covers all old blocks that live, and present blocks do not overlap what it covers
 /// (TRACE-7).
 void block_map::add_morphed(granule at, const segment::slab_header_on_media& header) {
-    const std::uint8_t second = slab::second_of(header);
-    const unsigned bank = (second & slab::second_life::upper) != 0 ? slab::slab_state::upper_bank : 0;
+    const std::uint8_t morph = slab::morph_state_of(header);
+    const unsigned bank = (morph & slab::morph_state::upper) != 0 ? slab::slab_state::upper_bank : 0;
     granules_[at.value] = morphed | morphed_.size() << 2;
     morphed_slab& added = morphed_.emplace_back();
     added.present = add_blocks(at, slab::class_of_block_size(header.block_size) | bank);
-    if (slab::second_life::has_old(second)) {
-        const unsigned old = slab::second_life::old_kind(second);
+    if (slab::morph_state::has_old(morph)) {
+        const unsigned old = slab::morph_state::old_kind(morph);
         added.old = add_blocks(at, old);
         const slab::size_class& size = slab::size_classes[added.old.class_index];
         const std::uint64_t* const on_media = space_.live_bitmap(at) + added.old.first_on_media;
@@ -114,7 +114,7 @@ bool block_map::find_morphed(std::uint64_t entry, std::uint64_t offset, found_bl
     }
     const slab::size_class& size = slab::size_classes[slab.present.class_index];
     const std::uint32_t index = slab::block_index(size, within);
-    return !is_covered(slab, index) && fill(slab.present, index, found);
+    return !is_overlapped(slab, index) && fill(slab.present, index, found);
 }
 
 bool block_map::has_old(const morphed_slab& slab, std::uint32_t index) noexcept {
@@ -122,7 +122,7 @@ bool block_map::has_old(const morphed_slab& slab, std::uint32_t index) noexcept 
            (slab.old_bits[index / 64] >> (index % 64) & 1) != 0;
 }
 
-bool block_map::is_covered(const morphed_slab& slab, std::uint32_t index) noexcept {
+bool block_map::is_overlapped(const morphed_slab& slab, std::uint32_t index) noexcept {
     if (slab.old.class_index == slab::no_class) {
         return false;
     }

@@ -157,7 +157,7 @@ private:
     [[nodiscard]] bool find_morphed(std::uint64_t entry, std::uint64_t offset, found_block& found) const noexcept;
     [[nodiscard]] static bool has_old(const morphed_slab& slab, std::uint32_t index) noexcept;
     /// An old block lies in that block of the present size, so nobody was ever given the latter.
-    [[nodiscard]] static bool is_covered(const morphed_slab& slab, std::uint32_t index) noexcept;
+    [[nodiscard]] static bool is_overlapped(const morphed_slab& slab, std::uint32_t index) noexcept;
     [[nodiscard]] bool fill(const slab_blocks& of, std::uint32_t index, found_block& found) const noexcept;
     void add_slab(base::granule at, const segment::slab_header_on_media& header);
     void add_morphed(base::granule at, const segment::slab_header_on_media& header);

@@ -1,8 +1,8 @@
-// One lane: a ring of durable records, and for each slot a twin in DRAM. Independent of the domain; lane_set.hpp writes
-// records and takes checkpoints.
+// One lane: a ring of durable records, and for each slot a descriptor in DRAM. Independent of the domain; lane_set.hpp
+// writes records and takes checkpoints.
 //
 // A lane belongs to one thread at a time; lane 0 belongs to the thread that holds its lock. The owner appends. Any
-// thread may take a checkpoint, which reads the twins of all lanes and frees slots.
+// thread may take a checkpoint, which reads the descriptors of all lanes and frees slots.
 //
 //   LANE-5 (docs/atomic-protocol.md): while a call is in flight, `announced` is not 0 and below the time of the call.
 //   LANE-20: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
@@ -21,33 +21,34 @@
 namespace holdfast::lane {
 
 /// Words that the call of a record changes: a checkpoint writes back their lines before the record is void. The address
-/// of a bitmap word that is stored at the checkpoint, from marks in DRAM, has 1 added (follows_marks()).
+/// of a bitmap word that is stored at the checkpoint, from block states in DRAM, has 1 added (follows_states()).
 using touched_lines = std::array<const void*, 3>;
 
-[[nodiscard]] inline const void* follows_marks(const std::uint64_t* word) noexcept {
+[[nodiscard]] inline const void* follows_states(const std::uint64_t* word) noexcept {
     return reinterpret_cast<const std::byte*>(word) + 1;
 }
-[[nodiscard]] inline bool does_follow_marks(const void* line) noexcept {
+[[nodiscard]] inline bool does_follow_states(const void* line) noexcept {
     return (reinterpret_cast<std::uintptr_t>(line) & 1U) != 0;
 }
 
-/// The marks in DRAM of allocated small blocks, from which checkpoints update the bitmaps on media. Implemented by
-/// heap/.
-class block_marks {
+/// The block states in DRAM of allocated small blocks, from which checkpoints update the bitmaps on media. Implemented
+/// by heap/.
+class block_states {
 public:
-    block_marks() = default;
-    block_marks(const block_marks&) = delete;
-    block_marks& operator=(const block_marks&) = delete;
-    virtual ~block_marks() = default;
+    block_states() = default;
+    block_states(const block_states&) = delete;
+    block_states& operator=(const block_states&) = delete;
+    virtual ~block_states() = default;
 
-    /// The present content for the words of this line of bitmaps. Thread-safe. It may include marks of records that are
-    /// not void yet: a mark changes after the fence of its record, and a pending record decides its bit in any case.
+    /// The present content for the words of this line of bitmaps. Thread-safe. It may include block states of records
+    /// that are not void yet: a state changes after the fence of its record, and a pending record decides its bit in
+    /// any case.
     virtual void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept = 0;
-    /// Sets the mark of a small block. False where the block has no mark.
-    [[nodiscard]] virtual bool mark(std::uint64_t offset, block_word block, bool allocated) noexcept = 0;
+    /// Sets the state of a small block. False where the block has no state.
+    [[nodiscard]] virtual bool set_state(std::uint64_t offset, block_word block, bool allocated) noexcept = 0;
 };
 
-struct slot_twin {
+struct slot_descriptor {
     std::uint64_t time = 0;
     touched_lines lines{};
 };
@@ -55,7 +56,7 @@ struct slot_twin {
 struct alignas(base::cache_line_size) lane {
     // Constant from the creation on, or used by the owner alone.
     record_on_media* slots = nullptr;
-    slot_twin* twins = nullptr;
+    slot_descriptor* descriptors = nullptr;
     lane_header_on_media* header = nullptr;
     std::uint64_t slot_mask = 0;
     std::uint64_t seed = 0;
@@ -71,7 +72,7 @@ struct alignas(base::cache_line_size) lane {
     // Written by checkpoints.
     alignas(base::cache_line_size) std::atomic<std::uint64_t> voided{0};  ///< records whose slots may be used again
     std::uint64_t first_sequence = 0;                                     ///< of the last record before this opening
-    std::unique_ptr<slot_twin[]> owned_twins;
+    std::unique_ptr<slot_descriptor[]> owned_descriptors;
     lane* next_free = nullptr;
 };
 

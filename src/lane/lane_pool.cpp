@@ -41,7 +41,7 @@ lane* lane_pool::make_lane() noexcept {
     std::unique_ptr<lane> made;
     try {
         made = std::make_unique<lane>();
-        made->owned_twins = std::make_unique<slot_twin[]>(ring_slots_);
+        made->owned_descriptors = std::make_unique<slot_descriptor[]>(ring_slots_);
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
@@ -49,7 +49,7 @@ lane* lane_pool::make_lane() noexcept {
     made->index = index;
     made->header = reinterpret_cast<lane_header_on_media*>(begin);
     made->slots = reinterpret_cast<record_on_media*>(begin + lane_header_size);
-    made->twins = made->owned_twins.get();
+    made->descriptors = made->owned_descriptors.get();
     made->slot_mask = ring_slots_ - 1;
     made->seed = seed_of(options_.heap_key, options_.incarnation, index);
     // Times of this opening are above all recorded ones. In order `in_flight`, sequences continue where the lane's last

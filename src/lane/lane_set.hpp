@@ -51,7 +51,7 @@ struct lane_options {
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
     std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes a new head
-    block_marks* marks = nullptr;       ///< null: none; in order `clock`, checkpoints store the bitmaps from them
+    block_states* states = nullptr;     ///< null: none; in order `clock`, checkpoints store the bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
     unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
@@ -200,7 +200,7 @@ public:
     HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
         if (by_clock()) {
-            own.twins[sequence & own.slot_mask] = {own.last_time, lines};
+            own.descriptors[sequence & own.slot_mask] = {own.last_time, lines};
         }
         record.sequence = sequence;
         record.time = own.last_time;
@@ -280,7 +280,8 @@ public:
     }
 
 private:
-    /// The domain excludes that a store is lost: calls are not announced and have no time, and twins are not written.
+    /// The domain excludes that a store is lost: calls are not announced and have no time, and descriptors are not
+    /// written.
     static constexpr bool process_crashes_only = Domain::kind == persist::domain_kind::page_cache;
 
     [[nodiscard]] bool by_clock() const noexcept {
@@ -295,9 +296,9 @@ private:
             return;
         }
         const block_word block = decode_block(encoded);
-        const bool marked = options_.marks != nullptr && block.kind == block_kind::small &&
-                            options_.marks->mark(offset, block, allocate);
-        if (marked && options_.order == record_order::clock) {
+        const bool has_state = options_.states != nullptr && block.kind == block_kind::small &&
+                               options_.states->set_state(offset, block, allocate);
+        if (has_state && options_.order == record_order::clock) {
             return;  // a checkpoint stores the bitmap
         }
         const block_place place = place_of(space_, offset, block);
@@ -393,7 +394,7 @@ private:
     [[nodiscard]] std::uint64_t write_back(const lane& of, std::uint64_t records) noexcept
         HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void follow_marks(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void follow_states(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
     void write_head(const lanes_head_on_media& made) noexcept override {
         domain_.copy_nontemporal(&head(), &made, sizeof made, "lane.head.write");

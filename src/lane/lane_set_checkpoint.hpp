@@ -50,20 +50,20 @@ std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records
     touched_lines before{};  // neighbouring records often touch the same lines
     std::uint64_t done = 0;
     for (; done < records && running_.next < reached_[of.index]; ++done, ++running_.next) {
-        const slot_twin& twin = of.twins[(running_.next + 1) & of.slot_mask];
-        if (twin.time > running_.time) {
+        const slot_descriptor& descriptor = of.descriptors[(running_.next + 1) & of.slot_mask];
+        if (descriptor.time > running_.time) {
             break;
         }
-        for (std::size_t i = 0; i < twin.lines.size(); ++i) {
-            const void* const line = twin.lines[i];
+        for (std::size_t i = 0; i < descriptor.lines.size(); ++i) {
+            const void* const line = descriptor.lines[i];
             if (line != nullptr && line != before[i] && lines_.insert(line)) {
-                if (does_follow_marks(line)) {
-                    follow_marks(line);
+                if (does_follow_states(line)) {
+                    follow_states(line);
                 }
                 flush_line(line);
             }
         }
-        before = twin.lines;
+        before = descriptor.lines;
     }
     return done;
 }
@@ -152,13 +152,14 @@ void lane_set<Domain>::end_checkpoint() noexcept {
     note_checkpoint();
 }
 
-/// Stores the words of a bitmap line from the marks. Only checkpoints write these words, one checkpoint at a time.
+/// Stores the words of a bitmap line from the block states. Only checkpoints write these words, one checkpoint at a
+/// time.
 template <persist::persistence_domain Domain>
-void lane_set<Domain>::follow_marks(const void* address) noexcept {
+void lane_set<Domain>::follow_states(const void* address) noexcept {
     auto* const line = reinterpret_cast<std::uint64_t*>(
         base::align_down(reinterpret_cast<std::uintptr_t>(address), base::cache_line_size));
     std::array<std::uint64_t, base::cache_line_size / sizeof(std::uint64_t)> bits{};
-    options_.marks->bits_of_line(line, bits);
+    options_.states->bits_of_line(line, bits);
     for (std::size_t i = 0; i < bits.size(); ++i) {
         if (std::atomic_ref<std::uint64_t>(line[i]).load(std::memory_order_relaxed) != bits[i]) {
             domain_.store(line[i], bits[i], "lane.checkpoint.bits");

@@ -36,8 +36,8 @@ struct process_heap {
     call_gate gate{barrier};
     std::unique_ptr<engine> owned;
     std::atomic<engine*> open{nullptr};  ///< null after close()
-    /// engine::plain() while a heap with files is open; read by threads inside the gate.
-    std::atomic<const slab::plain_blocks*> plain{&slab::plain_blocks::of_no_heap()};
+    /// engine::fast_path() while a heap with files is open; read by threads inside the gate.
+    std::atomic<const slab::fast_path*> fast_path{&slab::fast_path::of_no_heap()};
     std::uintptr_t begin = 0;  ///< address of the user space
     std::uint64_t reservation = 0;
     std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
@@ -51,12 +51,12 @@ struct process_heap {
 };
 
 /// Takes no block back. It cannot be asked for one.
-constinit const slab::plain_blocks no_blocks{};
-/// engine::plain() of a heap without files, whose shortest paths run outside the gate. Its memory is private, so that a
-/// child of fork sees each other thread as it was between two stores, and these paths are harmless wherever they are
-/// cut off: they change a list that no thread of the child uses, the state of one block, and a count that may be
+constinit const slab::fast_path no_blocks{};
+/// engine::fast_path() of a heap without files, whose shortest paths run outside the gate. Its memory is private, so
+/// that a child of fork sees each other thread as it was between two stores, and these paths are harmless wherever they
+/// are cut off: they change a list that no thread of the child uses, the state of one block, and a count that may be
 /// behind. Such a heap is never closed.
-constinit std::atomic<const slab::plain_blocks*> ungated{&no_blocks};
+constinit std::atomic<const slab::fast_path*> ungated{&no_blocks};
 
 alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};
 constinit std::atomic<process_heap*> process{nullptr};
@@ -108,7 +108,7 @@ public:
             heap_ = of_->open.load(std::memory_order_relaxed);
             return;
         }
-        enter_rarely();
+        enter_slow();
     }
     call(const call&) = delete;
     call& operator=(const call&) = delete;
@@ -128,7 +128,7 @@ public:
     [[nodiscard]] bool nested() const noexcept { return nested_; }
 
 private:
-    [[gnu::noinline]] void enter_rarely() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+    [[gnu::noinline]] void enter_slow() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
         switch (call_gate::state_of(this_thread)) {
             case call_state::unknown:
                 heap_ = of_->open.load(std::memory_order_acquire);
@@ -310,9 +310,9 @@ bool open(const settings& wanted) noexcept {
     of->open.store(of->owned.get(), std::memory_order_relaxed);
     const bool has_files = of->owned->files().shared();
     if (has_files) {
-        of->plain.store(of->owned->plain(), std::memory_order_relaxed);
+        of->fast_path.store(of->owned->fast_path(), std::memory_order_relaxed);
     }
-    ungated.store(has_files ? &slab::plain_blocks::of_no_heap() : of->owned->plain(), std::memory_order_release);
+    ungated.store(has_files ? &slab::fast_path::of_no_heap() : of->owned->fast_path(), std::memory_order_release);
     process.store(of, std::memory_order_release);
     return true;
 }
@@ -327,7 +327,7 @@ void close() noexcept {
     const bool has_files = heap.files().shared();
     if (has_files) {
         of->open.store(nullptr);
-        of->plain.store(&slab::plain_blocks::of_no_heap(), std::memory_order_relaxed);
+        of->fast_path.store(&slab::fast_path::of_no_heap(), std::memory_order_relaxed);
     }
     try {
         if (of->statistics) {
@@ -360,7 +360,7 @@ namespace {
 [[gnu::noinline]] void* allocate_gated(std::size_t bytes) noexcept {
     if (process_heap* const of = process.load(std::memory_order_acquire);
         of != nullptr && of->gate.try_enter(this_thread)) [[likely]] {
-        void* const block = of->plain.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment));
+        void* const block = of->fast_path.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment));
         call_gate::leave(this_thread);
         if (block != nullptr) [[likely]] {
             return block;
@@ -447,7 +447,7 @@ namespace {
 [[gnu::noinline]] void free_gated(void* block) noexcept {
     if (process_heap* const of = process.load(std::memory_order_acquire);
         of != nullptr && of->gate.try_enter(this_thread)) [[likely]] {
-        const bool freed = of->plain.load(std::memory_order_relaxed)->free(block);
+        const bool freed = of->fast_path.load(std::memory_order_relaxed)->free(block);
         call_gate::leave(this_thread);
         if (freed) [[likely]] {
             return;
@@ -460,7 +460,7 @@ namespace {
 }
 
 /// The slab stays due where the allocator itself, or a signal handler in the middle of it, freed the block.
-[[gnu::noinline]] void look_at_gated(const slab::plain_blocks& of, const slab::slab_record& due) noexcept {
+[[gnu::noinline]] void look_at_gated(const slab::fast_path& of, const slab::slab_entry& due) noexcept {
     const kept_errno kept;
     if (const call here; !here.nested()) {
         of.look_at(due);
@@ -470,8 +470,8 @@ namespace {
 }  // namespace
 
 void free(void* block) noexcept {
-    const slab::plain_blocks& blocks = *ungated.load(std::memory_order_acquire);
-    const slab::slab_record* due = nullptr;
+    const slab::fast_path& blocks = *ungated.load(std::memory_order_acquire);
+    const slab::slab_entry* due = nullptr;
     if (!blocks.free(block, due)) [[unlikely]] {
         free_gated(block);
     } else if (due != nullptr) [[unlikely]] {

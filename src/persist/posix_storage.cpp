@@ -190,7 +190,7 @@ public:
         return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
     }
 
-    result<std::uint64_t> birth(const std::string& path) override {
+    result<std::uint64_t> file_identity(const std::string& path) override {
         const place where = held_.find(path);
         struct statx status {};
         if (::statx(where.directory, where.name, 0, STATX_INO | STATX_BTIME, &status) != 0) {

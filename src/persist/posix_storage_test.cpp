@@ -55,14 +55,14 @@ protected:
 };
 
 TEST_F(posix_storage_test, ABirthIsOfOneFileWhateverItsName) {
-    const auto birth_of = [&](const std::string& name) { return posix_storage().birth(path(name)); };
+    const auto identity_of = [&](const std::string& name) { return posix_storage().file_identity(path(name)); };
     create("a");
-    const std::uint64_t birth = birth_of("a").value();
-    EXPECT_NE(birth, 0U);
+    const std::uint64_t identity = identity_of("a").value();
+    EXPECT_NE(identity, 0U);
     ASSERT_TRUE(posix_storage().rename(path("a"), path("b"), "test.rename").ok());
-    EXPECT_EQ(birth_of("b").value(), birth);
+    EXPECT_EQ(identity_of("b").value(), identity);
     std::filesystem::copy(path("b"), path("a"));
-    EXPECT_NE(birth_of("a").value(), birth);
+    EXPECT_NE(identity_of("a").value(), identity);
     // A new file of that name may get the same inode number, so its time of creation must differ: wait for a tick of
     // the kernel's clock for files.
     const auto tick = [] {
@@ -75,9 +75,9 @@ TEST_F(posix_storage_test, ABirthIsOfOneFileWhateverItsName) {
     for (int i = 0; i < 100; ++i) {
         ASSERT_TRUE(posix_storage().remove(path("b"), "test.remove").ok());
         create("b");
-        EXPECT_NE(birth_of("b").value(), birth);
+        EXPECT_NE(identity_of("b").value(), identity);
     }
-    EXPECT_EQ(birth_of("nothing").error().code, failure_code::missing);
+    EXPECT_EQ(identity_of("nothing").error().code, failure_code::missing);
 }
 
 TEST_F(posix_storage_test, WhatIsWrittenIsReadBack) {

@@ -104,7 +104,7 @@ public:
     /// A number that identifies the file, from the time and place of its creation. Renaming and writing keep it. A
     /// copy, and a new file of the same name, have another one; a snapshot of a whole subvolume or device has the same.
     /// 0 where it is unknown. `missing` where nothing is there.
-    virtual base::result<std::uint64_t> birth(const std::string& /*path*/) { return std::uint64_t{0}; }
+    virtual base::result<std::uint64_t> file_identity(const std::string& /*path*/) { return std::uint64_t{0}; }
     /// Names in a directory, sorted, without "." and "..".
     virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
     /// Replaces `to` atomically.

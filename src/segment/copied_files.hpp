@@ -2,9 +2,10 @@
 // only reserved as holes. A store to a hole through a shared mapping asks the file system for space; on tmpfs even a
 // load does. On a full file system that is a SIGBUS.
 //
-// The superblock says which file it was written for (persist::storage::birth()); in a copy, the file is another one. A
-// writer of a copy reserves what is in use before the first store to it, or fails with no_space. A reader, who must
-// change nothing, maps zeros of its own where the file has holes (hole_cover). Reasons: docs/decisions/0022-copies.md.
+// The superblock says which file it was written for (persist::storage::file_identity()); in a copy, the file is another
+// one. A writer of a copy reserves what is in use before the first store to it, or fails with no_space. A reader, who
+// must change nothing, maps zeros of its own where the file has holes (hole_cover). Reasons:
+// docs/decisions/0022-copies.md.
 //
 // Invariant: is_copied() becomes false only after everything that is in use has its space, durably.
 #pragma once

@@ -79,7 +79,7 @@ private:
         superblock_on_media superblock = state_.superblock;
         superblock.nodes = target_.nodes();
         superblock.flags &= ~flag_lanes_by_node;  // copy_lanes() puts them into one file
-        superblock.home = 0;                      // the copy has content only: its first writer reserves space
+        superblock.file_identity = 0;             // the copy has content only: its first writer reserves space
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }

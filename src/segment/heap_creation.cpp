@@ -63,7 +63,8 @@ base::result<void> finish_creation(const heap_location& location, commit_plan& p
                       "create.fresh.sync", report));
     HF_TRY(location.storage().remove(location.paths().unfinished_superblock(), "create.remove_remains"));
     HF_TRY_ASSIGN(auto file, location.storage().create(location.paths().unfinished_superblock(), "create.superblock"));
-    HF_TRY_ASSIGN(plan.superblock.home, location.storage().birth(location.paths().unfinished_superblock()));
+    HF_TRY_ASSIGN(plan.superblock.file_identity,
+                  location.storage().file_identity(location.paths().unfinished_superblock()));
     seal(plan.superblock);
     HF_TRY(write_superblocks(*file, plan.superblock));
     if (location.paths().nodes() != 0) {

@@ -539,12 +539,12 @@ TEST_F(heap_files_test, a_slab_that_is_loaded_keeps_its_holes_and_one_that_is_ma
     auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
     const base::granule slab{2};
     const auto charged = [&] { return must(files->statistics()).charged_bytes; };
-    must(files->bitmaps().back(slab, bitmap_guard::slab_is::loaded));  // its bitmap has space from here on
+    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));  // its bitmap has space from here on
     must(files->space().give_back(base::first_page(slab), {base::pages_per_granule}));
     const std::uint64_t before = charged();
-    must(files->bitmaps().back(slab, bitmap_guard::slab_is::loaded));
+    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));
     EXPECT_EQ(charged(), before);
-    must(files->bitmaps().back(slab, bitmap_guard::slab_is::made));
+    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::made));
     EXPECT_EQ(charged(), before + base::granule_size);
 }
 

@@ -224,7 +224,7 @@ base::result<void> heap_mapping::map_adopted() {
     return {};
 }
 
-base::result<void> heap_mapping::forbid(pages start, pages length, rights left) {
+base::result<void> heap_mapping::protect(pages start, pages length, rights left) {
     std::byte* const address = view_.base() + base::to_bytes(start);
     if (!location_.shared()) {
         // A commit reads each dirty page at its address, so a page without access must not be dirty. Nor does a page
@@ -234,7 +234,7 @@ base::result<void> heap_mapping::forbid(pages start, pages length, rights left) 
     return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);
 }
 
-base::result<void> heap_mapping::permit(pages start, pages length) {
+base::result<void> heap_mapping::unprotect(pages start, pages length) {
     return set_rights(view_.base() + base::to_bytes(start), base::to_bytes(length), page_rights::read_write);
 }
 

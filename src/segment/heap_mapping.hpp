@@ -2,7 +2,7 @@
 //
 // Invariants (no function checks them at run time; tests and the kernel's mappings show them):
 //
-//   MAP-1: user space [0, frontier) is mapped readable and writable, except for what forbid() has taken; beyond the
+//   MAP-1: user space [0, frontier) is mapped readable and writable, except for what protect() has taken; beyond the
 //          frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new
 //          pages that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on),
 //          and those that reserves_at_commit() leaves to the commit. take_back() reserves what give_back() and growths
@@ -85,10 +85,10 @@ public:
     }
 
     // page_access. A commit that replaces memory by a mapping of the file (MAP-2) gives access back: its caller must
-    // forbid again the ranges between adopted() before the commit and after it. copy_for_child() gives access back to
+    // protect again the ranges between adopted() before the commit and after it. copy_for_child() gives access back to
     // every range.
-    base::result<void> forbid(base::pages start, base::pages length, rights left) override;
-    base::result<void> permit(base::pages start, base::pages length) override;
+    base::result<void> protect(base::pages start, base::pages length, rights left) override;
+    base::result<void> unprotect(base::pages start, base::pages length) override;
     [[nodiscard]] std::uint64_t most_ranges() const override;
 
     // fork, with shared pages

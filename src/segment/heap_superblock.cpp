@@ -93,13 +93,13 @@ base::result<void> heap_superblock::close_cleanly() {
 }
 
 base::result<void> heap_superblock::look_whether_copied() {
-    HF_TRY_ASSIGN(birth_, location_.storage().birth(location_.paths().superblock()));
-    copied_ = now_.home != birth_;
+    HF_TRY_ASSIGN(file_identity_, location_.storage().file_identity(location_.paths().superblock()));
+    copied_ = now_.file_identity != file_identity_;
     return {};
 }
 
 base::result<void> heap_superblock::settle_here() {
-    HF_TRY(write(now_.state, [this](superblock_on_media& next) { next.home = birth_; }));
+    HF_TRY(write(now_.state, [this](superblock_on_media& next) { next.file_identity = file_identity_; }));
     copied_ = false;
     return {};
 }

@@ -82,8 +82,8 @@ public:
 private:
     const heap_location& location_;
     superblock_on_media now_{};
-    base::mutex mutex_;        ///< for changes while the heap is in use
-    std::uint64_t birth_ = 0;  ///< of the superblock's file
+    base::mutex mutex_;                ///< for changes while the heap is in use
+    std::uint64_t file_identity_ = 0;  ///< of the superblock's file
     bool on_media_ = false;
     bool copied_ = false;
     bool recovered_ = false;

@@ -156,8 +156,8 @@ TEST(layout, of_page_entries_and_slab_headers) {
     EXPECT_EQ(decode_slab_flags(0x700001).old_block_size, 112U);
     EXPECT_TRUE(decode_slab_flags(0x700001).upper_half);
     EXPECT_FALSE(decode_slab_flags(0x700000).upper_half);
-    const slab_header_on_media resting{48, 1365, encode(slab_flags{false, 0, true}), 0, {}};
-    EXPECT_EQ(dump_object(resting), "0000: 30 00 00 00 55 05 00 00 02 00 00 00 00 00 00 00\n");
+    const slab_header_on_media sparse{48, 1365, encode(slab_flags{false, 0, true}), 0, {}};
+    EXPECT_EQ(dump_object(sparse), "0000: 30 00 00 00 55 05 00 00 02 00 00 00 00 00 00 00\n");
     EXPECT_EQ(encode(slab_flags{true, 112, true}), 0x700003U);
     EXPECT_TRUE(decode_slab_flags(0x700002).may_have_holes);
     EXPECT_FALSE(decode_slab_flags(0x700001).may_have_holes);
@@ -192,7 +192,7 @@ TEST(layout, superblock_has_the_number_of_nodes_where_the_format_says) {
 
 TEST(layout, superblock_has_the_file_that_it_was_written_for_where_the_format_says) {
     superblock_on_media block{};
-    block.home = 0x8182838485868788;
+    block.file_identity = 0x8182838485868788;
     EXPECT_EQ(dump_object(block), "00a0: 88 87 86 85 84 83 82 81 00 00 00 00 00 00 00 00\n");
 }
 

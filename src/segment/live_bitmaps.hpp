@@ -17,7 +17,7 @@
 
 namespace holdfast::segment {
 
-class live_bitmaps final : public bitmap_guard {
+class live_bitmaps final : public bitmap_verifier {
 public:
     live_bitmaps(const heap_location& location, const heap_mapping& mapping, segment_files& segments) noexcept
         : location_(location), mapping_(mapping), segments_(segments) {}

@@ -151,9 +151,9 @@ public:
     /// Takes access to pages away. They lie below the frontier, belong to the caller and hold nothing. Where pages are
     /// private, stores to them since the last commit are forgotten, so that no commit reads them. A touch is a SIGSEGV
     /// from here on. On failure (`limit`: the process is out of mappings) they stay accessible.
-    virtual base::result<void> forbid(base::pages start, base::pages length, rights left) = 0;
+    virtual base::result<void> protect(base::pages start, base::pages length, rights left) = 0;
     /// Makes the pages readable and writable again. On failure nothing is changed.
-    virtual base::result<void> permit(base::pages start, base::pages length) = 0;
+    virtual base::result<void> unprotect(base::pages start, base::pages length) = 0;
     /// How many ranges a process should have at most: each adds two mappings.
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
@@ -178,12 +178,12 @@ public:
 
 /// Verifies live bitmaps. An open verifies page entries and slab headers, which it reads in any case. The bitmaps are
 /// much larger; each page of them is verified when it is first used. Implemented by segment::live_bitmaps. Thread-safe.
-class bitmap_guard {
+class bitmap_verifier {
 public:
-    bitmap_guard() = default;
-    bitmap_guard(const bitmap_guard&) = delete;
-    bitmap_guard& operator=(const bitmap_guard&) = delete;
-    virtual ~bitmap_guard() = default;
+    bitmap_verifier() = default;
+    bitmap_verifier(const bitmap_verifier&) = delete;
+    bitmap_verifier& operator=(const bitmap_verifier&) = delete;
+    virtual ~bitmap_verifier() = default;
 
     /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it differs from what was
     /// committed.

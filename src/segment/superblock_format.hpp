@@ -58,14 +58,14 @@ struct superblock_on_media {
     std::uint32_t flags;
     std::int64_t created_ns;  ///< since 1970, UTC
     std::int64_t committed_ns;
-    std::uint64_t checkpoint_clock;  ///< time of the last checkpoint when the heap was closed (durability atomic)
-    std::uint64_t recoveries;        ///< how often the heap was opened after a crash
-    std::uint64_t incarnation;       ///< how often the heap was opened for writing in durability atomic
-    std::uint32_t lane_slots;        ///< of each lane, a power of two; 0: there are no lanes
-    std::uint32_t record_order;      ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
-    std::uint32_t nodes;             ///< their directories hold the segments by turns; 0: the heap's directory does
-    std::uint32_t unused;            ///< 0
-    std::uint64_t home;  ///< birth() of the superblock's file in the heap that has its space reserved; 0: none
+    std::uint64_t checkpoint_clock;     ///< time of the last checkpoint when the heap was closed (durability atomic)
+    std::uint64_t recoveries;           ///< how often the heap was opened after a crash
+    std::uint64_t incarnation;          ///< how often the heap was opened for writing in durability atomic
+    std::uint32_t lane_slots;           ///< of each lane, a power of two; 0: there are no lanes
+    std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
+    std::uint32_t nodes;                ///< their directories hold the segments by turns; 0: the heap's directory does
+    std::uint32_t unused;               ///< 0
+    std::uint64_t file_identity;        ///< of the superblock's file where the heap's space is reserved; 0: none
     std::uint8_t reserved[4088 - 168];  ///< 0
     std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };
@@ -88,7 +88,7 @@ static_assert(offsetof(superblock_on_media, recoveries) == 128);
 static_assert(offsetof(superblock_on_media, incarnation) == 136);
 static_assert(offsetof(superblock_on_media, record_order) == 148);
 static_assert(offsetof(superblock_on_media, nodes) == 152);
-static_assert(offsetof(superblock_on_media, home) == 160);
+static_assert(offsetof(superblock_on_media, file_identity) == 160);
 static_assert(offsetof(superblock_on_media, checksum) == 4088);
 
 }  // namespace holdfast::segment

@@ -13,8 +13,8 @@
 #include "lane/effects.hpp"
 #include "segment/space.hpp"
 #include "slab/commit_gate.hpp"
+#include "slab/fast_path.hpp"
 #include "slab/hardened.hpp"
-#include "slab/plain_blocks.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_pool.hpp"
 #include "slab/thread_cache.hpp"
@@ -22,29 +22,29 @@
 namespace holdfast::slab {
 
 /// A block that was taken and is not allocated yet, or that is allocated and about to be freed. In durability `atomic`
-/// the caller, who writes the durable records, changes its mark, to `live` or back to `held`, and the bits at `place`.
+/// the caller, who writes the durable records, changes its state, to `live` or back to `held`, and the bits at `place`.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
     lane::block_place place;
-    std::uint8_t* mark = nullptr;     ///< of a small block
+    std::uint8_t* state = nullptr;    ///< of a small block
     unsigned class_index = no_class;  ///< of a small block
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
-    [[nodiscard]] bool is_small() const noexcept { return mark != nullptr; }
-    /// The block was found in a heap with several nodes: node_blocks::claim() and the calls after it change its mark or
-    /// shadow.
-    [[nodiscard]] bool is_by_node() const noexcept { return mark == nullptr && class_index != no_class; }
+    [[nodiscard]] bool is_small() const noexcept { return state != nullptr; }
+    /// The block was found in a heap with several nodes: node_blocks::claim() and the calls after it change its state
+    /// or shadow.
+    [[nodiscard]] bool is_by_node() const noexcept { return state == nullptr && class_index != no_class; }
 };
 
 /// Constant after open, except for what is thread-safe itself.
 struct block_core {
-    block_core(segment::space_view of_heap, extent::extent_allocator& extents_of_heap, segment::bitmap_guard* guard,
-               const persist::topology& of_machine) noexcept
+    block_core(segment::space_view of_heap, extent::extent_allocator& extents_of_heap,
+               segment::bitmap_verifier* verifier, const persist::topology& of_machine) noexcept
         : space(of_heap),
           extents(extents_of_heap),
           cached_extents(extents_of_heap),
-          pool(of_heap, extents_of_heap, guard, gate),
+          pool(of_heap, extents_of_heap, verifier, gate),
           machine(of_machine) {}
 
     segment::space_view space;
@@ -54,7 +54,7 @@ struct block_core {
     const persist::topology& machine;
     cache_group caches;
     commit_gate gate{caches};
-    plain_blocks plain;
+    slab::fast_path fast_path;
     bool hardened = false;
     bool separates_lines = false;
 
@@ -69,12 +69,12 @@ struct block_core {
         const unsigned found = class_for(bytes, alignment);
         return separates_lines ? in_whole_lines(found) : found;
     }
-    /// Makes `plain` say where this heap is.
-    void renew_plain() noexcept;
+    /// Makes `fast_path` say where this heap is.
+    void renew_fast_path() noexcept;
     /// Allocates from this thread's list of the class. Null where that is empty, or the thread has no cache.
     [[nodiscard]] void* allocate_cached(unsigned class_index) const noexcept;
     /// The small block of that kind at the offset.
-    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned kind, std::uint8_t* mark) const noexcept;
+    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned kind, std::uint8_t* state) const noexcept;
     /// Holds the block of a thread's list.
     void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
                  held_block& held) const noexcept;
@@ -92,7 +92,7 @@ HF_HOT void* block_core::allocate_cached(unsigned class_index) const noexcept {
     return index == cached_blocks::none ? nullptr : blocks.hand_out(index);
 }
 
-HF_HOT held_block block_core::small_block(std::uint64_t offset, unsigned kind, std::uint8_t* mark) const noexcept {
+HF_HOT held_block block_core::small_block(std::uint64_t offset, unsigned kind, std::uint8_t* state) const noexcept {
     const unsigned class_index = slab_state::class_of_kind(kind);
     const size_class& size = size_classes[class_index];
     const std::uint32_t index = block_index(size, offset % base::granule_size);
@@ -101,28 +101,28 @@ HF_HOT held_block block_core::small_block(std::uint64_t offset, unsigned kind, s
     return {offset,
             {lane::block_kind::small, size.block_size, pool.table().type(slab), (kind & slab_state::upper_bank) != 0},
             {pool.table().live_address(slab) + slab_state::first_word_of(kind) + index / 64, bit, bit},
-            mark,
+            state,
             class_index};
 }
 
 HF_HOT void block_core::hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
                                 held_block& held) const noexcept {
-    std::atomic_ref(blocks.mark(index)).store(live_mark::held, std::memory_order_relaxed);
+    std::atomic_ref(blocks.state(index)).store(block_state::held, std::memory_order_relaxed);
     held.offset = space.offset(blocks.block(index)).value;
     held.block = {lane::block_kind::small, blocks.block_size, 0, blocks.upper};
     held.place.word = pool.table().live_address(blocks.place().slab) + (blocks.upper ? segment::upper_bitmap_word : 0) +
-                      index / marks_a_word;
-    held.place.mask = held.place.set = std::uint64_t{1} << (index % marks_a_word);
-    held.mark = &blocks.mark(index);
+                      index / states_a_word;
+    held.place.mask = held.place.set = std::uint64_t{1} << (index % states_a_word);
+    held.state = &blocks.state(index);
     held.class_index = class_index;
 }
 
 HF_HOT bool block_core::find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept {
-    std::uint8_t* const mark = pool.table().mark_at(offset, kind);
-    if (mark == nullptr || std::atomic_ref(*mark).load(std::memory_order_acquire) != live_mark::live) [[unlikely]] {
+    std::uint8_t* const state = pool.table().block_state_at(offset, kind);
+    if (state == nullptr || std::atomic_ref(*state).load(std::memory_order_acquire) != block_state::live) [[unlikely]] {
         return false;
     }
-    found = small_block(offset, kind, mark);
+    found = small_block(offset, kind, state);
     return true;
 }
 

@@ -1,7 +1,7 @@
 // Finds what is allocated, at one address and in all slabs, and checks it. Changes nothing that is allocated.
 //
 // - What it says of a block that another thread allocates or frees meanwhile may be out of date.
-// - The bitmap of a slab is read only after it was admitted (bitmap_guard), so damage is reported and not used.
+// - The bitmap of a slab is read only after it was admitted (bitmap_verifier), so damage is reported and not used.
 #pragma once
 
 #include <cstdint>
@@ -65,8 +65,8 @@ public:
     [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
     /// Whether the offset lies in an allocated block, small or big. For checks: may take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
-    /// The mark of a small block whose slab is loaded; else null.
-    [[nodiscard]] std::uint8_t* mark_of(std::uint64_t offset, lane::block_word block) const noexcept;
+    /// The state of a small block whose slab is loaded; else null.
+    [[nodiscard]] std::uint8_t* block_state_of(std::uint64_t offset, lane::block_word block) const noexcept;
     /// The failure that says what is at an address that is not the start of an allocated block.
     [[nodiscard]] base::failure refusal(const void* block) const;
     /// Leaves that failure for last_failure().
@@ -79,7 +79,7 @@ public:
     /// seen.
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
-    /// The occupancy of the slab in this granule. Its bitmap must have been admitted (bitmap_guard).
+    /// The occupancy of the slab in this granule. Its bitmap must have been admitted (bitmap_verifier).
     [[nodiscard]] slab_occupancy occupancy(base::granule of) const noexcept;
     [[nodiscard]] block_statistics statistics() const;
     /// True iff no block is allocated.

@@ -86,7 +86,7 @@ bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept
     blocks.block_size = size_classes[class_index].block_size;
     blocks.upper = (kind & slab_state::upper_bank) != 0;
     blocks.first = static_cast<std::byte*>(core_.space.address(base::offset_of(got.slab)));
-    blocks.marks = core_.pool.table().marks(got.slab, kind);
+    blocks.states = core_.pool.table().block_states(got.slab, kind);
     blocks.go_to_start(class_index);
     return find_free(blocks, class_index);
 }
@@ -97,7 +97,7 @@ bool cache_filler::find_free(cached_blocks& blocks, unsigned class_index) const 
     if (found == 0) {
         return false;
     }
-    core_.pool.table().twin(blocks.place().slab).count_out(found);
+    core_.pool.table().descriptor(blocks.place().slab).count_out(found);
     return true;
 }
 
@@ -143,7 +143,8 @@ bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) no
 bool cache_filler::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
     const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);
-    return count_free(blocks.marks + range.first_word() * marks_a_word, range.end_word() - range.first_word()) >= least;
+    return count_free(blocks.states + range.first_word() * states_a_word, range.end_word() - range.first_word()) >=
+           least;
 }
 
 void cache_filler::before_refill(thread_cache& cache) noexcept {
@@ -167,7 +168,7 @@ bool cache_filler::follow_this_thread() noexcept {
 }
 
 void cache_filler::release_unused() noexcept {
-    const rare_call call(core_.gate);
+    const slow_call call(core_.gate);
     reclaim();
 }
 
@@ -180,7 +181,7 @@ void cache_filler::reclaim() noexcept {
 
 void cache_filler::flush_this_thread() noexcept {
     if (thread_cache* const cache = core_.find_cache()) {
-        const rare_call call(core_.gate, cache);
+        const slow_call call(core_.gate, cache);
         cache->give_back_all(core_.pool);
     }
 }

@@ -1,6 +1,6 @@
 // Fills the lists of threads' caches with free blocks, and gives back what caches keep.
 //
-// - The blocks in a list are free by their marks and lie in parts that the thread has checked out (SLAB-9).
+// - The blocks in a list are free by their states and lie in parts that the thread has checked out (SLAB-9).
 // - Where space has run out, this thread's cache, empty slabs and cached extents are given back once, and then any slab
 //   of any arena will do.
 #pragma once
@@ -18,7 +18,7 @@ public:
 
     /// Comes where the list of the class is empty: finds free blocks for it. False: last_failure() says why.
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
-    /// The offset of a block whose mark is `held`; 0 where there is none: last_failure() says why.
+    /// The offset of a block whose state is `held`; 0 where there is none: last_failure() says why.
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
 
     /// Gives back the blocks in this thread's cache. Never needed for correctness; other threads can then use their
@@ -34,7 +34,7 @@ public:
     /// Gives back what this thread's cache and the caches of extents keep, and makes slabs without a live block free
     /// extents. It looks at every slab, unloaded ones too.
     void release_unused() noexcept;
-    /// release_unused() from within a rare call.
+    /// release_unused() from within a slow call.
     void reclaim() noexcept;
 
 private:

@@ -36,7 +36,7 @@ protected:
         if (!(type == 0 ? blocks.hold(blocks.this_cache(), bytes, 8, held) : blocks.hold_typed(bytes, 8, type, held))) {
             return nullptr;
         }
-        std::atomic_ref(*held.mark).store(live_mark::live);
+        std::atomic_ref(*held.state).store(block_state::live);
         return heap_.space().view().address({held.offset});
     }
 
@@ -48,7 +48,7 @@ TEST_F(cache_lines_test, no_two_blocks_share_a_line_whichever_way_they_come) {
     for (std::size_t bytes = 1; bytes <= 700; bytes += bytes < 200 ? 3 : 50) {
         for (int i = 0; i < 3; ++i) {
             take(heap_.blocks().allocate(bytes, bytes < 16 ? 8 : 16));
-            if (void* const cached = heap_.blocks().plain().allocate(bytes)) {
+            if (void* const cached = heap_.blocks().fast_path().allocate(bytes)) {
                 take(cached);
             }
             take(heap_.blocks().allocate_typed(bytes, 1, 7));
@@ -73,7 +73,7 @@ TEST_F(cache_lines_test, what_is_freed_comes_again_as_whole_lines) {
             take(blocks.back());
         }
         for (void* const block : blocks) {
-            ASSERT_TRUE(heap_.blocks().plain().free(block));
+            ASSERT_TRUE(heap_.blocks().fast_path().free(block));
         }
         blocks.clear();
         EXPECT_TRUE(heap_.blocks().inspect().all_free());

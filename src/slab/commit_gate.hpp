@@ -1,12 +1,12 @@
-// Keeps other threads out of the rare paths of the allocator while a commit writes what these change on media: page
-// entries, and headers and bitmaps of slabs. The paths that nearly every call takes change only marks in DRAM, and go
-// on.
+// Keeps other threads out of the slow paths of the allocator while a commit writes what these change on media: page
+// entries, and headers and bitmaps of slabs. The paths that nearly every call takes change only block states in DRAM,
+// and go on.
 //
 // A commit while other threads use the heap is a mistake of the program: it may lose present changes, never what was
 // committed (decision 26).
 //
 // A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed. A thread
-// that closes the gate runs a barrier on all cores before it looks at the caches. So an open gate costs a rare call two
+// that closes the gate runs a barrier on all cores before it looks at the caches. So an open gate costs a slow call two
 // stores and two loads.
 #pragma once
 
@@ -71,14 +71,14 @@ private:
 };
 
 /// A call that may change what a commit writes, from its construction to the end of its scope.
-class [[nodiscard]] rare_call {
+class [[nodiscard]] slow_call {
 public:
-    explicit rare_call(commit_gate& gate) noexcept : rare_call(gate, gate.cache()) {}
-    rare_call(commit_gate& gate, thread_cache* cache) noexcept
+    explicit slow_call(commit_gate& gate) noexcept : slow_call(gate, gate.cache()) {}
+    slow_call(commit_gate& gate, thread_cache* cache) noexcept
         : gate_(gate), cache_(cache), entered_(gate.enter(cache)) {}
-    rare_call(const rare_call&) = delete;
-    rare_call& operator=(const rare_call&) = delete;
-    ~rare_call() {
+    slow_call(const slow_call&) = delete;
+    slow_call& operator=(const slow_call&) = delete;
+    ~slow_call() {
         if (entered_) {
             gate_.leave(cache_);
         }

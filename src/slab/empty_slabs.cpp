@@ -12,7 +12,7 @@ void empty_slabs::settle(slab_bin& owner, granule slab) noexcept {
         return;
     }
     lists_.link(owner, slab, true);
-    of_.table.twin(slab).countdown.store(0, std::memory_order_relaxed);
+    of_.table.descriptor(slab).frees_until_check.store(0, std::memory_order_relaxed);
 }
 
 void empty_slabs::release_oldest(slab_bin& owner) noexcept {
@@ -68,8 +68,8 @@ void empty_slabs::fade_some(std::uint64_t now) noexcept {
     constexpr unsigned most_bins = 16;
     constexpr unsigned most_slabs = 16;
     unsigned gone = 0;
-    for (unsigned bins = 0; bins < most_bins && gone < most_slabs && hand_ < bins_.count(); ++bins) {
-        slab_bin& owner = bins_[hand_];
+    for (unsigned bins = 0; bins < most_bins && gone < most_slabs && scan_cursor_ < bins_.count(); ++bins) {
+        slab_bin& owner = bins_[scan_cursor_];
         const base::scoped_lock lock(owner.mutex);
         for (; owner.idle != 0 && gone < most_slabs; ++gone) {
             const std::uint32_t left = owner.idle - 1;
@@ -78,11 +78,11 @@ void empty_slabs::fade_some(std::uint64_t now) noexcept {
         }
         if (owner.idle == 0) {
             owner.idle = owner.empties;
-            ++hand_;
+            ++scan_cursor_;
         }
     }
-    if (hand_ == bins_.count()) {
-        hand_ = 0;
+    if (scan_cursor_ == bins_.count()) {
+        scan_cursor_ = 0;
         period_end_.store(now + extent::decay_curve::step_ns, std::memory_order_relaxed);
     }
 }

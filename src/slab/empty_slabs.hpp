@@ -1,9 +1,9 @@
 // Slabs without a block out: their bins keep them as long as they are needed now and then.
 //
-// A program that frees what it has and allocates as much again gets the same slabs: their marks and blocks are in the
-// cache of the core that used them last, and no extent, header or bitmap changes. They do not make the heap larger:
-// before it grows, the extents ask for them (give_up()), as for cached extents. A slab that a bin kept for a whole
-// period without need becomes a free extent, which decays (extent_cache.hpp does so with its extents).
+// A program that frees what it has and allocates as much again gets the same slabs: their block states and blocks are
+// in the cache of the core that used them last, and no extent, header or bitmap changes. They do not make the heap
+// larger: before it grows, the extents ask for them (give_up()), as for cached extents. A slab that a bin kept for a
+// whole period without need becomes a free extent, which decays (extent_cache.hpp does so with its extents).
 //
 // - An empty slab has no block and no part out, and blocks are allocated from it only where its bin has no other slab.
 // - slab_bin::idle is at most slab_bin::empties (SLAB-8).
@@ -56,7 +56,7 @@ private:
     bool keeps_ = false;
     std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: the next look at empty slabs
     base::mutex fading_;
-    unsigned hand_ HF_GUARDED_BY(fading_) = 0;  ///< the bin whose idle empty slabs go next
+    unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;  ///< the bin whose idle empty slabs go next
 };
 
 }  // namespace holdfast::slab

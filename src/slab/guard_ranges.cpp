@@ -35,8 +35,8 @@ bool guard_ranges::contains(granule range) const noexcept {
     return range.value < granules_ && (word_of(range).load(std::memory_order_acquire) & bit_of(range)) != 0;
 }
 
-base::result<void> guard_ranges::forbid(granule range) const {
-    return access_->forbid(base::first_page(range), length, left_);
+base::result<void> guard_ranges::protect(granule range) const {
+    return access_->protect(base::first_page(range), length, left_);
 }
 
 void guard_ranges::insert(granule range) noexcept {
@@ -61,7 +61,7 @@ bool guard_ranges::erase(granule range) noexcept {
 
 bool guard_ranges::add(granule range) noexcept {
     try {
-        if (const auto forbidden = forbid(range); !forbidden) {
+        if (const auto is_protected = protect(range); !is_protected) {
             set_limit(in_process.load(std::memory_order_relaxed));
             return false;
         }
@@ -77,7 +77,7 @@ bool guard_ranges::remove(granule range) noexcept {
         return false;
     }
     try {
-        if (access_->permit(base::first_page(range), length)) {
+        if (access_->unprotect(base::first_page(range), length)) {
             return true;
         }
     } catch (const std::bad_alloc&) {  // no memory for the failure's text
@@ -108,12 +108,12 @@ void guard_ranges::renew(base::pages from, base::pages end, base::function_ref<v
         if (base::first_page(range) < from || base::first_page(range) >= end) {
             return;
         }
-        bool forbidden = false;
+        bool is_protected = false;
         try {
-            forbidden = forbid(range).ok();
+            is_protected = protect(range).ok();
         } catch (const std::bad_alloc&) {  // no memory for the failure's text
         }
-        if (!forbidden && erase(range)) {
+        if (!is_protected && erase(range)) {
             lost(range);
         }
     });

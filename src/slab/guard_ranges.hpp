@@ -65,7 +65,7 @@ private:
     [[nodiscard]] static std::uint64_t bit_of(base::granule range) noexcept {
         return std::uint64_t{1} << (range.value % bits);
     }
-    [[nodiscard]] base::result<void> forbid(base::granule range) const;
+    [[nodiscard]] base::result<void> protect(base::granule range) const;
     void insert(base::granule range) noexcept;
     [[nodiscard]] bool erase(base::granule range) noexcept;
 

@@ -25,29 +25,29 @@ constexpr std::size_t blocks_a_slab = base::granule_size / block_bytes;
 /// Remembers which pages may be touched; fails when the test says so.
 class remembering_access final : public segment::page_access {
 public:
-    base::result<void> forbid(base::pages start, base::pages length, rights left) override {
-        ++forbids;
+    base::result<void> protect(base::pages start, base::pages length, rights left) override {
+        ++protects;
         EXPECT_EQ(length.value, base::pages_per_granule);
         EXPECT_EQ(left, rights::none);
-        if (forbids_fail) {
+        if (protect_fails) {
             return out_of_mappings();
         }
-        forbidden.insert(base::granule_of(start).value);
+        protected_granules.insert(base::granule_of(start).value);
         return {};
     }
-    base::result<void> permit(base::pages start, base::pages /*length*/) override {
-        if (permits_fail) {
+    base::result<void> unprotect(base::pages start, base::pages /*length*/) override {
+        if (unprotect_fails) {
             return out_of_mappings();
         }
-        EXPECT_EQ(forbidden.erase(base::granule_of(start).value), 1U);
+        EXPECT_EQ(protected_granules.erase(base::granule_of(start).value), 1U);
         return {};
     }
     [[nodiscard]] std::uint64_t most_ranges() const override { return 1000; }
 
-    std::set<std::uint64_t> forbidden;
-    unsigned forbids = 0;
-    bool forbids_fail = false;
-    bool permits_fail = false;
+    std::set<std::uint64_t> protected_granules;
+    unsigned protects = 0;
+    bool protect_fails = false;
+    bool unprotect_fails = false;
 
 private:
     static base::failure out_of_mappings() {
@@ -100,7 +100,7 @@ protected:
             EXPECT_FALSE(slabs.contains(range.value)) << range.value;
             EXPECT_TRUE(heap.blocks().slabs().source().guards().contains(range));
         });
-        EXPECT_EQ(guards, access_.forbidden);
+        EXPECT_EQ(guards, access_.protected_granules);
         EXPECT_EQ(heap.blocks().slabs().source().guards().count(), guards.size());
         EXPECT_EQ(heap.blocks().inspect().statistics().guard_ranges, guards.size());
         EXPECT_THAT(heap.problems(), IsEmpty());
@@ -130,7 +130,7 @@ TEST_F(guard_ranges_test, one_goes_with_its_slab_and_all_can_be_used_again) {
     const auto blocks = fill(heap, 12);
     free_all(heap, blocks);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 0U);
-    EXPECT_THAT(access_.forbidden, IsEmpty());
+    EXPECT_THAT(access_.protected_granules, IsEmpty());
     EXPECT_EQ(heap.extents().free_pages(), free_at_first + (heap.extents().frontier() - base::pages{512}));
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
     EXPECT_THAT(heap.problems(), IsEmpty());
@@ -191,12 +191,12 @@ TEST_F(guard_ranges_test, out_of_mappings_slabs_are_made_without_one) {
     const auto some = fill(heap, 4);
     const std::uint64_t made = heap.blocks().slabs().source().guards().count();
     EXPECT_EQ(made, 4U);
-    const unsigned asked = access_.forbids;
-    access_.forbids_fail = true;
+    const unsigned asked = access_.protects;
+    access_.protect_fails = true;
     const auto more = fill(heap, 10);
     EXPECT_EQ(more.size(), 10 * blocks_a_slab);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), made);
-    EXPECT_EQ(access_.forbids, asked + 1) << "once is enough";
+    EXPECT_EQ(access_.protects, asked + 1) << "once is enough";
     auto all = slabs_of(heap, some);
     all.merge(slabs_of(heap, more));
     expect_behind(heap, all);
@@ -209,7 +209,7 @@ TEST_F(guard_ranges_test, one_that_cannot_be_touched_again_is_left_alone) {
     test_heap heap(reservation);
     start(heap);
     const auto blocks = fill(heap, 4);
-    access_.permits_fail = true;
+    access_.unprotect_fails = true;
     free_all(heap, blocks);
     EXPECT_EQ(heap.blocks().inspect().statistics().slabs, 0U);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 4U);
@@ -217,13 +217,13 @@ TEST_F(guard_ranges_test, one_that_cannot_be_touched_again_is_left_alone) {
     const auto again = fill(heap, 8);
     EXPECT_EQ(again.size(), 8 * blocks_a_slab);
     for (const std::uint64_t slab : slabs_of(heap, again)) {
-        EXPECT_FALSE(access_.forbidden.contains(slab));
+        EXPECT_FALSE(access_.protected_granules.contains(slab));
     }
-    access_.permits_fail = false;
+    access_.unprotect_fails = false;
     free_all(heap, again);
     heap.blocks().slabs().source().free_guards();
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
-    EXPECT_THAT(access_.forbidden, IsEmpty());
+    EXPECT_THAT(access_.protected_granules, IsEmpty());
 }
 
 TEST_F(guard_ranges_test, a_full_heap_holds_as_much_as_an_ordinary_one) {
@@ -236,7 +236,7 @@ TEST_F(guard_ranges_test, a_full_heap_holds_as_much_as_an_ordinary_one) {
     EXPECT_EQ(blocks.size(), fit.size());
     EXPECT_GT(blocks.size(), 90 * blocks_a_slab);
     EXPECT_EQ(hardened.blocks().slabs().source().guards().count(), 0U) << "the last of them became slabs";
-    EXPECT_THAT(access_.forbidden, IsEmpty());
+    EXPECT_THAT(access_.protected_granules, IsEmpty());
     EXPECT_THAT(hardened.problems(), IsEmpty());
     free_all(hardened, blocks);
     blocks = fill(hardened, 10);
@@ -257,18 +257,18 @@ TEST_F(guard_ranges_test, after_a_crash_they_are_free) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-TEST_F(guard_ranges_test, pages_that_were_mapped_anew_are_forbidden_again) {
+TEST_F(guard_ranges_test, pages_that_were_mapped_anew_are_protected_again) {
     test_heap heap(reservation);
     start(heap);
     const auto blocks = fill(heap, 6);
-    const std::set<std::uint64_t> all = access_.forbidden;
+    const std::set<std::uint64_t> all = access_.protected_granules;
     const granule middle{*std::next(all.begin(), 3)};
-    access_.forbidden.clear();
+    access_.protected_granules.clear();
     heap.blocks().slabs().source().renew_guards(base::first_page(middle), heap.extents().frontier());
-    EXPECT_EQ(access_.forbidden, std::set<std::uint64_t>(std::next(all.begin(), 3), all.end()));
-    access_.forbidden = all;
+    EXPECT_EQ(access_.protected_granules, std::set<std::uint64_t>(std::next(all.begin(), 3), all.end()));
+    access_.protected_granules = all;
     // A granule that cannot be a guard range any more is free.
-    access_.forbids_fail = true;
+    access_.protect_fails = true;
     heap.blocks().slabs().source().renew_guards({}, base::first_page(middle));
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 3U);
@@ -280,7 +280,7 @@ TEST_F(guard_ranges_test, messages_and_checks_know_them) {
     test_heap heap(reservation);
     start(heap);
     const auto blocks = fill(heap, 2);
-    const granule range{*access_.forbidden.begin()};
+    const granule range{*access_.protected_granules.begin()};
     for (const std::uint64_t within : {0U, 8U, 40'000U}) {
         const auto refused = heap.blocks().free(heap.space().view().address(base::offset_of(range)) + within);
         ASSERT_FALSE(refused.ok());

@@ -49,7 +49,8 @@ void hardened_thread::free_oldest(slab_pool& pool) noexcept {
     --count_;
     const auto kind = static_cast<unsigned>(oldest.kind);
     bytes_ -= size_classes[slab_state::class_of_kind(kind)].block_size;
-    std::atomic_ref(*pool.table().mark_at(oldest.offset, kind)).store(live_mark::free, std::memory_order_release);
+    std::atomic_ref(*pool.table().block_state_at(oldest.offset, kind))
+        .store(block_state::free, std::memory_order_release);
     pool.note_free(base::granule_of(heap_offset{oldest.offset}));
 }
 
@@ -102,7 +103,7 @@ void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noe
         mine->keep(pool, held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
         return;
     }
-    std::atomic_ref(*held.mark).store(live_mark::free, std::memory_order_release);
+    std::atomic_ref(*held.state).store(block_state::free, std::memory_order_release);
     pool.note_free(base::granule_of(heap_offset{held.offset}));
 }
 

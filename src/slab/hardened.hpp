@@ -1,7 +1,7 @@
 // What a thread keeps for a hardened heap (decision 18): blocks that it has freed and that may not be handed out yet
 // (the quarantine), and the random numbers by which it chooses among free blocks.
 //
-// A block in quarantine has the mark `held`: it is not handed out, a second free is an error, and the next commit or
+// A block in quarantine has the state `held`: it is not handed out, a second free is an error, and the next commit or
 // checkpoint makes it free on media. So after a crash or a close nothing needs to be given back.
 #pragma once
 
@@ -28,7 +28,7 @@ public:
     /// Seeded by the system: the numbers cannot be derived from addresses or from another thread's numbers.
     hardened_thread() noexcept;
 
-    /// Keeps a small block whose mark is `held`. The oldest blocks become free until both limits hold.
+    /// Keeps a small block whose state is `held`. The oldest blocks become free until both limits hold.
     void keep(slab_pool& pool, std::uint64_t offset, unsigned kind) noexcept;
     /// Frees all blocks.
     void give_back(slab_pool& pool) noexcept;
@@ -56,7 +56,7 @@ private:
 /// Comes where the cache's list of the class has blocks left. Puts a random one of these next, as the only one before
 /// `end`, so that the allocation after that comes here again.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
-/// Puts a small block whose mark is `held` into the quarantine of the cache's thread. Without a cache it is free.
+/// Puts a small block whose state is `held` into the quarantine of the cache's thread. Without a cache it is free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;
 /// Appends the offsets of the blocks in quarantine of all threads, which must stand still.
 void list_kept_back(const cache_group& of, std::vector<std::uint64_t>& offsets);

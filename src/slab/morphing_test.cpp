@@ -29,8 +29,8 @@ protected:
         return block;
     }
     void free(void* block) { ASSERT_TRUE(heap_.blocks().try_free(block)) << block_allocator::last_failure().message(); }
-    [[nodiscard]] bool morph(base::granule slab, std::size_t bytes, unsigned covered_at_most = 100) {
-        return heap_.blocks().morph(slab, class_for(bytes, 1), covered_at_most);
+    [[nodiscard]] bool morph(base::granule slab, std::size_t bytes, unsigned overlapped_at_most = 100) {
+        return heap_.blocks().morph(slab, class_for(bytes, 1), overlapped_at_most);
     }
     /// Makes a slab of blocks of `bytes` in which only those at the indices are live; no thread has a part of it.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
@@ -77,7 +77,7 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
 
-    // The blocks that they covered are free when they are gone.
+    // The blocks that they overlapped are free when they are gone.
     for (std::byte* const block : old) {
         free(block);
         EXPECT_FALSE(heap_.blocks().try_free(block));
@@ -192,7 +192,7 @@ TEST_F(morphing_test, leaves_slabs_alone_that_are_in_use_or_full_or_not_fit_for_
     EXPECT_FALSE(morph(heap_.granule_of(small[0]), 160)) << "a whole bitmap is in use";
     const std::vector<std::byte*> old = sparse_slab(1024, {1, 30});
     EXPECT_FALSE(morph(heap_.granule_of(old[0]), 8)) << "a whole bitmap would be";
-    EXPECT_FALSE(morph(heap_.granule_of(old[0]), 16384, 40)) << "half of the four blocks would be covered";
+    EXPECT_FALSE(morph(heap_.granule_of(old[0]), 16384, 40)) << "half of the four blocks would be overlapped";
     EXPECT_TRUE(morph(heap_.granule_of(old[0]), 16384, 50));
     EXPECT_FALSE(morph({0}, 160)) << "no slab";
     void* const typed = heap_.blocks().allocate_typed(112, 1, 7);

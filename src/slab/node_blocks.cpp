@@ -4,11 +4,11 @@ namespace holdfast::slab {
 
 using base::granule;
 
-/// The block of that kind in a loaded slab, and this thread's node. Its mark is null where no block begins at the
+/// The block of that kind in a loaded slab, and this thread's node. Its state is null where no block begins at the
 /// offset.
 block_at node_blocks::of(std::uint64_t offset, unsigned kind) noexcept {
     const thread_cache* const cache = core_.find_cache();
-    return {base::granule_of(base::heap_offset{offset}), kind, core_.pool.table().mark_at(offset, kind),
+    return {base::granule_of(base::heap_offset{offset}), kind, core_.pool.table().block_state_at(offset, kind),
             cache == nullptr ? remote_frees::no_node : core_.pool.remote().node_of_arena(cache->arena)};
 }
 
@@ -19,7 +19,7 @@ block_at node_blocks::of(const held_block& held) noexcept {
 bool node_blocks::free(void* block, base::granule slab, std::uint8_t state) noexcept {
     for (const unsigned kind : core_.pool.table().kinds_in(slab, state)) {
         const block_at what = of(core_.space.offset(block).value, kind);
-        const auto done = what.mark == nullptr ? remote_frees::outcome::refused : core_.pool.remote().free(what);
+        const auto done = what.state == nullptr ? remote_frees::outcome::refused : core_.pool.remote().free(what);
         if (done == remote_frees::outcome::at_home) {
             core_.pool.note_free(slab);
         }
@@ -35,7 +35,7 @@ bool node_blocks::find(const void* block, base::granule slab, std::uint8_t state
     const std::uint64_t offset = core_.space.offset(block).value;
     for (const unsigned kind : core_.pool.table().kinds_in(slab, state)) {
         const block_at what = of(offset, kind);
-        if (what.mark != nullptr && core_.pool.remote().is_live(what)) {
+        if (what.state != nullptr && core_.pool.remote().is_live(what)) {
             found = core_.small_block(offset, kind, nullptr);
             return true;
         }
@@ -51,7 +51,7 @@ void node_blocks::clear(const held_block& found) noexcept { core_.pool.remote().
 void node_blocks::hold(held_block& found) noexcept {
     const block_at what = of(found);
     core_.pool.remote().hold(what);
-    found.mark = what.mark;
+    found.state = what.state;
 }
 
 void node_blocks::release(const held_block& held) noexcept {

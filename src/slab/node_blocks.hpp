@@ -1,4 +1,4 @@
-// How small blocks are found and freed in heaps with several nodes: by their marks and shadows (remote_frees.hpp).
+// How small blocks are found and freed in heaps with several nodes: by their states and shadows (remote_frees.hpp).
 // Nothing here is called in heaps with one node.
 //
 // - A thread that frees a block of another node writes only memory of its own node.
@@ -18,7 +18,7 @@ class node_blocks {
 public:
     node_blocks(block_core& core, const block_inspector& look) noexcept : core_(core), look_(look) {}
 
-    /// Frees as plain_blocks::free() does, in a loaded slab in that state; or leaves the failure.
+    /// Frees as fast_path::free() does, in a loaded slab in that state; or leaves the failure.
     [[nodiscard]] bool free(void* block, base::granule slab, std::uint8_t state) noexcept;
     /// Finds the allocated block of such a slab, or leaves the failure.
     [[nodiscard]] bool find(const void* block, base::granule slab, std::uint8_t state, held_block& found) noexcept;

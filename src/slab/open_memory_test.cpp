@@ -45,14 +45,14 @@ TEST(open_memory_test, slabs_cost_nothing_but_their_states_until_they_are_used) 
         }
     }
     ASSERT_GT(heap.blocks().inspect().statistics().slabs, 200U);
-    EXPECT_GT(resident_pages(heap, "twins"), 6U) << "this test sees no memory";
-    EXPECT_GT(resident_pages(heap, "marks"), 0U) << "this test sees no memory";
+    EXPECT_GT(resident_pages(heap, "descriptors"), 6U) << "this test sees no memory";
+    EXPECT_GT(resident_pages(heap, "block states"), 0U) << "this test sees no memory";
     ASSERT_TRUE(heap.reopen().ok());
-    EXPECT_EQ(resident_pages(heap, "twins"), 0U);
-    EXPECT_EQ(resident_pages(heap, "marks"), 0U);
+    EXPECT_EQ(resident_pages(heap, "descriptors"), 0U);
+    EXPECT_EQ(resident_pages(heap, "block states"), 0U);
     EXPECT_EQ(resident_pages(heap, "types"), 0U) << "no slab has a type";
     ASSERT_TRUE(heap.blocks().try_free(blocks.front()));
-    EXPECT_EQ(resident_pages(heap, "twins"), 1U) << "of one slab";
+    EXPECT_EQ(resident_pages(heap, "descriptors"), 1U) << "of one slab";
     for (void* const block : blocks) {
         EXPECT_EQ(heap.blocks().try_free(block), block != blocks.front());
     }

@@ -83,7 +83,7 @@ bool page_blocks::resize(const held_block& found, std::size_t bytes) noexcept {
     if (found.class_index != no_class || core_.class_of(bytes, 1) != no_class) {
         return false;
     }
-    const rare_call call(core_.gate);
+    const slow_call call(core_.gate);
     try {
         return call.is_first() &&
                core_.extents.resize(base::page_of(heap_offset{found.offset}), base::pages_for(bytes));

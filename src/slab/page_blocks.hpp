@@ -18,7 +18,7 @@ namespace holdfast::slab {
 /// The largest alignment of a block, in bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
-/// Thread-safe. Called from within a rare call, except for resize().
+/// Thread-safe. Called from within a slow call, except for resize().
 class page_blocks {
 public:
     page_blocks(block_core& core, cache_filler& filler, const block_inspector& look) noexcept

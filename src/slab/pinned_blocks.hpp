@@ -1,8 +1,8 @@
 // Allocated blocks that callers must not free: constructed objects, which destroy() frees.
 //
 // The directory of objects, on media, says which these are; this set holds what it has told this process. In a loaded
-// slab the mark of such a block is live_mark::pinned, so the path of nearly all frees, which takes only blocks with the
-// mark `live`, asks nothing more. For blocks in unloaded slabs and for blocks of whole pages, this set decides.
+// slab the state of such a block is block_state::pinned, so the path of nearly all frees, which takes only blocks with
+// the state `live`, asks nothing more. For blocks in unloaded slabs and for blocks of whole pages, this set decides.
 #pragma once
 
 #include <atomic>

@@ -23,7 +23,7 @@ inline constexpr std::uint64_t idle_after = 32;
 class slab_demand {
 public:
     void reset() noexcept { set_space_short(false); }
-    /// A slab was created, morphed or woken, or is about to be.
+    /// A slab was created, morphed or repopulated, or is about to be.
     void note_wanted() noexcept { wanted_.fetch_add(1, std::memory_order_relaxed); }
     /// The time by which classes become idle: the number of slabs that were wanted so far.
     [[nodiscard]] std::uint64_t now() const noexcept { return wanted_.load(std::memory_order_relaxed); }
@@ -38,7 +38,7 @@ private:
 };
 
 /// The place among the granules of a node where the next search begins. Each node has a line of its own.
-struct alignas(base::cache_line_size) node_hand {
+struct alignas(base::cache_line_size) scan_cursor {
     std::atomic<std::uint64_t> at{0};
 };
 
@@ -51,7 +51,7 @@ struct pool_state {
     extent::extent_allocator& extents;
     commit_gate& gate;
     slab_log* log = nullptr;
-    bool tracks_changes = true;  ///< slabs are watched after write_bitmaps()
+    bool tracks_changes = true;  ///< slabs are clean after write_bitmaps()
     bool traced = false;         ///< after a crash a trace decides which blocks are live
     slab_table table;            ///< thread-safe
     pinned_blocks pins;          ///< thread-safe

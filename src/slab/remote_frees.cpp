@@ -16,9 +16,9 @@ namespace {
 
 constinit thread_local bool merging = false;
 
-/// A value of a mark: the block is still live, and a thread at home checks whether another node frees it. Other threads
-/// wait only for the end of this check: two that waited for each other's frees would wait for ever.
-constexpr std::uint8_t claiming_at_home = live_mark::live | live_mark::freeing;
+/// A value of a block's state: the block is still live, and a thread at home checks whether another node frees it.
+/// Other threads wait only for the end of this check: two that waited for each other's frees would wait for ever.
+constexpr std::uint8_t claiming_at_home = block_state::live | block_state::freeing;
 
 std::uint8_t load(const std::uint8_t* byte) noexcept {
     return std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(*byte)).load(std::memory_order_seq_cst);
@@ -40,12 +40,12 @@ void wait_for_another() noexcept {
 
 /// The bits of shadows that say that the block is not live.
 std::uint64_t gone_bits_of(const std::uint8_t* shadows) noexcept {
-    return detail::gather_marks(shadows, [](std::uint64_t eight) { return eight >> 2U | eight >> 3U; });
+    return detail::gather_states(shadows, [](std::uint64_t eight) { return eight >> 2U | eight >> 3U; });
 }
 /// The bits of shadows that are not `none`.
 std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
-    return detail::gather_marks(shadows,
-                                [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
+    return detail::gather_states(shadows,
+                                 [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
 }
 
 }  // namespace
@@ -73,29 +73,31 @@ void remote_frees::start(slab_upkeep& upkeep, slab_table& table, unsigned nodes,
 bool remote_frees::map(unsigned nodes) {
     for (unsigned node = 0; node < nodes; ++node) {
         node_side& side = sides_[node];
-        std::array<const std::uint8_t*, slab_state::kinds> marks_of_tables{};
+        std::array<const std::uint8_t*, slab_state::kinds> states_of_tables{};
         for (unsigned kind = 0; kind < slab_state::kinds; ++kind) {
             const unsigned class_index = slab_state::class_of_kind(kind);
             const bool upper = (kind & slab_state::upper_bank) != 0;
             if (class_index >= class_count || (upper && !can_morph(class_index))) {
                 continue;
             }
-            const std::uint8_t* const marks = table_->marks({0}, kind);
+            const std::uint8_t* const states = table_->block_states({0}, kind);
             std::size_t at = 0;
-            while (at < side.tables.size() && marks_of_tables[at] != marks) {
+            while (at < side.tables.size() && states_of_tables[at] != states) {
                 ++at;
             }
             if (at == side.tables.size()) {
-                const auto stride = static_cast<std::uint64_t>(table_->marks({1}, kind) - marks);
-                auto made = base::sparse_table<std::uint8_t>::create(table_->granules() * stride, "shadows of marks");
+                const auto stride = static_cast<std::uint64_t>(table_->block_states({1}, kind) - states);
+                auto made =
+                    base::sparse_table<std::uint8_t>::create(table_->granules() * stride, "shadows of block states");
                 if (!made) {
                     return false;
                 }
                 side.tables.push_back({std::move(*made), stride});
-                marks_of_tables[at] = marks;
+                states_of_tables[at] = states;
             }
             distances_[node * slab_state::kinds + kind] =
-                reinterpret_cast<std::uintptr_t>(&side.tables[at].shadows[0]) - reinterpret_cast<std::uintptr_t>(marks);
+                reinterpret_cast<std::uintptr_t>(&side.tables[at].shadows[0]) -
+                reinterpret_cast<std::uintptr_t>(states);
         }
         auto next = base::sparse_table<std::uint32_t>::create(table_->granules(), "slabs with shadows");
         auto lists = base::sparse_table<slab_list>::create(nodes, "lists of slabs with shadows");
@@ -110,11 +112,11 @@ bool remote_frees::map(unsigned nodes) {
 
 // --- one block ------------------------------------------------------------------------------------------------------
 
-/// Whether a node other than the home has a shadow of the block. Callers read the mark after it, in the order of
-/// sequentially consistent operations: a merge changes the mark before it takes the shadow away.
+/// Whether a node other than the home has a shadow of the block. Callers read the state after it, in the order of
+/// sequentially consistent operations: a merge changes the state before it takes the shadow away.
 bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
-        if (node != home && load(shadow_of(node, block.kind, block.mark)) != shadow::none) {
+        if (node != home && load(shadow_of(node, block.kind, block.state)) != shadow::none) {
             return true;
         }
     }
@@ -122,7 +124,7 @@ bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexce
 }
 
 bool remote_frees::is_live(const block_at& block) const noexcept {
-    return !has_shadow(block, home_of(block.slab)) && load(block.mark) == live_mark::live;
+    return !has_shadow(block, home_of(block.slab)) && load(block.state) == block_state::live;
 }
 
 /// Whether a block whose shadow this thread claims is live, and no other node frees it.
@@ -131,26 +133,26 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
         if (node == home || node == block.node) {
             continue;
         }
-        std::uint8_t found = load(shadow_of(node, block.kind, block.mark));
+        std::uint8_t found = load(shadow_of(node, block.kind, block.state));
         while (found == shadow::claiming && node > block.node) {  // the higher node gives way
             wait_for_another();
-            found = load(shadow_of(node, block.kind, block.mark));
+            found = load(shadow_of(node, block.kind, block.state));
         }
         if (found != shadow::none) {
             return false;
         }
     }
-    std::uint8_t mark = load(block.mark);
-    while (mark == claiming_at_home) {  // that thread gives way, or was first
+    std::uint8_t state = load(block.state);
+    while (state == claiming_at_home) {  // that thread gives way, or was first
         wait_for_another();
-        mark = load(block.mark);
+        state = load(block.state);
     }
-    return mark == live_mark::live;
+    return state == block_state::live;
 }
 
 /// Makes the shadow `claiming` and puts the slab into the node's list. False: nothing is changed.
 bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
-    std::uint8_t* const own = shadow_of(block.node, block.kind, block.mark);
+    std::uint8_t* const own = shadow_of(block.node, block.kind, block.state);
     std::uint8_t found = shadow::none;
     while (!replace(own, found, shadow::claiming)) {
         if (found != shadow::claiming) {
@@ -172,19 +174,19 @@ bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
 remote_frees::outcome remote_frees::free(const block_at& block) noexcept {
     const unsigned home = home_of(block.slab);
     if (block.node == no_node || block.node == home) {
-        if (has_shadow(block, home) || load(block.mark) != live_mark::live) {
+        if (has_shadow(block, home) || load(block.state) != block_state::live) {
             return outcome::refused;
         }
-        if (!slab_state::is_unwatched(table_->state(block.slab))) {
+        if (!slab_state::is_dirty(table_->state(block.slab))) {
             upkeep_->note_change(block.slab);
         }
-        store(block.mark, live_mark::free);
+        store(block.state, block_state::free);
         return outcome::at_home;
     }
     if (!claim_shadow(block, home)) {
         return outcome::refused;
     }
-    store(shadow_of(block.node, block.kind, block.mark), shadow::freed);
+    store(shadow_of(block.node, block.kind, block.state), shadow::freed);
     merge_when_late(block.node, home);
     return outcome::elsewhere;
 }
@@ -195,43 +197,43 @@ bool remote_frees::claim(const block_at& block) noexcept {
         if (!claim_shadow(block, home)) {
             return false;
         }
-        store(shadow_of(block.node, block.kind, block.mark), shadow::freeing);
+        store(shadow_of(block.node, block.kind, block.state), shadow::freeing);
         return true;
     }
-    std::uint8_t live = live_mark::live;
-    if (!replace(block.mark, live, claiming_at_home)) {
+    std::uint8_t live = block_state::live;
+    if (!replace(block.state, live, claiming_at_home)) {
         return false;
     }
     const bool alone = !has_shadow(block, home);
-    store(block.mark, alone ? live_mark::freeing : live_mark::live);
+    store(block.state, alone ? block_state::freeing : block_state::live);
     return alone;
 }
 
 void remote_frees::clear(const block_at& block) noexcept {
     if (is_remote(block)) {
-        store(shadow_of(block.node, block.kind, block.mark), shadow::held);
+        store(shadow_of(block.node, block.kind, block.state), shadow::held);
     } else {
-        store(block.mark, live_mark::held);
+        store(block.state, block_state::held);
     }
 }
 
 void remote_frees::release(const block_at& block) noexcept {
     if (is_remote(block)) {
-        store(shadow_of(block.node, block.kind, block.mark), shadow::freed);
+        store(shadow_of(block.node, block.kind, block.state), shadow::freed);
         merge_when_late(block.node, home_of(block.slab));
     } else {
-        store(block.mark, live_mark::free);
+        store(block.state, block_state::free);
     }
 }
 
 void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
-        std::uint8_t mark = live_mark::live;
-        while (!replace(block.mark, mark, live_mark::held) && mark == claiming_at_home) {
+        std::uint8_t state = block_state::live;
+        while (!replace(block.state, state, block_state::held) && state == claiming_at_home) {
             wait_for_another();  // that thread sees the shadow and gives way
-            mark = live_mark::live;
+            state = block_state::live;
         }
-        store(shadow_of(block.node, block.kind, block.mark), shadow::none);
+        store(shadow_of(block.node, block.kind, block.state), shadow::none);
     }
 }
 
@@ -319,7 +321,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     if (!slab_state::is_loaded(state)) {
         return;  // the slab is gone, and every free of its blocks was refused
     }
-#if !defined(HF_MARKS_ONE_BY_ONE)                         // the sanitizer knows no fences
+#if !defined(HF_STATES_ONE_BY_ONE)                        // the sanitizer knows no fences
     std::atomic_thread_fence(std::memory_order_seq_cst);  // loads of eight bytes are not seq_cst
 #endif
     merged_blocks all;
@@ -340,29 +342,29 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
 /// Merges the shadows of blocks of one kind. Where the slab is morphed meanwhile, blocks of this kind become its older
 /// blocks, which are freed in the same way.
 remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, unsigned kind) noexcept {
-    std::uint8_t* const marks = table_->marks(slab, kind);
-    std::uint8_t* const shadows = shadow_of(node, kind, marks);
+    std::uint8_t* const states = table_->block_states(slab, kind);
+    std::uint8_t* const shadows = shadow_of(node, kind, states);
     merged_blocks done;
     for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
-        for (std::uint64_t bits = any_bits_of(shadows + word * marks_a_word); bits != 0; bits &= bits - 1) {
-            const std::size_t at = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(bits));
-            std::uint8_t mark = live_mark::live;
+        for (std::uint64_t bits = any_bits_of(shadows + word * states_a_word); bits != 0; bits &= bits - 1) {
+            const std::size_t at = word * states_a_word + static_cast<std::size_t>(std::countr_zero(bits));
+            std::uint8_t state = block_state::live;
             if (load(shadows + at) != shadow::freed) {
                 done.unfinished = true;
                 continue;
             }
-            if (!slab_state::is_unwatched(table_->state(slab))) {
+            if (!slab_state::is_dirty(table_->state(slab))) {
                 upkeep_->note_change(slab);
             }
-            // The mark must say that the block is not live before the shadow stops saying so.
-            const bool was_live = replace(marks + at, mark, live_mark::held);
-            if (mark == claiming_at_home) {  // that thread will see the shadow
+            // The state must say that the block is not live before the shadow stops saying so.
+            const bool was_live = replace(states + at, state, block_state::held);
+            if (state == claiming_at_home) {  // that thread will see the shadow
                 done.unfinished = true;
                 continue;
             }
             store(shadows + at, shadow::none);
             if (was_live) {
-                store(marks + at, live_mark::free);
+                store(states + at, block_state::free);
                 ++done.freed;
             }
         }
@@ -371,11 +373,11 @@ remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab
 }
 
 std::uint64_t remote_frees::freed_bits(granule slab, unsigned kind, std::size_t word) const noexcept {
-    const std::uint8_t* const marks = table_->marks(slab, kind) + word * marks_a_word;
+    const std::uint8_t* const states = table_->block_states(slab, kind) + word * states_a_word;
     const unsigned home = home_of(slab);
     std::uint64_t bits = 0;
     for (unsigned node = 0; node < nodes_; ++node) {
-        bits |= node == home ? 0 : gone_bits_of(shadow_of(node, kind, marks));
+        bits |= node == home ? 0 : gone_bits_of(shadow_of(node, kind, states));
     }
     return bits;
 }
@@ -403,18 +405,18 @@ void remote_frees::check(std::vector<std::string>& problems, granule end) const 
 }
 
 void remote_frees::check_kind(std::vector<std::string>& problems, granule slab, unsigned kind) const {
-    const std::uint8_t* const marks = table_->marks(slab, kind);
+    const std::uint8_t* const states = table_->block_states(slab, kind);
     for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
         std::uint64_t of_any = 0;
         for (unsigned node = 0; node < nodes_; ++node) {
-            const std::uint64_t bits = any_bits_of(shadow_of(node, kind, marks) + word * marks_a_word);
+            const std::uint64_t bits = any_bits_of(shadow_of(node, kind, states) + word * states_a_word);
             const bool listed = bits == 0 || sides_[node].next[slab.value] != none;
-            const bool live = (bits & ~live_bits_of(marks + word * marks_a_word)) == 0;
+            const bool live = (bits & ~live_bits_of(states + word * states_a_word)) == 0;
             if (!listed || !live || (bits & of_any) != 0 || (bits != 0 && node == home_of(slab))) {
                 problems.push_back(fmt::format(
                     "SLAB-14: granule {}: word {}: node {} has shadows {:#x}, others "
                     "{:#x}; live {:#x}; listed: {}",
-                    slab.value, word, node, bits, of_any, live_bits_of(marks + word * marks_a_word), listed));
+                    slab.value, word, node, bits, of_any, live_bits_of(states + word * states_a_word), listed));
             }
             of_any |= bits;
         }

@@ -1,17 +1,17 @@
 // Frees of small blocks by threads on another node of the machine than the one that the block lies on (PMAlloc 6.2).
 //
 // Such a free writes only memory of the node that frees, and none of the node that the block lies on (its home). It
-// writes a *shadow* of the block's mark: a byte in a table that each node has for the blocks of all others. The first
-// free in a slab also links the slab into a list of the node's slabs with shadows. Until a merge the mark says that the
-// block is live, so a query for what the user holds reads mark and shadows. A *merge*, under the lock of the home,
-// takes the lists of all nodes, makes blocks with a shadow free by their marks, and counts them in the twins of their
-// slabs.
+// writes a *shadow* of the block's state: a byte in a table that each node has for the blocks of all others. The first
+// free in a slab also links the slab into a list of the node's slabs with shadows. Until a merge the state says that
+// the block is live, so a query for what the user holds reads state and shadows. A *merge*, under the lock of the home,
+// takes the lists of all nodes, makes blocks with a shadow free by their states, and counts them in the descriptors of
+// their slabs.
 //
 // Of several threads of other nodes that free a block at once, one succeeds. A thread claims a shadow on its own node's
-// line by a locked instruction, then reads the shadows of all other nodes, and the mark. All these operations are
+// line by a locked instruction, then reads the shadows of all other nodes, and the state. All these operations are
 // sequentially consistent, so of two threads that claim at once at least one sees the other. Where both see each other,
-// the lower node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the mark
-// in the same way, and gives way to every shadow.
+// the lower node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the
+// state in the same way, and gives way to every shadow.
 //
 // Heaps whose segments belong to one node use none of this: active() is false, and nothing here is called.
 #pragma once
@@ -27,7 +27,7 @@
 #include "base/sparse_table.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
-#include "slab/live_marks.hpp"
+#include "slab/block_states.hpp"
 #include "slab/size_classes.hpp"
 
 namespace holdfast::slab {
@@ -48,8 +48,8 @@ inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes
 struct block_at {
     base::granule slab{};
     unsigned kind = 0;  ///< slab_state; in a morphed slab, of its present blocks or of its older ones
-    std::uint8_t* mark = nullptr;
-    unsigned node = 0;  ///< remote_frees::no_node: no cache; the thread writes marks on any node
+    std::uint8_t* state = nullptr;
+    unsigned node = 0;  ///< remote_frees::no_node: no cache; the thread writes block states on any node
 };
 
 /// Thread-safe, except for start() and check().
@@ -69,7 +69,7 @@ public:
     ~remote_frees() = default;
 
     /// Forgets everything. Active from now on where there are several nodes, unless the system refuses the addresses:
-    /// then frees write the marks on any node. `upkeep`: of the same pool as `table`, which was reset. May throw
+    /// then frees write the block states on any node. `upkeep`: of the same pool as `table`, which was reset. May throw
     /// std::bad_alloc.
     void start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
     [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
@@ -96,7 +96,7 @@ public:
     void clear(const block_at& block) noexcept;
     /// A cleared block becomes free.
     void release(const block_at& block) noexcept;
-    /// A cleared block becomes `held` by its mark, wherever it lies.
+    /// A cleared block becomes `held` by its state, wherever it lies.
     void hold(const block_at& block) noexcept;
     /// Whether a merge, and not the caller, makes a free of this block known to its slab.
     [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
@@ -105,13 +105,13 @@ public:
 
     // --- merges -----------------------------------------------------------------------------------------------------
 
-    /// Makes the blocks of this home, or of all, that other nodes have freed free by their marks. Takes locks of bins.
+    /// Makes the blocks of this home, or of all, that other nodes have freed free by their states. Takes locks of bins.
     void merge(unsigned home) noexcept;
     void merge_all() noexcept;
     /// merge() where an epoch is over and no other thread merges. Called by threads at home now and then.
     void merge_if_due(unsigned home) noexcept;
-    /// The blocks of a word of marks that nodes other than the home have freed, as bits like live_bits_of(). Must be
-    /// read before the marks.
+    /// The blocks of a word of states that nodes other than the home have freed, as bits like live_bits_of(). Must be
+    /// read before the block states.
     [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned kind, std::size_t word) const noexcept;
 
     struct counters {
@@ -133,12 +133,12 @@ public:
         each(&side.lists[0], &side.lists[0] + side.lists.size());
     }
 
-    /// SLAB-14: a block with a shadow is live by its mark; exactly one node has a shadow of it, and that is not the
+    /// SLAB-14: a block with a shadow is live by its state; exactly one node has a shadow of it, and that is not the
     /// home; its slab is in the list of that node. Threads must stand still; checks the slabs of [0, end).
     void check(std::vector<std::string>& problems, base::granule end) const;
 
 private:
-    /// The shadows of blocks of kinds whose marks share a table.
+    /// The shadows of blocks of kinds whose block states share a table.
     struct shadow_table {
         base::sparse_table<std::uint8_t> shadows;
         std::uint64_t stride = 0;  ///< bytes a slab
@@ -171,8 +171,8 @@ private:
         return static_cast<unsigned>(product{reciprocal_ * index} * nodes_ >> 64U);
     }
     [[nodiscard]] bool map(unsigned nodes);
-    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned kind, const std::uint8_t* mark) const noexcept {
-        return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(mark) +
+    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned kind, const std::uint8_t* state) const noexcept {
+        return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(state) +
                                                distances_[node * kinds + kind]);
     }
     [[nodiscard]] bool has_shadow(const block_at& block, unsigned home) const noexcept;
@@ -196,7 +196,7 @@ private:
     std::uint64_t reciprocal_ = 0;  ///< 2^64 / nodes, rounded up
     std::vector<node_side> sides_;
     std::unique_ptr<home_side[]> homes_;
-    std::vector<std::uintptr_t> distances_;  ///< by node and kind: from a mark to its shadow
+    std::vector<std::uintptr_t> distances_;  ///< by node and kind: from a state to its shadow
 };
 
 }  // namespace holdfast::slab

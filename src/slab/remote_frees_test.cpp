@@ -93,7 +93,7 @@ TEST(remote_frees, AFreedBlockIsFreeForAllBeforeAndAfterTheMerge) {
     expect_free();
     on_node(2, [&] {
         EXPECT_FALSE(heap.blocks().try_free(static_cast<std::byte*>(blocks[21]) + 8));
-        EXPECT_FALSE(heap.blocks().plain().free(blocks[21]));
+        EXPECT_FALSE(heap.blocks().fast_path().free(blocks[21]));
         EXPECT_TRUE(heap.blocks().try_free(blocks[21]));
     });
 }
@@ -102,7 +102,7 @@ TEST(remote_frees, ACommitKnowsThem) {
     node_heap heap(2);
     std::vector<void*> blocks;
     on_node(0, [&] { blocks = allocate(heap, 64, 3000); });
-    heap.blocks().slabs().write_bitmaps();  // the slabs are watched from here on
+    heap.blocks().slabs().write_bitmaps();  // the slabs are clean from here on
     on_node(1, [&] { free_all(heap, {blocks.begin(), blocks.begin() + 1500}); });
     EXPECT_THAT(heap.problems(), IsEmpty());
     heap.reopen();

@@ -2,10 +2,10 @@
 // writes.
 //
 // Before a thread has its turn, all memory that belongs to other nodes is made read-only: blocks, slab headers, page
-// entries and live bitmaps on media; states, types, twins and marks of their slabs; shadows of their threads. The first
-// store to such a page is a fault, which is counted by the kind of memory and by what the thread says that it does. The
-// page is then writable until the turn ends. The library has no part in this. The memory of nodes must not share pages:
-// so segments have 256 MiB, whose states fill one page.
+// entries and live bitmaps on media; states, types, descriptors and block states of their slabs; shadows of their
+// threads. The first store to such a page is a fault, which is counted by the kind of memory and by what the thread
+// says that it does. The page is then writable until the turn ends. The library has no part in this. The memory of
+// nodes must not share pages: so segments have 256 MiB, whose states fill one page.
 #pragma once
 
 #include <signal.h>
@@ -82,8 +82,8 @@ public:
     void forget() noexcept { counts_ = {}; }
 
 private:
-    static constexpr std::array<const char*, 9> kinds{"blocks", "headers", "page entries", "bitmaps", "states",
-                                                      "types",  "twins",   "marks",        "shadows"};
+    static constexpr std::array<const char*, 9> kinds{"blocks", "headers",     "page entries", "bitmaps", "states",
+                                                      "types",  "descriptors", "block states", "shadows"};
     struct region {
         std::uintptr_t begin;
         std::uintptr_t end;

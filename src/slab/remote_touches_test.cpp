@@ -201,11 +201,11 @@ TEST(remote_touches_instrument, SeesWhatIsWrittenElsewhere) {
         [&] {
             remote_touches::because(touch_cause::other);
             *static_cast<int*>(block) = 1;
-            remote_touches::because(touch_cause::free);  // the slab is not loaded yet: its marks are made
+            remote_touches::because(touch_cause::free);  // the slab is not loaded yet: its block states are made
             EXPECT_TRUE(heap.blocks().try_free(block));
         });
     EXPECT_THAT(touches.touched(touch_cause::other), Contains(Key("blocks")));
-    EXPECT_THAT(touches.touched(touch_cause::free), Contains(Key("marks")));
+    EXPECT_THAT(touches.touched(touch_cause::free), Contains(Key("block states")));
     EXPECT_THAT(touches.touched(touch_cause::free), Contains(Key("states")));
     EXPECT_THAT(touches.touched(touch_cause::free), testing::Not(Contains(Key("shadows"))));
     heap.blocks().flush_extents();

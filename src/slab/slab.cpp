@@ -33,15 +33,15 @@ void block_allocator::open_caches() noexcept {
     core_.caches.pool = &core_.pool;
     core_.caches.gate = &core_.gate;
     core_.caches.machine = &core_.machine;
-    core_.renew_plain();
+    core_.renew_fast_path();
 }
 
-void block_core::renew_plain() noexcept {
-    plain.lists_at = caches.place_at();
-    plain.base = reinterpret_cast<std::uintptr_t>(space.base());
-    plain.end = pool.table().plain_granules() * base::granule_size;
-    plain.records = &pool.table().record({0});
-    plain.pool = &pool;
+void block_core::renew_fast_path() noexcept {
+    fast_path.lists_at = caches.place_at();
+    fast_path.base = reinterpret_cast<std::uintptr_t>(space.base());
+    fast_path.end = pool.table().fast_granules() * base::granule_size;
+    fast_path.entries = &pool.table().entry({0});
+    fast_path.pool = &pool;
 }
 
 result<void> block_allocator::format() {
@@ -67,18 +67,18 @@ result<void> block_allocator::open(pages frontier, bool crashed) {
     return {};
 }
 
-const plain_blocks& plain_blocks::of_no_heap() noexcept {
-    static const plain_blocks none = [] {
-        plain_blocks made;
+const fast_path& fast_path::of_no_heap() noexcept {
+    static const fast_path none = [] {
+        fast_path made;
         made.lists_at = cache_group().place_at();
         return made;
     }();
     return none;
 }
 
-void plain_blocks::look_at(const slab_record& freed) const noexcept {
+void fast_path::look_at(const slab_entry& freed) const noexcept {
     const int before = errno;  // a free must leave it as it was
-    pool->upkeep().look_at({static_cast<std::uint64_t>(&freed - records)}, 0);
+    pool->upkeep().look_at({static_cast<std::uint64_t>(&freed - entries)}, 0);
     errno = before;
 }
 
@@ -87,13 +87,13 @@ void block_allocator::close() noexcept {
     core_.cached_extents.stop();
     core_.pool.empties().keep(false);
     core_.caches = {};
-    core_.plain = plain_blocks::of_no_heap();
+    core_.fast_path = fast_path::of_no_heap();
 }
 
 result<void> block_allocator::keep_extents() {
     HF_TRY(core_.cached_extents.start(core_.pool.bins().arenas()));
     core_.pool.empties().keep(true);
-    core_.extents.set_hoard(base::function_ref<void()>(hoard_));
+    core_.extents.set_reclaim_callback(base::function_ref<void()>(reclaim_callback_));
     return {};
 }
 
@@ -105,8 +105,8 @@ void block_allocator::flush_extents() noexcept {
 
 void block_allocator::abandon() noexcept {
     thread_cache_registry::abandon_all(core_.caches);
-    core_.pool.abandon();  // copies of plain() find no block
-    core_.renew_plain();
+    core_.pool.abandon();  // copies of fast_path() find no block
+    core_.renew_fast_path();
 }
 
 // --- blocks ---------------------------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
         return nullptr;
     }
     const unsigned class_index = core_.class_of(bytes, alignment);
-    return class_index == no_class ? rare_.allocate_pages(bytes, alignment, type)
-                                   : rare_.allocate_typed(class_index, type);
+    return class_index == no_class ? slow_path_.allocate_pages(bytes, alignment, type)
+                                   : slow_path_.allocate_typed(class_index, type);
 }
 
 bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
@@ -147,19 +147,19 @@ bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::
         return false;
     }
     const unsigned class_index = core_.class_of(bytes, alignment);
-    return class_index == no_class ? rare_.hold_pages(bytes, alignment, type, held)
-                                   : rare_.hold_typed(class_index, type, held);
+    return class_index == no_class ? slow_path_.hold_pages(bytes, alignment, type, held)
+                                   : slow_path_.hold_typed(class_index, type, held);
 }
 
 void block_allocator::keep(const held_block& held) noexcept {
     if (held.is_small()) {
         const base::granule slab = base::granule_of(heap_offset{held.offset});
-        if (!slab_state::is_unwatched(core_.pool.table().state(slab))) {
+        if (!slab_state::is_dirty(core_.pool.table().state(slab))) {
             core_.pool.upkeep().note_change(slab);  // a commit came after it was taken
         }
-        std::atomic_ref(*held.mark).store(live_mark::live, std::memory_order_release);
+        std::atomic_ref(*held.state).store(block_state::live, std::memory_order_release);
     } else {
-        rare_.keep_pages(held);
+        slow_path_.keep_pages(held);
     }
 }
 
@@ -179,7 +179,7 @@ bool block_allocator::free_exactly(void* block) noexcept {
         return try_free(block);
     }
     const granule slab = base::granule_of(heap_offset{found.offset});
-    if (!slab_state::is_unwatched(core_.pool.table().state(slab))) {
+    if (!slab_state::is_dirty(core_.pool.table().state(slab))) {
         core_.pool.upkeep().note_change(slab);
     }
     if (found.is_by_node()) {
@@ -188,13 +188,13 @@ bool block_allocator::free_exactly(void* block) noexcept {
             return false;
         }
         nodes_.clear(found);
-        nodes_.hold(found);  // blocks in quarantine are known by their marks
+        nodes_.hold(found);  // blocks in quarantine are known by their states
         keep_back(core_.pool, core_.find_cache(), found);
         return true;
     }
-    std::uint8_t live = live_mark::live;
-    if (!std::atomic_ref(*found.mark)
-             .compare_exchange_strong(live, live_mark::held, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    std::uint8_t live = block_state::live;
+    if (!std::atomic_ref(*found.state)
+             .compare_exchange_strong(live, block_state::held, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         look_.leave_refusal(block);  // another thread has freed it meanwhile
         return false;
     }
@@ -212,7 +212,7 @@ void block_allocator::pin(const void* block, pin_place place) noexcept {
     if (!place.empty()) {
         const std::uint64_t offset = core_.space.offset(block).value;
         core_.pool.pins().add(offset, std::move(place));
-        core_.pool.table().replace_mark(offset, live_mark::live, live_mark::pinned);
+        core_.pool.table().replace_block_state(offset, block_state::live, block_state::pinned);
     }
 }
 
@@ -226,7 +226,7 @@ pin_place block_allocator::unpin(const void* block) noexcept {
         static_cast<void>(core_.pool.loader().load(slab, cache == nullptr ? 0 : cache->arena).ok());
     }
     pin_place place = core_.pool.pins().remove(offset.value);
-    core_.pool.table().replace_mark(offset.value, live_mark::pinned, live_mark::live);
+    core_.pool.table().replace_block_state(offset.value, block_state::pinned, block_state::live);
     return place;
 }
 

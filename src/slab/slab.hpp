@@ -2,13 +2,13 @@
 //
 // Blocks of up to 16 KiB come from slabs of 64 KiB, one size class each, through a cache that each thread has for each
 // heap. Larger blocks, and alignments that no class has, are extents of whole pages. Small blocks with a type number
-// have slabs of their own, and no cache. The marks of its blocks, in DRAM, say what the user holds of a slab in use;
+// have slabs of their own, and no cache. The states of its blocks, in DRAM, say what the user holds of a slab in use;
 // the live bitmaps on media say it after a commit or a checkpoint. Page entries on media are always right.
 //
 // A small allocation looks up the class, finds the thread's cache, takes the next index from a list and stores the
-// block's mark. A free finds the marks of the slab from the address, the block's mark by a multiplication, checks that
-// a live block begins there, and stores the mark. Neither uses a lock, a locked instruction, a system call or a
-// division, and neither touches the block.
+// block's state. A free finds the block states of the slab from the address, the block's state by a multiplication,
+// checks that a live block begins there, and stores the state. Neither uses a lock, a locked instruction, a system call
+// or a division, and neither touches the block.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 #include "slab/cache_filler.hpp"
 #include "slab/node_blocks.hpp"
 #include "slab/page_blocks.hpp"
-#include "slab/rare_blocks.hpp"
+#include "slab/slow_path.hpp"
 
 namespace holdfast::slab {
 
@@ -34,18 +34,18 @@ namespace holdfast::slab {
 /// during and after close() no thread may be in a call. Several heaps and any number of threads may exist at once.
 ///
 /// Its parts, from the bottom up: block_core (what all know), block_inspector (finds and checks what is allocated),
-/// cache_filler (caches of threads), node_blocks (heaps with several nodes), page_blocks (whole pages), rare_blocks
-/// (the calls that lists and marks alone do not answer). What is here is the life of the allocator and the paths of
-/// nearly every call (block_paths.hpp).
+/// cache_filler (caches of threads), node_blocks (heaps with several nodes), page_blocks (whole pages), slow_path (the
+/// calls that lists and block states alone do not answer). What is here is the life of the allocator and the paths of
+/// nearly every call (slab_inline.hpp).
 class block_allocator {
 public:
-    /// This object opens `extents`, which must outlive it, as must `guard`, which verifies bitmaps before they are
+    /// This object opens `extents`, which must outlive it, as must `verifier`, which verifies bitmaps before they are
     /// used. Where the segments of `extents` belong to nodes of `machine`, so do arenas: a thread allocates from the
     /// arenas of the node that it runs on at its first allocation.
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
-                    segment::bitmap_guard* guard = nullptr,
+                    segment::bitmap_verifier* verifier = nullptr,
                     const persist::topology& machine = persist::machine_topology::here()) noexcept
-        : core_(space, extents, guard, machine) {}
+        : core_(space, extents, verifier, machine) {}
     block_allocator(const block_allocator&) = delete;
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
@@ -82,7 +82,7 @@ public:
         core_.pool.set_log(nullptr, core_.caches.lanes != nullptr);
         core_.caches.lanes = nullptr;
     }
-    /// In a child of fork: from here on threads find no cache, and blocks are freed by rare calls alone.
+    /// In a child of fork: from here on threads find no cache, and blocks are freed by slow calls alone.
     void abandon() noexcept;
     /// Forgets all caches; does not touch the memory. Idempotent.
     void close() noexcept;
@@ -112,7 +112,7 @@ public:
     [[nodiscard]] bool try_free(void* block) noexcept;
     /// The shortest paths of allocation and free; a caller for whom they fail calls allocate() or try_free(). Not for
     /// heaps that are hardened, or of durability `atomic`.
-    [[nodiscard]] const plain_blocks& plain() const noexcept { return core_.plain; }
+    [[nodiscard]] const slab::fast_path& fast_path() const noexcept { return core_.fast_path; }
     /// Frees as try_free() does, in a hardened heap: of several threads that free one block at once exactly one
     /// succeeds, and a small block goes to this thread's quarantine, whatever node it lies on.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
@@ -123,14 +123,14 @@ public:
     // them, and for blocks that are reserved ---
 
     /// For tests: slab_morpher::morph() for the arena of this thread.
-    bool morph(base::granule slab, unsigned class_index, unsigned covered_at_most) noexcept {
-        return core_.pool.morpher().morph(slab, core_.arena(), class_index, covered_at_most);
+    bool morph(base::granule slab, unsigned class_index, unsigned overlapped_at_most) noexcept {
+        return core_.pool.morpher().morph(slab, core_.arena(), class_index, overlapped_at_most);
     }
     /// Bytes of user space.
     [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(core_.extents.frontier()); }
     /// This thread's cache: with it, its lane. Null while the thread ends.
     [[nodiscard]] thread_cache* this_cache() noexcept { return core_.find_cache(); }
-    /// Takes a block as allocate() does, but with the mark `held`: the caller must release() it or mark it allocated.
+    /// Takes a block as allocate() does, but with the state `held`: the caller must release() it or mark it allocated.
     /// `cache` is this_cache(), here and below. False: last_failure() says why.
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
     /// Takes a block as hold() does, with a type number.
@@ -181,17 +181,17 @@ private:
     cache_filler filler_{core_};
     node_blocks nodes_{core_, look_};
     page_blocks pages_{core_, filler_, look_};
-    rare_blocks rare_{core_, look_, filler_, nodes_, pages_};
+    slow_path slow_path_{core_, look_, filler_, nodes_, pages_};
     /// Gives kept slabs and extents back to the extent allocator before the heap grows.
-    struct hoard {
+    struct reclaim_callback {
         block_core* of;
         void operator()() const noexcept {
             of->pool.empties().give_up();
             of->cached_extents.flush();
         }
-    } hoard_{&core_};
+    } reclaim_callback_{&core_};
 };
 
 }  // namespace holdfast::slab
 
-#include "slab/block_paths.hpp"
+#include "slab/slab_inline.hpp"

@@ -62,7 +62,7 @@ BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->Thre
 /// only once.
 template <bool Checks>
 [[gnu::noinline]] bool free_by_call(block_allocator& blocks, void* block) noexcept {
-    return blocks.plain().free<Checks>(block);
+    return blocks.fast_path().free<Checks>(block);
 }
 [[gnu::noinline]] void* allocate_by_call(block_allocator& blocks) noexcept { return blocks.allocate(64, 8); }
 

@@ -1,9 +1,9 @@
 // A bin: the slabs of one class in one arena, or of one class and type, in three lists under one lock.
 //
-// - A slab is in one list of its owner at most: to allocate from (`head`), without a block out (`empty`), or resting.
-// - slab_twin::listed() says that it is in one of the first two, slab_twin::is_empty in which, slab_twin::rests() that
-//   it rests (SLAB-8).
-// - A slab that rests is in no list to allocate from, has no part out, and its header says that it may have holes
+// - A slab is in one list of its owner at most: to allocate from (`head`), without a block out (`empty`), or sparse.
+// - slab_descriptor::listed() says that it is in one of the first two, slab_descriptor::is_empty in which,
+//   slab_descriptor::is_sparse() that it is sparse (SLAB-8).
+// - A sparse slab is in no list to allocate from, has no part out, and its header says that it may have holes
 //   (SLAB-17).
 #pragma once
 
@@ -51,25 +51,27 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
     std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< number of empty slabs
     std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least value of `empties` in this period
-    std::uint32_t resting HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; slabs that rest, in a list of their own
+    std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; sparse slabs, in a list of their own
     /// When it last gave a part or a block: the value of slab_demand::now().
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
-/// Puts slabs into the lists of bins and takes them out, and keeps their twins in step. Holds nothing but the table.
+/// Puts slabs into the lists of bins and takes them out, and keeps their descriptors in step. Holds nothing but the
+/// table.
 class slab_lists {
 public:
     explicit slab_lists(const slab_table& table) noexcept : table_(table) {}
 
-    /// Prepares the twin of a new slab, or of one that is being morphed under the lock of its old owner: it is in no
-    /// list.
+    /// Prepares the descriptor of a new slab, or of one that is being morphed under the lock of its old owner: it is in
+    /// no list.
     void adopt(slab_bin& owner, base::granule slab) const noexcept;
     /// Puts a slab that is in no list into the list to allocate from, or into that of empty slabs.
     void link(slab_bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    /// Lets a slab rest that is in no list, has no part out, and whose header says that it may have holes.
-    void rest(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    void end_rest(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    /// Puts a slab into the list of sparse slabs that is in no list, has no part out, and whose header says that it may
+    /// have holes.
+    void link_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
+    void unlink_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     /// Whether the bin has a slab to allocate from.
     [[nodiscard]] static bool has_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {
         return (of.head | of.empty) != 0;

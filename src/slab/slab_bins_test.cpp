@@ -29,7 +29,7 @@ protected:
     /// The slabs of a list from its head on.
     [[nodiscard]] std::vector<std::uint64_t> slabs(std::uint32_t head) const {
         std::vector<std::uint64_t> found;
-        for (std::uint32_t link = head; link != 0; link = table_.twin(linked(link)).next) {
+        for (std::uint32_t link = head; link != 0; link = table_.descriptor(linked(link)).next) {
             found.push_back(linked(link).value);
         }
         return found;
@@ -51,7 +51,7 @@ TEST_F(slab_lists_test, a_slab_leaves_its_list_wherever_it_is_in_it) {
         lists_.unlink(bin_, {leaves});
         EXPECT_THAT(slabs(bin_.head), testing::SizeIs(2));
         EXPECT_THAT(slabs(bin_.head), Each(testing::Ne(leaves)));
-        EXPECT_FALSE(table_.twin({leaves}).listed());
+        EXPECT_FALSE(table_.descriptor({leaves}).listed());
         while (bin_.head != 0) {
             lists_.unlink(bin_, linked(bin_.head));
         }
@@ -83,15 +83,15 @@ TEST_F(slab_lists_test, an_empty_slab_comes_after_all_others) {
     EXPECT_EQ(slab_lists::first_listed(bin_).value, 2U);
 }
 
-TEST_F(slab_lists_test, a_slab_that_rests_is_not_listed) {
+TEST_F(slab_lists_test, a_sparse_slab_is_not_listed) {
     const base::scoped_lock lock(bin_.mutex);
-    lists_.rest(bin_, {2});
-    EXPECT_TRUE(table_.twin({2}).rests());
+    lists_.link_sparse(bin_, {2});
+    EXPECT_TRUE(table_.descriptor({2}).is_sparse());
     EXPECT_FALSE(slab_lists::has_listed(bin_));
-    EXPECT_THAT(slabs(bin_.resting), ElementsAre(2));
-    lists_.end_rest(bin_, {2});
-    EXPECT_FALSE(table_.twin({2}).rests());
-    EXPECT_EQ(bin_.resting, 0U);
+    EXPECT_THAT(slabs(bin_.sparse), ElementsAre(2));
+    lists_.unlink_sparse(bin_, {2});
+    EXPECT_FALSE(table_.descriptor({2}).is_sparse());
+    EXPECT_EQ(bin_.sparse, 0U);
 }
 
 TEST(slab_bins_test, a_thread_gets_an_arena_of_its_node) {

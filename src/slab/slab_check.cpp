@@ -59,7 +59,7 @@ public:
         }
         for (const std::uint64_t offset : held_) {
             problem("SLAB-9", base::granule_of(base::heap_offset{offset}),
-                    fmt::format("offset {:#x} is held, and its mark says no", offset));
+                    fmt::format("offset {:#x} is held, and its state says no", offset));
         }
     }
 
@@ -69,7 +69,7 @@ private:
     }
 
     // SLAB-9: each part of a slab that is out is in exactly one cache. The blocks in a cache's list are free by their
-    // marks and lie in its parts.
+    // block states and lie in its parts.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
@@ -85,7 +85,7 @@ private:
         const bool twice = (parts_[place.slab.value] & place.mask()) != 0;
         parts_[place.slab.value] |= place.mask();
         const std::uint8_t state = table_.state(place.slab);
-        if (twice || !slab_state::is_unwatched(state) || slab_state::class_of(state) != class_index ||
+        if (twice || !slab_state::is_dirty(state) || slab_state::class_of(state) != class_index ||
             blocks.upper != ((slab_state::kind_of(state) & slab_state::upper_bank) != 0)) {
             problem("SLAB-9", place.slab,
                     fmt::format("{} parts from {} in a cache of class {}", place.parts, place.part, class_index));
@@ -93,8 +93,8 @@ private:
         }
         for (unsigned i = blocks.next; i < blocks.filled; ++i) {
             const unsigned index = blocks.order[i];
-            const std::uint64_t bit = std::uint64_t{1} << (index % marks_a_word);
-            const unsigned word = index / marks_a_word;
+            const std::uint64_t bit = std::uint64_t{1} << (index % states_a_word);
+            const unsigned word = index / states_a_word;
             if ((bit & table_.free_bits(place.slab, slab_state::kind_of(state), word) &
                  place.blocks(size_classes[class_index]).bits(word)) == 0) {
                 problem("SLAB-9", place.slab,
@@ -104,13 +104,14 @@ private:
         }
     }
 
-    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its twin says so. Slabs in the list of empty ones
+    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its descriptor says so. Slabs in the list of
+    //         empty ones
     // have no block and no part out, and their number is the one that the owner says.
     void collect_lists() {
         pool_.bins().for_each([this](slab_bin& bin) { collect_lists_of(bin); });
     }
 
-    enum class list_kind : std::uint8_t { open, empty, resting };
+    enum class list_kind : std::uint8_t { open, empty, sparse };
 
     void collect_lists_of(slab_bin& bin) {
         const base::scoped_lock lock(bin.mutex);
@@ -121,7 +122,7 @@ private:
                 fmt::format("SLAB-8: {} empty slabs of class {}, type {}, {} are counted, {} of them idle", empties,
                             bin.class_index, bin.type, bin.empties, bin.idle));
         }
-        static_cast<void>(collect_list(bin, bin.resting, list_kind::resting));
+        static_cast<void>(collect_list(bin, bin.sparse, list_kind::sparse));
     }
 
     /// The number of slabs in the list, and the last of them.
@@ -131,22 +132,23 @@ private:
         std::uint32_t count = 0;
         for (std::uint32_t link = first; link != 0; ++count) {
             const granule slab{std::uint64_t{link} - 1};
-            const slab_twin& twin = table_.twin(slab);
+            const slab_descriptor& descriptor = table_.descriptor(slab);
             const std::uint8_t state = table_.state(slab);
             const bool own = slab_state::is_loaded(state) && slab_state::class_of(state) == bin.class_index &&
-                             twin.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
+                             descriptor.owner.load(std::memory_order_relaxed) == &bin && table_.type(slab) == bin.type;
             const bool empty = of == list_kind::empty;
-            const bool resting = of == list_kind::resting;
-            if (!own || twin.listed() == resting || twin.rests() != resting || twin.previous != previous ||
-                twin.is_empty != empty ||
-                (empty && (table_.count_marked(slab, slab_state::kind_of(state)) != 0 || twin.parts_out != 0))) {
+            const bool sparse = of == list_kind::sparse;
+            if (!own || descriptor.listed() == sparse || descriptor.is_sparse() != sparse ||
+                descriptor.previous != previous || descriptor.is_empty != empty ||
+                (empty &&
+                 (table_.count_not_free(slab, slab_state::kind_of(state)) != 0 || descriptor.parts_out != 0))) {
                 problem("SLAB-8", slab,
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
             }
             if (++listed_[slab.value] > 1) {
                 break;  // a ring, or two lists that share a slab
             }
-            previous = std::exchange(link, twin.next);
+            previous = std::exchange(link, descriptor.next);
         }
         return {count, previous};
     }
@@ -211,75 +213,81 @@ private:
         const std::uint64_t type = of_.space.slab_header(slab).type;
         const std::uint8_t state = table_.state(slab);
         const bool loaded = slab_state::is_loaded(state);
-        const std::uint8_t second = second_of(of_.space.slab_header(slab));
+        const std::uint8_t morph = morph_state_of(of_.space.slab_header(slab));
         // The header still names older blocks that are all gone by now.
         const bool as_before =
-            table_.second(slab) == second || (loaded && !second_life::has_old(table_.second(slab)) &&
-                                              ((table_.second(slab) ^ second) & second_life::upper) == 0);
+            table_.morph_state(slab) == morph || (loaded && !morph_state::has_old(table_.morph_state(slab)) &&
+                                                  ((table_.morph_state(slab) ^ morph) & morph_state::upper) == 0);
         if ((!loaded && !slab_state::is_unloaded(state)) || slab_state::class_of(state) != class_index ||
             table_.type(slab) != type || !as_before) {
             problem("SLAB-7", slab,
                     fmt::format("state {} of type {} and {:#x}, header of class {}, type {} and {:#x}", state,
-                                table_.type(slab), table_.second(slab), class_index, type, second));
+                                table_.type(slab), table_.morph_state(slab), class_index, type, morph));
         } else if (loaded) {
-            check_twin(slab, class_index);
-            check_marks(slab);
+            check_descriptor(slab, class_index);
+            check_block_states(slab);
         }
     }
 
-    void check_twin(granule slab, unsigned class_index) {
-        const slab_twin& twin = table_.twin(slab);
-        const std::uint8_t second = table_.second(slab);
+    void check_descriptor(granule slab, unsigned class_index) {
+        const slab_descriptor& descriptor = table_.descriptor(slab);
+        const std::uint8_t morph = table_.morph_state(slab);
         std::uint32_t count = size_classes[class_index].block_count;
-        if (second_life::has_old(second)) {
-            count += size_classes[slab_state::class_of_kind(second_life::old_kind(second))].block_count;
+        if (morph_state::has_old(morph)) {
+            count += size_classes[slab_state::class_of_kind(morph_state::old_kind(morph))].block_count;
         }
-        if ((listed_.erase(slab.value) != 0) != (twin.listed() || twin.rests())) {
+        if ((listed_.erase(slab.value) != 0) != (descriptor.listed() || descriptor.is_sparse())) {
             problem("SLAB-8", slab,
-                    fmt::format("listed: {}, rests: {}, and its owner's lists", twin.listed(), twin.rests()));
+                    fmt::format("listed: {}, sparse: {}, and its owner's lists", descriptor.listed(),
+                                descriptor.is_sparse()));
         }
-        check_rest(slab, twin);
+        check_sparse(slab, descriptor);
         const auto found = parts_.find(slab.value);
         const unsigned in_caches = found == parts_.end() ? 0 : found->second;
-        if (in_caches != twin.parts_out) {
-            problem("SLAB-9", slab, fmt::format("parts {:#x} are out, in caches {:#x}", twin.parts_out, in_caches));
+        if (in_caches != descriptor.parts_out) {
+            problem("SLAB-9", slab,
+                    fmt::format("parts {:#x} are out, in caches {:#x}", descriptor.parts_out, in_caches));
         }
         parts_.erase(slab.value);
-        // SLAB-10: the countdown of a slab in no list is from 1 to the number of its blocks, so that frees lead to a
+        // SLAB-10: `frees_until_check` of a slab in no list is from 1 to the number of its blocks, so that frees lead
+        //          to a
         // look.
-        const std::int32_t countdown = twin.countdown.load(std::memory_order_relaxed);
-        if (!twin.listed() && twin.parts_out == 0 && (countdown < 1 || countdown > static_cast<std::int32_t>(count))) {
-            problem("SLAB-10", slab, fmt::format("looked at after {} frees", countdown));
+        const std::int32_t frees_until_check = descriptor.frees_until_check.load(std::memory_order_relaxed);
+        if (!descriptor.listed() && descriptor.parts_out == 0 &&
+            (frees_until_check < 1 || frees_until_check > static_cast<std::int32_t>(count))) {
+            problem("SLAB-10", slab, fmt::format("looked at after {} frees", frees_until_check));
         }
     }
 
-    // SLAB-17: a slab that rests has no type and no part out, and its header says that it may have holes. In durability
-    // `commit`, a loaded slab whose header says so rests. A page that a commit has made a hole has no live block.
-    void check_rest(granule slab, const slab_twin& twin) {
+    // SLAB-17: a sparse slab has no type and no part out, and its header says that it may have holes. In durability
+    // `commit`, a loaded slab whose header says so is sparse. A page that a commit has made a hole has no live block.
+    void check_sparse(granule slab, const slab_descriptor& descriptor) {
         const bool may_have_holes = segment::decode_slab_flags(of_.space.slab_header(slab).flags).may_have_holes;
-        if (!twin.rests()) {
+        if (!descriptor.is_sparse()) {
             if (may_have_holes && pool_.state_.is_private()) {
-                problem("SLAB-17", slab, "it may have holes, and does not rest");
+                problem("SLAB-17", slab, "it may have holes, and is not sparse");
             }
             return;
         }
-        if (!may_have_holes || table_.type(slab) != 0 || twin.parts_out != 0) {
+        if (!may_have_holes || table_.type(slab) != 0 || descriptor.parts_out != 0) {
             problem("SLAB-17", slab,
-                    fmt::format("it rests; may have holes: {}, type {}, parts out {:#x}", may_have_holes,
-                                table_.type(slab), twin.parts_out));
+                    fmt::format("it is sparse; may have holes: {}, type {}, parts out {:#x}", may_have_holes,
+                                table_.type(slab), descriptor.parts_out));
         }
-        const unsigned without = pool_.rester_.pages_without_blocks(slab);
-        if (((twin.empty_pages | twin.hole_pages) & ~without) != 0 || (twin.hole_pages & ~twin.empty_pages) != 0) {
+        const unsigned without = pool_.sparse_.pages_without_blocks(slab);
+        if (((descriptor.empty_pages | descriptor.hole_pages) & ~without) != 0 ||
+            (descriptor.hole_pages & ~descriptor.empty_pages) != 0) {
             problem("SLAB-17", slab,
                     fmt::format("pages without a live block {:#x}, so they were {:#x}, holes {:#x}", without,
-                                twin.empty_pages, twin.hole_pages));
+                                descriptor.empty_pages, descriptor.hole_pages));
         }
     }
 
-    void check_marks(granule slab) {
-        // SLAB-5: the bitmap on media equals the marks where the slab is watched, or where the owner of the log writes
+    void check_block_states(granule slab) {
+        // SLAB-5: the bitmap on media equals the block states where the slab is clean, or where the owner of the log
+        //         writes
         // bitmaps at once.
-        const bool follows = !slab_state::is_unwatched(table_.state(slab)) || !pool_.state_.tracks_changes;
+        const bool follows = !slab_state::is_dirty(table_.state(slab)) || !pool_.state_.tracks_changes;
         for (std::size_t word = 0; follows && word < bitmap_words; ++word) {
             const std::uint64_t on_media = table_.live_word(slab, word).load(std::memory_order_relaxed);
             if (on_media != table_.live_bits(slab, word)) {
@@ -290,29 +298,31 @@ private:
         }
         const slab_kinds kinds = table_.kinds_in(slab, table_.state(slab));
         for (unsigned i = 0; i < kinds.count; ++i) {
-            const std::uint8_t* const marks = table_.marks(slab, kinds.kinds[i]);
-            const bool may_be_covered = i == 0 && kinds.count == 2;
-            for (std::size_t index = 0; index < slab_table::words_of_kind(kinds.kinds[i]) * marks_a_word; ++index) {
-                check_mark(slab, size_classes[slab_state::class_of_kind(kinds.kinds[i])], index, marks[index],
-                           may_be_covered);
+            const std::uint8_t* const states = table_.block_states(slab, kinds.kinds[i]);
+            const bool may_be_overlapped = i == 0 && kinds.count == 2;
+            for (std::size_t index = 0; index < slab_table::words_of_kind(kinds.kinds[i]) * states_a_word; ++index) {
+                check_block_state(slab, size_classes[slab_state::class_of_kind(kinds.kinds[i])], index, states[index],
+                                  may_be_overlapped);
             }
         }
         // A block that overlaps an older block that is not free is not free either (SLAB-13).
-        if (kinds.count == 2 && !covers_older(table_, slab)) {
+        if (kinds.count == 2 && !overlapped_are_taken(table_, slab)) {
             problem("SLAB-13", slab, "a free block overlaps one from before");
         }
     }
 
-    // SLAB-6: a mark is `free`, `live`, `held` for a block that is known to be held, `pinned` for a block in the set of
-    // pinned ones, or `covered` in a morphed slab. Marks beyond the blocks of the slab are `free`.
-    void check_mark(granule slab, const size_class& kind, std::size_t index, std::uint8_t mark, bool may_be_covered) {
+    // SLAB-6: a state is `free`, `live`, `held` for a block that is known to be held, `pinned` for a block in the set
+    //         of
+    // pinned ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
+    void check_block_state(granule slab, const size_class& kind, std::size_t index, std::uint8_t state,
+                           bool may_be_overlapped) {
         const std::uint64_t offset = base::offset_of(slab).value + index * kind.block_size;
-        const bool held = mark == live_mark::held && held_.erase(offset) != 0;
-        const bool pinned = mark == live_mark::pinned && pool_.pins().contains(offset);
-        const bool possible = index < kind.block_count &&
-                              (mark == live_mark::live || pinned || (mark == live_mark::covered && may_be_covered));
-        if (mark != live_mark::free && !held && !possible) {
-            problem("SLAB-6", slab, fmt::format("block {}: mark {}", index, mark));
+        const bool held = state == block_state::held && held_.erase(offset) != 0;
+        const bool pinned = state == block_state::pinned && pool_.pins().contains(offset);
+        const bool possible = index < kind.block_count && (state == block_state::live || pinned ||
+                                                           (state == block_state::overlapped && may_be_overlapped));
+        if (state != block_state::free && !held && !possible) {
+            problem("SLAB-6", slab, fmt::format("block {}: state {}", index, state));
         }
     }
 
@@ -327,7 +337,7 @@ private:
 
 void block_inspector::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {
     core_.pool.remote().check(problems, base::granule_of(base::offset_of(core_.extents.frontier())));
-    core_.pool.remote().merge_all();  // the checks below read marks alone
+    core_.pool.remote().merge_all();  // the checks below read block states alone
     core_.extents.check(problems);
     core_.cached_extents.check(problems);
     std::vector<std::uint64_t> all(held.begin(), held.end());

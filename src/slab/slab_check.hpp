@@ -1,9 +1,9 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14
-// (remote_frees.hpp) of media and its volatile twins, while all threads stand still; SLAB-15 of media and of how the
-// heap was created; SLAB-16 of media and of the guard ranges of a hardened heap, SLAB-17 of media and of slabs that
-// rest, both while all threads stand still.
+// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14 (remote_frees.hpp)
+// of media and its volatile descriptors, while all threads stand still; SLAB-15 of media and of how the heap was
+// created; SLAB-16 of media and of the guard ranges of a hardened heap, SLAB-17 of media and of sparse slabs, both
+// while all threads stand still.
 #pragma once
 
 #include <algorithm>
@@ -47,14 +47,14 @@ namespace holdfast::slab {
            std::ranges::all_of(header.reserved, [](std::uint64_t field) { return field == 0; });
 }
 
-/// The second_life byte that a sound header describes.
-[[nodiscard]] constexpr std::uint8_t second_of(const segment::slab_header_on_media& header) noexcept {
+/// The morph_state byte that a sound header describes.
+[[nodiscard]] constexpr std::uint8_t morph_state_of(const segment::slab_header_on_media& header) noexcept {
     if (!is_morphed(header)) {
         return 0;
     }
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
     const bool half_way = flags.old_block_size == header.block_size;
-    return second_life::make(
+    return morph_state::make(
         flags.upper_half != half_way ? slab_state::upper_bank : 0,
         flags.old_block_size == 0 || half_way ? no_class : class_of_block_size(flags.old_block_size));
 }
@@ -64,8 +64,8 @@ namespace holdfast::slab {
 // next one writes both halves.
 [[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of) noexcept {
     const std::uint8_t state = table.state(of);
-    const std::uint8_t second = table.second(of);
-    if (second != 0 && slab_state::is_loaded(state)) {
+    const std::uint8_t morph = table.morph_state(of);
+    if (morph != 0 && slab_state::is_loaded(state)) {
         return true;
     }
     std::array<std::uint64_t, bitmap_words> valid{};
@@ -97,7 +97,7 @@ namespace holdfast::slab {
 [[nodiscard]] bool has_disjoint_blocks(const slab_table& table, base::granule of) noexcept;
 
 // SLAB-13: in a loaded morphed slab, a block that overlaps an older block that is not free is not free either.
-[[nodiscard]] bool covers_older(const slab_table& table, base::granule of) noexcept;
+[[nodiscard]] bool overlapped_are_taken(const slab_table& table, base::granule of) noexcept;
 
 // SLAB-15: in a heap that separates cache lines, the blocks of slabs are whole lines; so are the older blocks of
 // morphed slabs.

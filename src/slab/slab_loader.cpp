@@ -10,7 +10,7 @@ namespace holdfast::slab {
 using base::granule;
 
 void slab_loader::reset() {
-    unclaimed_ = std::make_unique<unclaimed[]>(std::size_t{of_.extents.nodes()} * class_count);
+    unloaded_slabs_ = std::make_unique<unloaded_slabs[]>(std::size_t{of_.extents.nodes()} * class_count);
     recorded_end_ = 0;
 }
 
@@ -22,7 +22,7 @@ void slab_loader::record(granule found) {
         return;
     }
     const unsigned class_index = class_of_block_size(header.block_size);
-    of_.table.set_second(found, second_of(header));
+    of_.table.set_morph_state(found, morph_state_of(header));
     if (header.type != 0) {
         const auto type = static_cast<std::uint32_t>(header.type);
         bins_.typed(class_index, type).waiting.push_back(static_cast<std::uint32_t>(found.value));
@@ -31,7 +31,7 @@ void slab_loader::record(granule found) {
         return;
     }
     of_.table.set_state(found, slab_state::unloaded(class_index));
-    ++unclaimed_of(of_.node_of(found), class_index).count;  // no lock: only the thread that opens is here
+    ++unloaded_slabs_of(of_.node_of(found), class_index).count;  // no lock: only the thread that opens is here
 }
 
 bool slab_loader::load_next(slab_bin& owner) noexcept {
@@ -39,7 +39,7 @@ bool slab_loader::load_next(slab_bin& owner) noexcept {
         return load_next_typed(static_cast<typed_bin&>(owner));
     }
     const std::uint32_t node = of_.node_of_arena(owner.arena);
-    unclaimed& waiting = unclaimed_of(node, owner.class_index);
+    unloaded_slabs& waiting = unloaded_slabs_of(node, owner.class_index);
     const base::scoped_lock lock(waiting.mutex);
     if (waiting.count == 0) {
         return false;
@@ -52,7 +52,7 @@ bool slab_loader::load_next(slab_bin& owner) noexcept {
     }
     if (waiting.cursor == recorded_end_) {
         if (waiting.first_refused < recorded_end_) {
-            waiting.cursor = std::exchange(waiting.first_refused, unclaimed::none);
+            waiting.cursor = std::exchange(waiting.first_refused, unloaded_slabs::none);
         } else {
             waiting.count = 0;
         }
@@ -78,7 +78,7 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
     }
     const std::uint32_t node = of_.node_of(unloaded);
     slab_bin& owner = bins_.of(arena - of_.node_of_arena(arena) + node, class_index);
-    unclaimed& waiting = unclaimed_of(node, class_index);
+    unloaded_slabs& waiting = unloaded_slabs_of(node, class_index);
     const base::scoped_lock lock(owner.mutex);
     const base::scoped_lock waiting_lock(waiting.mutex);
     if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
@@ -92,16 +92,16 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
 /// disk, for example in a copy of a heap, which has holes where nothing was written. That is no damage; there may be
 /// space later.
 base::result<void> slab_loader::load_into(slab_bin& owner, granule slab) noexcept {
-    HF_TRY(source_.back_bitmap(slab, segment::bitmap_guard::slab_is::loaded));
+    HF_TRY(source_.back_bitmap(slab, segment::bitmap_verifier::slab_is::loaded));
     if (!source_.admits(slab) || !has_clean_bitmap(of_.table, slab) || !has_disjoint_blocks(of_.table, slab)) {
         of_.table.set_state(slab, slab_state::quarantined);
         return {};
     }
     lists_.adopt(owner, slab);
-    covered_.load_marks(slab);
+    overlapped_.load_states(slab);
     if (segment::decode_slab_flags(of_.space.slab_header(slab).flags).may_have_holes) {
-        lists_.rest(owner, slab);
-        upkeep_.settle_resting(owner, slab);
+        lists_.link_sparse(owner, slab);
+        upkeep_.settle_sparse(owner, slab);
     } else {
         upkeep_.settle(owner, slab, 1);
     }

@@ -1,8 +1,8 @@
 // Slabs that were found at open and are not loaded yet.
 //
 // After open(), such a slab is known by its state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
-// its blocks, loads a slab: reads its live bitmap into marks. So an open reads one header and stores one byte for each
-// slab.
+// its blocks, loads a slab: reads its live bitmap into block states. So an open reads one header and stores one byte
+// for each slab.
 //
 // - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
 //   its bin.
@@ -17,7 +17,7 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
-#include "slab/covered_blocks.hpp"
+#include "slab/overlapped_blocks.hpp"
 #include "slab/pool_state.hpp"
 #include "slab/slab_bins.hpp"
 #include "slab/slab_source.hpp"
@@ -28,9 +28,9 @@ namespace holdfast::slab {
 /// Thread-safe, except for reset() and record().
 class slab_loader {
 public:
-    slab_loader(pool_state& of, slab_bins& bins, const slab_lists& lists, slab_source& source, covered_blocks& covered,
-                slab_upkeep& upkeep) noexcept
-        : of_(of), bins_(bins), lists_(lists), source_(source), covered_(covered), upkeep_(upkeep) {}
+    slab_loader(pool_state& of, slab_bins& bins, const slab_lists& lists, slab_source& source,
+                overlapped_blocks& overlapped, slab_upkeep& upkeep) noexcept
+        : of_(of), bins_(bins), lists_(lists), source_(source), overlapped_(overlapped), upkeep_(upkeep) {}
     slab_loader(const slab_loader&) = delete;
     slab_loader& operator=(const slab_loader&) = delete;
     ~slab_loader() = default;
@@ -42,7 +42,7 @@ public:
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
     /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing where the slab is not
-    /// unloaded. Fails as bitmap_guard::back() does: then the slab stays unloaded, and a later call may load it.
+    /// unloaded. Fails as bitmap_verifier::back() does: then the slab stays unloaded, and a later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
     /// Tries to load one slab. False where no slab of the class (and type) is left unloaded, or where all that are left
     /// were tried in this pass and their bitmaps got no space on disk; the next call then begins the next pass.
@@ -58,7 +58,7 @@ public:
 private:
     /// The unloaded slabs of one class without a type, on one node. The search for them reads state bytes from the
     /// cursor on. The next pass begins at the first slab that was skipped because its bitmap had no space on disk.
-    struct unclaimed {
+    struct unloaded_slabs {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;
         std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
@@ -66,8 +66,8 @@ private:
         std::uint64_t count HF_GUARDED_BY(mutex) = 0;
     };
 
-    [[nodiscard]] unclaimed& unclaimed_of(std::uint32_t node, unsigned class_index) const noexcept {
-        return unclaimed_[node * class_count + class_index];
+    [[nodiscard]] unloaded_slabs& unloaded_slabs_of(std::uint32_t node, unsigned class_index) const noexcept {
+        return unloaded_slabs_[node * class_count + class_index];
     }
     [[nodiscard]] bool load_next_typed(typed_bin& owner) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] base::result<void> load_typed(base::granule unloaded, unsigned class_index) noexcept;
@@ -77,9 +77,9 @@ private:
     slab_bins& bins_;
     const slab_lists& lists_;
     slab_source& source_;
-    covered_blocks& covered_;
+    overlapped_blocks& overlapped_;
     slab_upkeep& upkeep_;
-    std::unique_ptr<unclaimed[]> unclaimed_;
+    std::unique_ptr<unloaded_slabs[]> unloaded_slabs_;
     std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
 };
 

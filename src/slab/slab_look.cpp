@@ -200,7 +200,7 @@ bool block_inspector::is_within_allocated(heap_offset offset) const noexcept {
     return find_small(offset.value).has_value();
 }
 
-std::uint8_t* block_inspector::mark_of(std::uint64_t offset, lane::block_word block) const noexcept {
+std::uint8_t* block_inspector::block_state_of(std::uint64_t offset, lane::block_word block) const noexcept {
     const granule slab = granule_of(heap_offset{offset});
     const std::uint8_t state = core_.pool.table().state(slab);
     const unsigned class_index = class_of_block_size(block.length);
@@ -208,10 +208,10 @@ std::uint8_t* block_inspector::mark_of(std::uint64_t offset, lane::block_word bl
         return nullptr;
     }
     const unsigned wanted = class_index | (block.upper ? slab_state::upper_bank : 0);
-    const std::uint8_t second = core_.pool.table().second(slab);
-    const bool there = slab_state::kind_of(state) == wanted ||
-                       (second_life::has_old(second) && second_life::old_kind(second) == wanted);
-    return there ? core_.pool.table().mark_at(offset, wanted) : nullptr;
+    const std::uint8_t morph = core_.pool.table().morph_state(slab);
+    const bool there =
+        slab_state::kind_of(state) == wanted || (morph_state::has_old(morph) && morph_state::old_kind(morph) == wanted);
+    return there ? core_.pool.table().block_state_at(offset, wanted) : nullptr;
 }
 
 failure block_inspector::refusal(const void* block) const {

@@ -17,7 +17,7 @@ base::result<void> slab_pool::reset() {
 
 void slab_pool::hand_out(std::uint64_t offset) const noexcept {
     const unsigned kind = state_.table.kind_in(base::granule_of(base::heap_offset{offset}));
-    std::atomic_ref(*state_.table.mark_at(offset, kind)).store(live_mark::live, std::memory_order_release);
+    std::atomic_ref(*state_.table.block_state_at(offset, kind)).store(block_state::live, std::memory_order_release);
 }
 
 bool slab_pool::is_idle(slab_part part) const noexcept {

@@ -2,32 +2,32 @@
 //
 // A bin is one class in one arena: a lock, and a list of its slabs that have enough free blocks to be worth a look. A
 // slab belongs to the bin that made or loaded it. A thread that needs blocks checks out a slab or a part of one. Until
-// it checks it in again, it alone allocates from that part, by marks (live_marks.hpp) and without a lock. Any thread
-// frees blocks of any slab by their marks. A countdown in the twin of each slab says when to look at the slab: when it
-// may be empty, or worth listing. A slab without a block out goes back to the extents, but each bin keeps one, so that
-// a program that frees and allocates one block does not make and unmake a slab each time.
+// it checks it in again, it alone allocates from that part, by block states (block_states.hpp) and without a lock. Any
+// thread frees blocks of any slab by their states. A counter in the descriptor of each slab says when to look at the
+// slab: when it may be empty, or worth listing. A slab without a block out goes back to the extents, but each bin keeps
+// one, so that a program that frees and allocates one block does not make and unmake a slab each time.
 //
-// Durability `commit`: a commit writes the bitmaps on media from the marks. Slabs in which nothing has changed since
-// are watched: a thread that allocates from one, or frees one of its blocks, first ends that state.
+// Durability `commit`: a commit writes the bitmaps on media from the block states. Slabs in which nothing has changed
+// since are clean: a thread that allocates from one, or frees one of its blocks, first ends that state.
 //
 // Blocks with a type number lie in slabs of their own, one type each, with one bin for each type and class. No thread
 // checks them out: their blocks are taken one by one, under the lock of the bin.
 //
-// A slab may rest: its pages without a live block may have no space on disk. It is in no list to allocate from until it
-// is woken, which first reserves that space (resting.hpp).
+// A slab may be sparse: its pages without a live block may have no space on disk. It is in no list to allocate from
+// until it is repopulated, which first reserves that space (sparse_slabs.hpp).
 //
 // The parts of a pool, each by its concept, from the bottom up; each uses only those before it:
 //
-//   pool_state       what all of them know: the table of slabs, the durability, the demand
-//   slab_bins        the bins, of arenas and of types; slab_lists puts slabs into their lists
-//   slab_source      granules, headers and bitmaps of slabs that come and go; guard ranges
-//   empty_slabs      slabs without a block out
-//   covered_blocks   blocks of morphed slabs that overlap older ones
-//   slab_upkeep      looks at slabs, and settles in which list each belongs; remote_frees merges frees of other nodes
-//   slab_loader      slabs that were found at open
-//   slab_rester      slabs that rest
-//   slab_morpher     slabs that become slabs of another class
-//   slab_supply      parts and blocks for threads
+//   pool_state         what all of them know: the table of slabs, the durability, the demand
+//   slab_bins          the bins, of arenas and of types; slab_lists puts slabs into their lists
+//   slab_source        granules, headers and bitmaps of slabs that come and go; guard ranges
+//   empty_slabs        slabs without a block out
+//   overlapped_blocks  blocks of morphed slabs that overlap older ones
+//   slab_upkeep        looks at slabs, and settles in which list each belongs; remote_frees merges frees of other nodes
+//   slab_loader        slabs that were found at open
+//   sparse_slabs       sparse slabs
+//   slab_morpher       slabs that become slabs of another class
+//   slab_supply        parts and blocks for threads
 //
 // Locks are taken in this order: the registry's of thread caches (thread_cache.cpp), a home's for merges
 // (remote_frees.hpp), that of empty_slabs, a bin's, that of the search for unloaded slabs (slab_loader.hpp), the extent
@@ -42,18 +42,18 @@
 #include "base/units.hpp"
 #include "extent/extent.hpp"
 #include "segment/space.hpp"
-#include "slab/covered_blocks.hpp"
 #include "slab/empty_slabs.hpp"
 #include "slab/morphing.hpp"
+#include "slab/overlapped_blocks.hpp"
 #include "slab/pool_state.hpp"
 #include "slab/remote_frees.hpp"
-#include "slab/resting.hpp"
 #include "slab/slab_bins.hpp"
 #include "slab/slab_loader.hpp"
 #include "slab/slab_log.hpp"
 #include "slab/slab_source.hpp"
 #include "slab/slab_supply.hpp"
 #include "slab/slab_upkeep.hpp"
+#include "slab/sparse_slabs.hpp"
 
 namespace holdfast::slab {
 
@@ -62,11 +62,11 @@ class commit_gate;
 /// The parts, and what they do together. Thread-safe, except for reset() and where a part says otherwise.
 class slab_pool {
 public:
-    /// `guard`, if not null, verifies the bitmaps of slabs that were there before. `gate` is the heap's, and need not
-    /// be constructed yet.
-    slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_guard* guard,
+    /// `verifier`, if not null, verifies the bitmaps of slabs that were there before. `gate` is the heap's, and need
+    /// not be constructed yet.
+    slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_verifier* verifier,
               commit_gate& gate) noexcept
-        : state_(space, extents, gate), source_(state_, guard) {}
+        : state_(space, extents, gate), source_(state_, verifier) {}
     slab_pool(const slab_pool&) = delete;
     slab_pool& operator=(const slab_pool&) = delete;
     ~slab_pool() = default;
@@ -81,10 +81,10 @@ public:
     }
     /// Durability `collect`: after a crash a trace decides which blocks are live, and old_blocks_written() matters.
     void set_traced(bool traced) noexcept { state_.traced = traced; }
-    /// In a child of fork: no block is freed by its mark alone any more, and none is found by the record of its slab.
+    /// In a child of fork: no block is freed by its state alone any more, and none is found by the entry of its slab.
     void abandon() noexcept {
-        state_.table.refuse_plain_frees();
-        state_.table.forget_records();
+        state_.table.refuse_fast_frees();
+        state_.table.forget_entries();
     }
 
     [[nodiscard]] const slab_table& table() const noexcept { return state_.table; }
@@ -100,19 +100,19 @@ public:
     [[nodiscard]] const remote_frees& remote() const noexcept { return remote_; }
     [[nodiscard]] remote_frees& remote() noexcept { return remote_; }
     [[nodiscard]] slab_loader& loader() noexcept { return loader_; }
-    [[nodiscard]] slab_rester& rester() noexcept { return rester_; }
+    [[nodiscard]] sparse_slabs& sparse() noexcept { return sparse_; }
     [[nodiscard]] slab_morpher& morpher() noexcept { return morpher_; }
     [[nodiscard]] slab_supply& supply() noexcept { return supply_; }
 
-    /// A block of a loaded slab has become free by its mark: counts it.
+    /// A block of a loaded slab has become free by its state: counts it.
     void note_free(base::granule slab) noexcept {
-        if (state_.table.twin(slab).count_in()) [[unlikely]] {
+        if (state_.table.descriptor(slab).count_in()) [[unlikely]] {
             upkeep_.look_at(slab, 0);
         }
     }
     /// Makes the block at the offset, which slab_supply::take_one() gave, live.
     void hand_out(std::uint64_t offset) const noexcept;
-    /// Whether all blocks of the parts are free by their marks.
+    /// Whether all blocks of the parts are free by their states.
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
     /// Writes what the user holds to the live bitmaps on media, for a commit. During a pause. Does nothing where the
     /// log's owner writes them.
@@ -120,11 +120,11 @@ public:
         remote_.merge_all();
         upkeep_.write_bitmaps();
     }
-    /// slab_rester::rest_idle(); comes before write_bitmaps(). rested() comes after that commit is durable. Other
-    /// threads must stand still.
-    [[nodiscard]] resting_pages rest_idle(bool all) {
+    /// sparse_slabs::make_sparse(); comes before write_bitmaps(). note_holes() comes after that commit is durable.
+    /// Other threads must stand still.
+    [[nodiscard]] sparse_pages make_sparse(bool all) {
         remote_.merge_all();
-        return rester_.rest_idle(all);
+        return sparse_.make_sparse(all);
     }
     /// Looks at every slab, unloaded ones too: those without a block out go back to the extents; of the others, those
     /// with a free block are listed.
@@ -138,13 +138,13 @@ private:
     slab_lists lists_{state_.table};
     slab_source source_;
     empty_slabs empties_{state_, bins_, lists_, source_};
-    covered_blocks covered_{state_};
-    slab_upkeep upkeep_{state_, lists_, source_, empties_, covered_};
+    overlapped_blocks overlapped_{state_};
+    slab_upkeep upkeep_{state_, lists_, source_, empties_, overlapped_};
     remote_frees remote_;
-    slab_loader loader_{state_, bins_, lists_, source_, covered_, upkeep_};
-    slab_rester rester_{state_, bins_, lists_, source_, covered_, upkeep_};
-    slab_morpher morpher_{state_, bins_, lists_, covered_, upkeep_, rester_};
-    slab_supply supply_{state_, {bins_, lists_, source_, empties_, upkeep_, loader_, rester_, morpher_, remote_}};
+    slab_loader loader_{state_, bins_, lists_, source_, overlapped_, upkeep_};
+    sparse_slabs sparse_{state_, bins_, lists_, source_, overlapped_, upkeep_};
+    slab_morpher morpher_{state_, bins_, lists_, overlapped_, upkeep_, sparse_};
+    slab_supply supply_{state_, {bins_, lists_, source_, empties_, upkeep_, loader_, sparse_, morpher_, remote_}};
 };
 
 }  // namespace holdfast::slab

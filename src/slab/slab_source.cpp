@@ -57,13 +57,13 @@ base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type
 
 /// On a full disk free extents may hold what the bitmap needs.
 base::result<void> slab_source::back_new_bitmap(granule slab) const {
-    auto backed = back_bitmap(slab, segment::bitmap_guard::slab_is::made);
+    auto backed = back_bitmap(slab, segment::bitmap_verifier::slab_is::made);
     while (!backed && extent::is_full_disk(backed.error())) {
         const auto given_back = of_.extents.space().give_back(given_for_bitmap);
         if (!given_back || given_back->value == 0) {
             break;
         }
-        backed = back_bitmap(slab, segment::bitmap_guard::slab_is::made);
+        backed = back_bitmap(slab, segment::bitmap_verifier::slab_is::made);
     }
     return backed;
 }
@@ -71,7 +71,7 @@ base::result<void> slab_source::back_new_bitmap(granule slab) const {
 void slab_source::release(granule slab, unsigned class_index, std::uint32_t type, bool backed) noexcept {
     of_.table.set_state(slab, slab_state::none);  // before the granule can become something else
     free_guard_of(slab);
-    of_.table.set_second(slab, 0);
+    of_.table.set_morph_state(slab, 0);
     auto kind = extent_kind::slab;
     if (of_.tracks_changes) {
         of_.table.clear_bitmap(slab);
@@ -107,9 +107,9 @@ bool slab_source::admits(granule slab) const noexcept {
     }
 }
 
-base::result<void> slab_source::back_bitmap(granule slab, segment::bitmap_guard::slab_is use) const noexcept {
+base::result<void> slab_source::back_bitmap(granule slab, segment::bitmap_verifier::slab_is use) const noexcept {
     try {
-        return guard_ == nullptr ? base::result<void>() : guard_->back(slab, use);
+        return verifier_ == nullptr ? base::result<void>() : verifier_->back(slab, use);
     } catch (const std::bad_alloc&) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;

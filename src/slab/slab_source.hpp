@@ -20,8 +20,8 @@ namespace holdfast::slab {
 /// Thread-safe, except for start_guards(). For a slab that is there, the caller holds the lock of its bin.
 class slab_source {
 public:
-    /// `guard`, if not null, verifies the bitmaps of slabs that were there before.
-    slab_source(pool_state& of, segment::bitmap_guard* guard) noexcept : of_(of), guard_(guard) {}
+    /// `verifier`, if not null, verifies the bitmaps of slabs that were there before.
+    slab_source(pool_state& of, segment::bitmap_verifier* verifier) noexcept : of_(of), verifier_(verifier) {}
     slab_source(const slab_source&) = delete;
     slab_source& operator=(const slab_source&) = delete;
     ~slab_source() = default;
@@ -34,16 +34,17 @@ public:
     /// Reserves space on disk for the whole slab, which may have holes. False where there is none.
     [[nodiscard]] bool back(base::granule slab) noexcept;
 
-    /// Reserves space on disk for the slab's bitmap. Fails as bitmap_guard::back() does.
-    [[nodiscard]] base::result<void> back_bitmap(base::granule slab, segment::bitmap_guard::slab_is use) const noexcept;
+    /// Reserves space on disk for the slab's bitmap. Fails as bitmap_verifier::back() does.
+    [[nodiscard]] base::result<void> back_bitmap(base::granule slab,
+                                                 segment::bitmap_verifier::slab_is use) const noexcept;
     /// `corrupt` where the slab's live bitmap differs from what was committed. Cheap after the first call.
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
-        return guard_ == nullptr ? base::result<void>() : guard_->admit(slab);
+        return verifier_ == nullptr ? base::result<void>() : verifier_->admit(slab);
     }
     /// Whether admit() succeeds.
     [[nodiscard]] bool admits(base::granule slab) const noexcept;
-    /// For checks: bitmap_guard::has_bitmap().
-    [[nodiscard]] bool has_bitmap(base::granule of) const { return guard_ == nullptr || guard_->has_bitmap(of); }
+    /// For checks: bitmap_verifier::has_bitmap().
+    [[nodiscard]] bool has_bitmap(base::granule of) const { return verifier_ == nullptr || verifier_->has_bitmap(of); }
 
     /// From now on a new slab has a guard range behind it where there is room. Comes after the reset of the table.
     /// Fails as guard_ranges::start() does.
@@ -67,7 +68,7 @@ private:
     void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
 
     pool_state& of_;
-    segment::bitmap_guard* guard_;
+    segment::bitmap_verifier* verifier_;
     guard_ranges guards_;
 };
 

@@ -26,7 +26,7 @@ bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexc
 
 /// The part together with the neighbouring parts that are not out.
 slab_part widen(const slab_table& table, slab_part found, unsigned class_index) noexcept {
-    const unsigned out = table.twin(found.slab).parts_out;
+    const unsigned out = table.descriptor(found.slab).parts_out;
     while (found.part != 0 && (out >> (found.part - 1) & 1U) == 0) {
         --found.part;
         ++found.parts;
@@ -43,16 +43,16 @@ slab_part widen(const slab_table& table, slab_part found, unsigned class_index) 
 // --- what is taken --------------------------------------------------------------------------------------------------
 
 std::optional<slab_part> slab_supply::part_of(slab_bin& from, granule slab) noexcept {
-    slab_twin& twin = of_.table.twin(slab);
+    slab_descriptor& descriptor = of_.table.descriptor(slab);
     for (unsigned part = 0; part < parts_of(size_classes[from.class_index]); ++part) {
         slab_part found{slab, part};
-        if ((twin.parts_out >> part & 1U) != 0 || !has_free(of_.table, found, from.class_index)) {
+        if ((descriptor.parts_out >> part & 1U) != 0 || !has_free(of_.table, found, from.class_index)) {
             continue;
         }
         if (gives_whole_slabs()) {
             found = widen(of_.table, found, from.class_index);
         }
-        twin.parts_out = static_cast<std::uint8_t>(twin.parts_out | found.mask());
+        descriptor.parts_out = static_cast<std::uint8_t>(descriptor.parts_out | found.mask());
         from_.upkeep.note_use(from, slab);
         return found;
     }
@@ -61,17 +61,17 @@ std::optional<slab_part> slab_supply::part_of(slab_bin& from, granule slab) noex
 
 std::optional<std::uint64_t> slab_supply::block_of(slab_bin& from, granule slab) noexcept {
     const size_class& kind = size_classes[from.class_index];
-    slab_twin& twin = of_.table.twin(slab);
+    slab_descriptor& descriptor = of_.table.descriptor(slab);
     const std::size_t words = words_of(kind);
     for (std::size_t step = 0; step < words; ++step) {
-        const std::size_t word = (twin.first_word + step) % words;
+        const std::size_t word = (descriptor.first_word + step) % words;
         const std::uint64_t free_blocks = from_.upkeep.bits_at_hand(slab, from.class_index, word);
         if (free_blocks != 0) {
-            const std::size_t index = word * marks_a_word + static_cast<std::size_t>(std::countr_zero(free_blocks));
-            std::atomic_ref(of_.table.marks(slab, of_.table.kind_in(slab))[index])
-                .store(live_mark::held, std::memory_order_relaxed);
-            twin.first_word = static_cast<std::uint8_t>(word);
-            twin.count_out(1);
+            const std::size_t index = word * states_a_word + static_cast<std::size_t>(std::countr_zero(free_blocks));
+            std::atomic_ref(of_.table.block_states(slab, of_.table.kind_in(slab))[index])
+                .store(block_state::held, std::memory_order_relaxed);
+            descriptor.first_word = static_cast<std::uint8_t>(word);
+            descriptor.count_out(1);
             from_.upkeep.note_use(from, slab);
             return base::offset_of(slab).value + index * kind.block_size;
         }
@@ -100,10 +100,10 @@ std::optional<Taken> slab_supply::take_listed(slab_bin& from) noexcept {
     return std::nullopt;
 }
 
-/// Takes from a slab of the bin that is woken for it.
+/// Takes from a slab of the bin that is repopulated for it.
 template <class Taken>
-std::optional<Taken> slab_supply::take_resting(slab_bin& from) noexcept {
-    for (int woken = 0; woken < tries_a_take && from_.rester.wake_next(from); ++woken) {
+std::optional<Taken> slab_supply::take_sparse(slab_bin& from) noexcept {
+    for (int tries = 0; tries < tries_a_take && from_.sparse.repopulate_next(from); ++tries) {
         if (const auto taken = take_listed<Taken>(from)) {
             return taken;
         }
@@ -146,7 +146,7 @@ base::result<Taken> slab_supply::take_listed_or_new(slab_bin& own) {
     return *taken;
 }
 
-/// Takes from the bin, for which as many slabs are loaded and woken as it needs.
+/// Takes from the bin, for which as many slabs are loaded and repopulated as it needs.
 template <class Taken>
 std::optional<Taken> slab_supply::take_all_of(slab_bin& from) noexcept {
     const base::scoped_lock lock(from.mutex);
@@ -154,7 +154,7 @@ std::optional<Taken> slab_supply::take_all_of(slab_bin& from) noexcept {
     while (!taken && from_.loader.load_next_of_all(from)) {
         taken = take_listed<Taken>(from);
     }
-    return taken ? taken : take_resting<Taken>(from);  // some resting slabs may have space
+    return taken ? taken : take_sparse<Taken>(from);  // some sparse slabs may have space
 }
 
 template <class Taken>
@@ -177,7 +177,7 @@ base::result<void> slab_supply::create(slab_bin& owner) {
     const std::uint32_t node = owner.type == 0 ? of_.node_of_arena(owner.arena) : extent::any_node;
     HF_TRY_ASSIGN(const granule slab, from_.made.make(owner.class_index, owner.type, node));
     from_.lists.adopt(owner, slab);
-    of_.table.set_second(slab, 0);
+    of_.table.set_morph_state(slab, 0);
     of_.table.set_type(slab, owner.type);
     of_.table.set_state(slab, slab_state::loaded(owner.class_index));
     from_.lists.link(owner, slab, true);
@@ -198,7 +198,7 @@ base::result<slab_part> slab_supply::check_out(unsigned arena, unsigned class_in
     from_.upkeep.look_at_some(arena);
     {
         const base::scoped_lock lock(own.mutex);
-        if (const auto taken = take_resting<slab_part>(own)) {
+        if (const auto taken = take_sparse<slab_part>(own)) {
             return *taken;
         }
     }
@@ -213,12 +213,12 @@ std::optional<slab_part> slab_supply::check_out_anywhere(unsigned class_index) n
 }
 
 void slab_supply::check_in(slab_part from) noexcept {
-    slab_twin& twin = of_.table.twin(from.slab);
-    slab_bin& owner = *twin.owner.load(std::memory_order_relaxed);
+    slab_descriptor& descriptor = of_.table.descriptor(from.slab);
+    slab_bin& owner = *descriptor.owner.load(std::memory_order_relaxed);
     {
         const base::scoped_lock lock(owner.mutex);
-        twin.parts_out = static_cast<std::uint8_t>(twin.parts_out & ~from.mask());
-        if (twin.listed()) {
+        descriptor.parts_out = static_cast<std::uint8_t>(descriptor.parts_out & ~from.mask());
+        if (descriptor.listed()) {
             from_.lists.unlink(owner, from.slab);
         }
         from_.upkeep.settle(owner, from.slab, from_.upkeep.worth(owner));
@@ -238,7 +238,7 @@ base::result<std::uint64_t> slab_supply::take_one(unsigned arena, unsigned class
     if (const auto taken = take_listed<std::uint64_t>(own)) {
         return *taken;
     }
-    if (const auto taken = take_resting<std::uint64_t>(own)) {
+    if (const auto taken = take_sparse<std::uint64_t>(own)) {
         return *taken;
     }
     return take_listed_or_new<std::uint64_t>(own);

@@ -1,11 +1,11 @@
 // What threads get from slabs: parts, from which a thread allocates alone, and single blocks.
 //
 // Both come from the same places, in the same order: the listed slabs of the bin, its unloaded slabs, where space is
-// short the bins of other arenas, what other nodes have freed, slabs that rest, for parts a slab of another class that
+// short the bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab of another class that
 // is morphed, and a new slab. When space has run out, both take what any bin has.
 //
 // - A part is out at one thread at most (SLAB-9), and what is given has at least one free block.
-// - A block that is given has the mark `held`.
+// - A block that is given has the state `held`.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@
 #include "slab/morphing.hpp"
 #include "slab/pool_state.hpp"
 #include "slab/remote_frees.hpp"
-#include "slab/resting.hpp"
 #include "slab/slab_bins.hpp"
 #include "slab/slab_loader.hpp"
 #include "slab/slab_source.hpp"
 #include "slab/slab_upkeep.hpp"
+#include "slab/sparse_slabs.hpp"
 
 namespace holdfast::slab {
 
@@ -40,7 +40,7 @@ public:
         empty_slabs& empties;
         slab_upkeep& upkeep;
         slab_loader& loader;
-        slab_rester& rester;
+        sparse_slabs& sparse;
         slab_morpher& morpher;
         remote_frees& remote;
     };
@@ -60,7 +60,7 @@ public:
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     /// Takes parts back: the caller allocates from them no more.
     void check_in(slab_part from) noexcept;
-    /// The offset of one block, whose mark is now `held`. For threads without a cache, and for blocks with a type, for
+    /// The offset of one block, whose state is now `held`. For threads without a cache, and for blocks with a type, for
     /// which the arena does not matter. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
     /// Takes one block when space has run out, from any arena.
@@ -70,7 +70,8 @@ public:
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
     /// Where there are at most threads_an_arena threads for each arena, and there is space, a thread takes all free
-    /// parts of a slab. It then comes for more less often, and no two threads write marks and countdowns in one line.
+    /// parts of a slab. It then comes for more less often, and no two threads write block states and counters in one
+    /// line.
     [[nodiscard]] bool gives_whole_slabs() const noexcept {
         return threads_.load(std::memory_order_relaxed) <= threads_an_arena * from_.bins.arenas() &&
                !of_.demand.is_space_short();
@@ -86,7 +87,7 @@ private:
     template <class Taken>
     [[nodiscard]] std::optional<Taken> take_listed(slab_bin& from) noexcept HF_REQUIRES(from.mutex);
     template <class Taken>
-    [[nodiscard]] std::optional<Taken> take_resting(slab_bin& from) noexcept HF_REQUIRES(from.mutex);
+    [[nodiscard]] std::optional<Taken> take_sparse(slab_bin& from) noexcept HF_REQUIRES(from.mutex);
     template <class Taken>
     [[nodiscard]] std::optional<Taken> take_known(slab_bin& own) noexcept;
     template <class Taken>

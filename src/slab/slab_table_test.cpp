@@ -16,24 +16,24 @@ constexpr base::granule slab{3};
 /// Offsets in the slab at which blocks of both kinds begin, of one kind, and of none.
 constexpr std::array<std::uint64_t, 5> offsets{0, 64 * 48, 64 * 5, 48 * 7, 12};
 
-TEST(slab_table_test, a_slab_whose_blocks_are_not_freed_by_their_marks_has_no_start_of_a_block) {
+TEST(slab_table_test, a_slab_whose_blocks_are_not_freed_by_their_states_has_no_start_of_a_block) {
     const extent::fake_space space;
     slab_table table;
     ASSERT_TRUE(table.reset(space.view()));
     const unsigned class_index = class_of_block_size(64);
     const std::uint64_t begin = base::offset_of(slab).value;
     for (const std::uint8_t state : {slab_state::none, slab_state::loaded(class_index), slab_state::quarantined,
-                                     slab_state::unloaded(class_index), slab_state::watched(class_index)}) {
+                                     slab_state::unloaded(class_index), slab_state::clean(class_index)}) {
         table.set_state(slab, state);
         for (const std::uint64_t offset : offsets) {
-            const bool is_start = slab_state::is_unwatched(state) && offset % 64 == 0;
-            EXPECT_EQ(slab_table::find_plain_mark(table.record(slab).plain, begin + offset).is_start, is_start)
+            const bool is_start = slab_state::is_dirty(state) && offset % 64 == 0;
+            EXPECT_EQ(slab_table::find_block_state_fast(table.entry(slab).fast, begin + offset).is_start, is_start)
                 << int{state} << ", " << offset;
         }
     }
 }
 
-TEST(slab_table_test, the_place_of_a_mark_is_of_one_kind_while_another_thread_changes_it) {
+TEST(slab_table_test, the_place_of_a_state_is_of_one_kind_while_another_thread_changes_it) {
     const extent::fake_space space;
     slab_table table;
     ASSERT_TRUE(table.reset(space.view()));
@@ -49,10 +49,13 @@ TEST(slab_table_test, the_place_of_a_mark_is_of_one_kind_while_another_thread_ch
     std::uint64_t wrong = 0;
     for (std::uint64_t turn = 0; found < 1'000'000; ++turn) {  // however long the other thread is stopped halfway
         const std::uint64_t offset = base::offset_of(slab).value + offsets.at(turn % offsets.size());
-        const auto at = slab_table::find_plain_mark(table.record(slab).plain, offset);
+        const auto at = slab_table::find_block_state_fast(table.entry(slab).fast, offset);
         if (at.is_start) {
             ++found;
-            wrong += at.mark != table.mark_at(offset, kinds[0]) && at.mark != table.mark_at(offset, kinds[1]) ? 1U : 0U;
+            wrong +=
+                at.state != table.block_state_at(offset, kinds[0]) && at.state != table.block_state_at(offset, kinds[1])
+                    ? 1U
+                    : 0U;
         }
     }
     stop.store(true);

@@ -1,7 +1,7 @@
 // How free blocks of slabs are noticed: a look at a slab settles in which list of its bin it belongs.
 //
-// - A slab that is in no list, and has no part out, has a countdown from 1 to the number of its blocks, so that frees
-//   lead to a look (SLAB-10).
+// - A slab that is in no list, and has no part out, has `frees_until_check` from 1 to the number of its blocks, so that
+//   frees lead to a look (SLAB-10).
 // - A look that comes too early does no harm. Counts may be lost, so look_at_some() looks without one.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
-#include "slab/covered_blocks.hpp"
 #include "slab/empty_slabs.hpp"
+#include "slab/overlapped_blocks.hpp"
 #include "slab/pool_state.hpp"
 #include "slab/slab_bins.hpp"
 #include "slab/slab_source.hpp"
@@ -22,21 +22,21 @@ namespace holdfast::slab {
 class slab_upkeep {
 public:
     slab_upkeep(pool_state& of, const slab_lists& lists, slab_source& source, empty_slabs& empties,
-                covered_blocks& covered) noexcept
-        : of_(of), lists_(lists), source_(source), empties_(empties), covered_(covered) {}
+                overlapped_blocks& overlapped) noexcept
+        : of_(of), lists_(lists), source_(source), empties_(empties), overlapped_(overlapped) {}
     slab_upkeep(const slab_upkeep&) = delete;
     slab_upkeep& operator=(const slab_upkeep&) = delete;
     ~slab_upkeep() = default;
 
     /// May throw std::bad_alloc.
-    void reset() { hands_ = std::make_unique<node_hand[]>(of_.extents.nodes()); }
+    void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
 
     /// Settles a slab that is in no list: it is empty, or listed where at least `worth` of its blocks are free and in
     /// no part that is out, or stays in no list.
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
-    /// Settles a slab that rests, as settle() does for other slabs. Without a block it is released: empty slabs in a
+    /// Settles a sparse slab, as settle() does for other slabs. Without a block it is released: empty slabs in a
     /// list may be allocated from, and this one may have holes.
-    void settle_resting(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     /// Notes that a block or a part of a listed slab is handed out.
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
     /// The free blocks of a word that lie in no part that is out, as bits.
@@ -46,26 +46,27 @@ public:
         return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
 
-    /// Looks at a slab, if it is loaded, whatever its countdown says. `worth` 0: the usual number for its class.
+    /// Looks at a slab, if it is loaded, whatever its counter says. `worth` 0: the usual number for its class.
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
-    /// Comes before a new slab is made. Of frees that came at once, some were not counted, and no countdown leads to a
+    /// Comes before a new slab is made. Of frees that came at once, some were not counted, and no counter leads to a
     /// look at such a slab. So all slabs are looked at, a few at a time; with several nodes, only those of the arena's
     /// node.
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
-    /// So many blocks of the slab have become free by their marks: counts them.
+    /// So many blocks of the slab have become free by their states: counts them.
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
-        slab_twin& twin = of_.table.twin(slab);
-        const std::int32_t left = twin.countdown.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
-        twin.countdown.store(left, std::memory_order_relaxed);
+        slab_descriptor& descriptor = of_.table.descriptor(slab);
+        const std::int32_t left =
+            descriptor.frees_until_check.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
+        descriptor.frees_until_check.store(left, std::memory_order_relaxed);
         if (left <= 0) [[unlikely]] {
             look_at(slab, 0);
         }
     }
-    /// A block of a watched slab is about to become free.
+    /// A block of a clean slab is about to become free.
     void note_change(base::granule slab) noexcept;
-    /// Writes the bitmaps on media from the marks. All threads must stand still. Does nothing where the log's owner
-    /// writes them.
+    /// Writes the bitmaps on media from the block states. All threads must stand still. Does nothing where the log's
+    /// owner writes them.
     void write_bitmaps() noexcept;
 
 private:
@@ -73,8 +74,8 @@ private:
     const slab_lists& lists_;
     slab_source& source_;
     empty_slabs& empties_;
-    covered_blocks& covered_;
-    std::unique_ptr<node_hand[]> hands_;
+    overlapped_blocks& overlapped_;
+    std::unique_ptr<scan_cursor[]> scan_cursors_;
 };
 
 }  // namespace holdfast::slab

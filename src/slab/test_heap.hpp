@@ -50,8 +50,8 @@ public:
         return keeps_extents_ ? start_keeping() : base::result<void>();
     }
 
-    /// Sets the guard that verifies the bitmaps of slabs, from the next open on. It must outlive the heap.
-    void guard_with(segment::bitmap_guard& guard) noexcept { guard_ = &guard; }
+    /// Sets the verifier of the bitmaps of slabs, from the next open on. It must outlive the heap.
+    void verify_with(segment::bitmap_verifier& verifier) noexcept { verifier_ = &verifier; }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return *extents_; }
@@ -97,13 +97,13 @@ private:
     void make() {
         blocks_.reset();
         extents_ = std::make_unique<extent::extent_allocator>(space_.view(), space_);
-        blocks_ = std::make_unique<block_allocator>(space_.view(), *extents_, guard_);
+        blocks_ = std::make_unique<block_allocator>(space_.view(), *extents_, verifier_);
     }
 
     extent::fake_space space_;
     std::unique_ptr<extent::extent_allocator> extents_;
     std::unique_ptr<block_allocator> blocks_;
-    segment::bitmap_guard* guard_ = nullptr;
+    segment::bitmap_verifier* verifier_ = nullptr;
     bool keeps_extents_ = false;
     extent::extent_allocator::clock_function clock_ = nullptr;
 };

@@ -10,7 +10,7 @@
 
 #include "slab/commit_gate.hpp"
 
-#if defined(__x86_64__) && !defined(HF_MARKS_ONE_BY_ONE)
+#if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
 #include <immintrin.h>
 #define HF_CAN_COMPRESS 1
 #elif defined(__SSE2__)
@@ -149,7 +149,7 @@ void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) no
 
 /// Writes the numbers of all blocks of a word.
 void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
-    for (unsigned i = 0; i < marks_a_word; ++i) {
+    for (unsigned i = 0; i < states_a_word; ++i) {
         to[i] = static_cast<std::uint16_t>(first + i);
     }
 }
@@ -178,7 +178,7 @@ std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// Takes 16 marks at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
+/// Takes 16 states at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
 /// vectors are no faster when they are used now and then, because processors need time to power them up.
 __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
     std::uint32_t before) noexcept {
@@ -189,7 +189,7 @@ __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t ca
     while (at < before && found <= capacity - step) {
         const std::uint32_t begin = at - at % step;
         const std::uint32_t stop = std::min(begin + step, before);
-        const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(marks + begin));
+        const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states + begin));
         auto free = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, _mm_setzero_si128())));
         free &= 0xffffU << (at - begin) & 0xffffU >> (begin + step - stop);
         const __m256i present = _mm256_add_epi16(ascending, _mm256_set1_epi16(static_cast<short>(begin)));
@@ -214,27 +214,27 @@ std::uint32_t cached_blocks::fill_by_bytes(std::uint32_t before) noexcept {
     std::uint32_t found = 0;
     std::uint32_t at = cursor;
     while (at < before && found <= capacity - step) {
-        const auto word = static_cast<std::uint32_t>(at - at % marks_a_word);
-        std::uint64_t bits = free_bits_of(marks + word);
-        if (word + marks_a_word > before) {
+        const auto word = static_cast<std::uint32_t>(at - at % states_a_word);
+        std::uint64_t bits = free_bits_of(states + word);
+        if (word + states_a_word > before) {
             bits &= (std::uint64_t{1} << (before - word)) - 1;
         }
         bits >>= at - word;
         if (bits == 0) {
-            at = static_cast<std::uint32_t>(word + marks_a_word);
+            at = static_cast<std::uint32_t>(word + states_a_word);
             continue;
         }
-        if (bits == ~std::uint64_t{0} && found <= capacity - marks_a_word) {
+        if (bits == ~std::uint64_t{0} && found <= capacity - states_a_word) {
             put_all(&order[found], at);
-            found += marks_a_word;
-            at += marks_a_word;
+            found += states_a_word;
+            at += states_a_word;
             continue;
         }
-        for (; at < word + marks_a_word && found <= capacity - step; at += step, bits >>= step) {
+        for (; at < word + states_a_word && found <= capacity - step; at += step, bits >>= step) {
             put_positions(&order[found], static_cast<std::uint8_t>(bits), at);
             found += counts_of_bits[static_cast<std::uint8_t>(bits)];
         }
-        at = std::min<std::uint32_t>(at, word + marks_a_word);
+        at = std::min<std::uint32_t>(at, word + states_a_word);
     }
     cursor = static_cast<std::uint16_t>(at);
     next = 0;
@@ -399,7 +399,7 @@ void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD
     }
     heap.first = nullptr;
     this_thread_slots.own[heap.place] = &no_lists;
-    heap.place = own_place_count;  // not given to another heap: copies of plain_blocks still read it
+    heap.place = own_place_count;  // not given to another heap: copies of fast_path still read it
     heap.become(++last_instance);  // no thread's slot matches
     heap.pool = nullptr;
 }

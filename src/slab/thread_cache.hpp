@@ -2,11 +2,11 @@
 // few loads and stores.
 //
 // For each class the cache has parts of one slab, or none, and a list of free blocks in them. These blocks are free on
-// media, in DRAM and after a crash, and only this thread may hand them out. A free changes the mark of the block
-// (live_marks.hpp), whichever thread's slab it lies in, and needs no cache.
+// media, in DRAM and after a crash, and only this thread may hand them out. A free changes the state of the block
+// (block_states.hpp), whichever thread's slab it lies in, and needs no cache.
 //
 // A cache belongs to its thread, which finds it in a few thread-local slots by the heap's instance number. That number
-// is never used twice, so a slot that outlives its heap matches nothing. The shortest path (plain_blocks.hpp) does not
+// is never used twice, so a slot that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not
 // compare: the first heaps that are open have a place of their own in each thread, which leads to empty lists unless
 // the thread has a cache for the heap. A heap that closes detaches its caches and resets these places; a thread that
 // ends returns its blocks. Both hold the lock of the registry, so neither meets the other half way.
@@ -42,7 +42,7 @@ static_assert(largest_cache(false) <= base::mebibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
 /// The free blocks of a class that a thread hands out next: some of those in its parts of the slab that were free when
-/// it looked. Blocks that are freed later are known by their marks alone, until the thread looks again.
+/// it looked. Blocks that are freed later are known by their states alone, until the thread looks again.
 ///
 /// They are a list of indexes, not bits: where few blocks are free in each word, a processor mispredicts the branch at
 /// the end of each word.
@@ -51,11 +51,11 @@ struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint16_t none = 0xffff;  ///< no index
 
     // What an allocation needs.
-    std::uint32_t next = 0;         ///< in `order`: the block that is handed out next
-    std::uint32_t end = 0;          ///< in `order`: behind the last block to hand out
-    std::byte* first = nullptr;     ///< the address of the slab's first block
-    std::uint8_t* marks = nullptr;  ///< the mark of the slab's first block
-    std::uint32_t block_size = 0;   ///< bytes
+    std::uint32_t next = 0;          ///< in `order`: the block that is handed out next
+    std::uint32_t end = 0;           ///< in `order`: behind the last block to hand out
+    std::byte* first = nullptr;      ///< the address of the slab's first block
+    std::uint8_t* states = nullptr;  ///< the state of the slab's first block
+    std::uint32_t block_size = 0;    ///< bytes
     // The rest.
     std::uint32_t slab = 0;    ///< granule + 1; 0: none
     std::uint32_t filled = 0;  ///< entries of `order`; more than `end` only in a hardened heap
@@ -88,10 +88,10 @@ struct alignas(base::cache_line_size) cached_blocks {
         }
         return found;
     }
-    [[nodiscard]] std::uint8_t& mark(std::uint32_t index) const noexcept { return marks[index]; }
+    [[nodiscard]] std::uint8_t& state(std::uint32_t index) const noexcept { return states[index]; }
     /// Marks the block live and returns it.
     [[nodiscard]] std::byte* hand_out(std::uint32_t index) const noexcept {
-        std::atomic_ref(mark(index)).store(live_mark::live, std::memory_order_release);
+        std::atomic_ref(state(index)).store(block_state::live, std::memory_order_release);
         return block(index);
     }
     /// try_pop() and hand_out(), or null. Not in a hardened heap.
@@ -160,10 +160,10 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
-    /// give_back_idle() for another thread's cache. The gate is closed, so that thread is in no rare call, but it may
-    /// run on. Its lists are emptied first; then the marks say whether it has got a block meanwhile. Between taking a
-    /// block from the list and marking it the thread executes a few instructions: a block that it takes just then is
-    /// lost.
+    /// give_back_idle() for another thread's cache. The gate is closed, so that thread is in no slow call, but it may
+    /// run on. Its lists are emptied first; then the block states say whether it has got a block meanwhile. Between
+    /// taking a block from the list and marking it the thread executes a few instructions: a block that it takes just
+    /// then is lost.
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
@@ -185,7 +185,7 @@ struct cache_slots {
         return all;
     }();
     bool ended = false;        ///< the thread's caches are destroyed
-    bool inside_late = false;  ///< in a rare call without a cache
+    bool inside_late = false;  ///< in a slow call without a cache
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 

@@ -17,16 +17,16 @@ class cached_blocks_test : public testing::Test {
 protected:
     /// Makes each block free with a probability of `percent`.
     void draw(unsigned percent) {
-        constexpr std::array<std::uint8_t, 4> not_free{live_mark::live, live_mark::freeing, live_mark::held,
-                                                       live_mark::covered};
-        for (std::uint8_t& mark : marks_) {
-            mark = random_() % 100 < percent ? live_mark::free : not_free.at(random_() % not_free.size());
+        constexpr std::array<std::uint8_t, 4> not_free{block_state::live, block_state::freeing, block_state::held,
+                                                       block_state::overlapped};
+        for (std::uint8_t& state : block_states_) {
+            state = random_() % 100 < percent ? block_state::free : not_free.at(random_() % not_free.size());
         }
     }
     [[nodiscard]] std::vector<std::uint32_t> free_blocks(std::uint32_t first, std::uint32_t end) const {
         std::vector<std::uint32_t> found;
         for (std::uint32_t index = first; index < end; ++index) {
-            if (marks_.at(index) == live_mark::free) {
+            if (block_states_.at(index) == block_state::free) {
                 found.push_back(index);
             }
         }
@@ -44,7 +44,7 @@ protected:
     [[nodiscard]] std::vector<std::uint32_t> fill_all(way_to_fill fill, std::uint32_t first, std::uint32_t end) {
         std::vector<std::uint32_t> found;
         cached_blocks blocks;
-        blocks.marks = marks_.data();
+        blocks.states = block_states_.data();
         blocks.cursor = static_cast<std::uint16_t>(first);
         while (const std::uint32_t filled = (blocks.*fill)(end)) {
             EXPECT_LE(filled, cached_blocks::capacity);
@@ -61,7 +61,7 @@ protected:
         return found;
     }
 
-    alignas(base::cache_line_size) std::array<std::uint8_t, base::granule_size / 8> marks_{};
+    alignas(base::cache_line_size) std::array<std::uint8_t, base::granule_size / 8> block_states_{};
     std::mt19937_64 random_{20231016};
 };
 
@@ -84,9 +84,9 @@ TEST_F(cached_blocks_test, are_all_free_blocks_of_a_part_in_order) {
 TEST_F(cached_blocks_test, are_those_of_any_range) {
     for (int turn = 0; turn < 3000; ++turn) {
         draw(static_cast<unsigned>(random_() % 101));
-        const auto first = static_cast<std::uint32_t>(random_() % marks_.size());
+        const auto first = static_cast<std::uint32_t>(random_() % block_states_.size());
         const auto end =
-            first + static_cast<std::uint32_t>(random_() % std::min<std::size_t>(marks_.size() - first, 700));
+            first + static_cast<std::uint32_t>(random_() % std::min<std::size_t>(block_states_.size() - first, 700));
         for (const way_to_fill way : ways_to_fill()) {
             ASSERT_THAT(fill_all(way, first, end), ElementsAreArray(free_blocks(first, end))) << first << " to " << end;
         }

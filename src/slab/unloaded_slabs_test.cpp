@@ -17,7 +17,7 @@ using base::granule;
 using testing::IsEmpty;
 
 /// A disk on which bitmaps have no space, all or some of them, as long as it is full.
-class full_disk final : public segment::bitmap_guard {
+class full_disk final : public segment::bitmap_verifier {
 public:
     base::result<void> admit(granule /*position*/) override { return {}; }
     base::result<void> back(granule position, slab_is /*use*/) override {
@@ -52,7 +52,7 @@ protected:
     static constexpr std::size_t bytes = 8192;
     static constexpr std::size_t slabs = 5;
 
-    unloaded_slabs_test() { heap_.guard_with(disk_); }
+    unloaded_slabs_test() { heap_.verify_with(disk_); }
 
     [[nodiscard]] void* allocate() {
         return GetParam() == 0 ? heap_.blocks().allocate(bytes, 16)

@@ -150,8 +150,8 @@ TEST_P(moved_heap, whose_superblock_is_another_heaps_is_not_written) {
     EXPECT_EQ(step_at(scratch_ / "there/heap"), 1U);
 }
 
-/// The C face is over the same engine.
-TEST_P(moved_heap, of_the_c_face_stays_where_it_is) {
+/// The C API is over the same engine.
+TEST_P(moved_heap, of_the_c_api_stays_where_it_is) {
     const auto other = files_under(scratch_ / "there");
     const working_directory here(scratch_ / "here");
     hf_options options = HF_OPTIONS_INIT;

@@ -1,7 +1,7 @@
 // Where durability `atomic` writes when big blocks come and go: DBMStest on a domain that notes every line that goes to
 // the media, in its order (PMAlloc, TOCS 2024, figures 2 and 3). Counts, so every run finds the same.
 //
-// It looks below the public face, for the domain is a parameter of the layer heap; so it stands among the tests.
+// It looks below the public API, for the domain is a parameter of the layer heap; so it stands among the tests.
 #include <algorithm>
 #include <cstdint>
 #include <exception>

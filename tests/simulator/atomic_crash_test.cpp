@@ -72,12 +72,12 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
 
 TEST(atomic_crash_test, NamedSequences) {
     for (const named_setting& one : settings()) {
-        atomic_laboratory laboratory(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
         for (const named_program& each : named_programs()) {
-            const std::uint64_t before = laboratory.report().images;
-            EXPECT_TRUE(laboratory.run(each.program)) << each.name << ": a step makes no sense";
-            ASSERT_FALSE(laboratory.failed()) << each.name << ": " << laboratory.report().violations.front();
-            fmt::print("{}: {}: {} images\n", one.name, each.name, laboratory.report().images - before);
+            const std::uint64_t before = explorer.report().images;
+            EXPECT_TRUE(explorer.run(each.program)) << each.name << ": a step makes no sense";
+            ASSERT_FALSE(explorer.failed()) << each.name << ": " << explorer.report().violations.front();
+            fmt::print("{}: {}: {} images\n", one.name, each.name, explorer.report().images - before);
         }
     }
 }
@@ -102,11 +102,11 @@ TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
 
 TEST(atomic_crash_test, OpeningsAndNewLanes) {
     for (const named_setting& one : settings()) {
-        atomic_laboratory laboratory(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
-        laboratory.run_openings_and_new_lanes();
-        print(one.name + ", openings and new lanes", laboratory.report());
-        ASSERT_FALSE(laboratory.failed()) << laboratory.report().violations.front();
-        EXPECT_GT(laboratory.report().images, 50U);
+        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        explorer.run_openings_and_new_lanes();
+        print(one.name + ", openings and new lanes", explorer.report());
+        ASSERT_FALSE(explorer.failed()) << explorer.report().violations.front();
+        EXPECT_GT(explorer.report().images, 50U);
     }
 }
 
@@ -126,9 +126,9 @@ TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
     for (const named_setting& one : all) {
         for (const concurrent_program& program : concurrent_programs()) {
             const auto report = total_of(shares, [&](std::size_t share) {
-                atomic_laboratory laboratory(one.setting, {{128, 8, 8, 32}, 64, {64, 8, 8, 8}, 4});
-                laboratory.run_all_orders(program, preemptions, static_cast<unsigned>(share), shares);
-                return laboratory.report();
+                atomic_explorer explorer(one.setting, {{128, 8, 8, 32}, 64, {64, 8, 8, 8}, 4});
+                explorer.run_all_orders(program, preemptions, static_cast<unsigned>(share), shares);
+                return explorer.report();
             });
             print(one.name + ": " + program.name, report);
             ASSERT_TRUE(report.violations.empty()) << report.violations.front();
@@ -140,11 +140,11 @@ TEST(atomic_crash_test, RandomPrograms) {
     for (const named_setting& one : settings()) {
         const std::uint64_t programs = options().programs_or(2'000, 200);
         const auto report = total_of(programs / 50 + 1, [&](std::size_t job) {
-            atomic_laboratory laboratory(one.setting, {{256, 16, 16, 64}, 64, {64, 8, 8, 8}, 64});
-            for (std::uint64_t i = 0; i < 50 && !laboratory.failed(); ++i) {
-                laboratory.run_random(job * 50 + i, step_alphabet(), 40);
+            atomic_explorer explorer(one.setting, {{256, 16, 16, 64}, 64, {64, 8, 8, 8}, 64});
+            for (std::uint64_t i = 0; i < 50 && !explorer.failed(); ++i) {
+                explorer.run_random(job * 50 + i, step_alphabet(), 40);
             }
-            return laboratory.report();
+            return explorer.report();
         });
         print(one.name + ", random", report);
         ASSERT_TRUE(report.violations.empty()) << report.violations.front();

@@ -54,12 +54,12 @@ const std::vector<atomic_setting>& settings() {
 }
 
 atomic_report explore_named(const atomic_setting& setting) {
-    atomic_laboratory laboratory(setting, {{4096, 64, 64, 256}, 4, {64, 16, 16, 16}, 1});
+    atomic_explorer explorer(setting, {{4096, 64, 64, 256}, 4, {64, 16, 16, 16}, 1});
     for (const named_program& each : named_programs()) {
-        static_cast<void>(laboratory.run(each.program));
+        static_cast<void>(explorer.run(each.program));
     }
-    laboratory.run_openings_and_new_lanes();
-    return laboratory.report();
+    explorer.run_openings_and_new_lanes();
+    return explorer.report();
 }
 
 atomic_report explore_short(const atomic_setting& setting, const atomic_start& start, std::size_t length) {
@@ -74,17 +74,17 @@ atomic_report explore_short(const atomic_setting& setting, const atomic_start& s
 }
 
 atomic_report explore_random(const atomic_setting& setting) {
-    atomic_laboratory laboratory(setting, {{64, 8, 8, 32}, 64, {64, 8, 8, 8}, 8});
-    for (std::uint64_t seed = 0; seed < random_programs && !laboratory.failed(); ++seed) {
-        laboratory.run_random(seed, step_alphabet(), 40);
+    atomic_explorer explorer(setting, {{64, 8, 8, 32}, 64, {64, 8, 8, 8}, 8});
+    for (std::uint64_t seed = 0; seed < random_programs && !explorer.failed(); ++seed) {
+        explorer.run_random(seed, step_alphabet(), 40);
     }
-    return laboratory.report();
+    return explorer.report();
 }
 
 atomic_report explore_orders(const atomic_setting& setting, const concurrent_program& program, unsigned preemptions) {
-    atomic_laboratory laboratory(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 64});
-    laboratory.run_all_orders(program, preemptions, 0, 1);
-    return laboratory.report();
+    atomic_explorer explorer(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 64});
+    explorer.run_all_orders(program, preemptions, 0, 1);
+    return explorer.report();
 }
 
 /// Quick ones first: most mutants need no others.

@@ -33,7 +33,7 @@ std::vector<named_program> programs_of_pointers() {
          program(
              {holder},
              {{verb::allocate, 3}, {verb::free, 1}, holder, {verb::allocate, 3}, {verb::free, 1}, {verb::publish, 0}})},
-        // A thread hands out a block that it freed only with the next word of marks, or after its blocks have gone
+        // A thread hands out a block that it freed only with the next word of states, or after its blocks have gone
         // back.
         {"a holder is freed, and its memory is another block at once, with words that look like old stamps",
          program({holder}, {{verb::allocate, 3}, {verb::free, 1}, {verb::give_back}, {verb::publish, 0}})},
@@ -128,7 +128,7 @@ const std::vector<named_program>& named_programs() {
 atomic_report explore_lap_of_stamps() {
     constexpr std::uint64_t stamps = 65536;
     constexpr std::uint64_t operations_a_lane = 32000;  // a ring has 65536 slots; no checkpoint before it is half full
-    atomic_laboratory laboratory({stamps, lane::record_order::clock, crash_kind::power_loss, 5}, {{1, 0, 0, 4}, 1});
+    atomic_explorer explorer({stamps, lane::record_order::clock, crash_kind::power_loss, 5}, {{1, 0, 0, 4}, 1});
     const std::vector<step> setup{holder, allocate, point};
     // Another owner gets the first block, so that its pointer is wrong when the stamp comes round.
     std::vector<step> first{free, {verb::keep}, allocate};
@@ -144,8 +144,8 @@ atomic_report explore_lap_of_stamps() {
     fill(second, 2 * operations_a_lane);
     std::vector<step> third;
     fill(third, stamps);
-    laboratory.run_in_turns(setup, {first, second}, third);
-    return laboratory.report();
+    explorer.run_in_turns(setup, {first, second}, third);
+    return explorer.report();
 }
 
 atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort) {
@@ -168,15 +168,15 @@ atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort&
         dying("a slab that morphs", {into_small, allocate}, {holder, slot}),
         dying("blocks of a morphed slab", {allocate, discard, free}, {holder, slot, into_small}),
     };
-    atomic_laboratory laboratory(setting, effort);
+    atomic_explorer explorer(setting, effort);
     for (const concurrent_program& each : programs) {
-        for (unsigned death = 1; !laboratory.failed(); ++death) {
-            if (!laboratory.run_with_death(each, death, false) || !laboratory.run_with_death(each, death, true)) {
+        for (unsigned death = 1; !explorer.failed(); ++death) {
+            if (!explorer.run_with_death(each, death, false) || !explorer.run_with_death(each, death, true)) {
                 break;
             }
         }
     }
-    return laboratory.report();
+    return explorer.report();
 }
 
 }  // namespace holdfast::simulator

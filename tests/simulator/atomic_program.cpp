@@ -324,9 +324,9 @@ bool program_runner::morph(const step& one, unsigned thread) {
         return false;
     }
     session_.blocks().threads().flush_this_thread();
-    constexpr unsigned whatever_is_covered = 100;
+    constexpr unsigned whatever_is_overlapped = 100;
     const bool morphed = session_.blocks().morph(base::granule_of(base::heap_offset{block}),
-                                                 slab::class_for(bytes_asked(one.size), 1), whatever_is_covered);
+                                                 slab::class_for(bytes_asked(one.size), 1), whatever_is_overlapped);
     space_.memory().cut("morphed");
     return morphed;
 }

@@ -59,11 +59,11 @@ const std::vector<atomic_start>& atomic_starts() {
 
 atomic_report explore_programs(const atomic_setting& setting, const atomic_effort& effort, const atomic_start& start,
                                const step& first, std::size_t length) {
-    atomic_laboratory laboratory(setting, effort);
+    atomic_explorer explorer(setting, effort);
     atomic_program program{start.setup, {first}, 0, start.settled, start.stamp};
     const auto go_on = [&](const auto& again) -> void {
         program.cut_from = program.steps.size() - 1;
-        if (!laboratory.run(program) || program.steps.size() == length) {
+        if (!explorer.run(program) || program.steps.size() == length) {
             return;
         }
         for (const step& next : step_alphabet()) {
@@ -73,7 +73,7 @@ atomic_report explore_programs(const atomic_setting& setting, const atomic_effor
         }
     };
     go_on(go_on);
-    return laboratory.report();
+    return explorer.report();
 }
 
 }  // namespace holdfast::simulator

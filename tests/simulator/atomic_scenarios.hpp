@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/atomic_laboratory.hpp"
+#include "simulator/atomic_explorer.hpp"
 
 namespace holdfast::simulator {
 

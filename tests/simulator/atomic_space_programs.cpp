@@ -73,12 +73,11 @@ const std::vector<concurrent_program>& space_pairs() {
 
 namespace {
 
-void explore_short(atomic_laboratory& laboratory, const std::vector<step>& setup, std::size_t length) {
+void explore_short(atomic_explorer& explorer, const std::vector<step>& setup, std::size_t length) {
     atomic_program program{setup, {}, 0, false};
     const auto go_on = [&](const auto& again) -> void {
         program.cut_from = program.steps.size() - 1;
-        if (laboratory.failed() || (!program.steps.empty() && !laboratory.run(program)) ||
-            program.steps.size() == length) {
+        if (explorer.failed() || (!program.steps.empty() && !explorer.run(program)) || program.steps.size() == length) {
             return;
         }
         for (const step& next : space_alphabet()) {
@@ -98,18 +97,18 @@ atomic_report explore_space(atomic_setting setting, const atomic_effort& effort,
     atomic_report all;
     for (const bool fades : {true, false}) {
         setting.fades = fades;
-        atomic_laboratory laboratory(setting, effort);
+        atomic_explorer explorer(setting, effort);
         for (const atomic_program& each : dangerous_programs()) {
-            if (!laboratory.run(each)) {
-                laboratory.fail("a step of a dangerous program makes no sense");
+            if (!explorer.run(each)) {
+                explorer.fail("a step of a dangerous program makes no sense");
             }
         }
-        explore_short(laboratory, {big_holder, inner}, length);
-        explore_short(laboratory, full_half({big_holder}), length);
+        explore_short(explorer, {big_holder, inner}, length);
+        explore_short(explorer, full_half({big_holder}), length);
         for (const concurrent_program& each : space_pairs()) {
-            laboratory.run_all_orders(each, preemptions, 0, 1);
+            explorer.run_all_orders(each, preemptions, 0, 1);
         }
-        all += laboratory.report();
+        all += explorer.report();
     }
     return all;
 }

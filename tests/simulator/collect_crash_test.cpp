@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "simulator/collect_laboratory.hpp"
+#include "simulator/collect_explorer.hpp"
 #include "simulator/parallel.hpp"
 #include "simulator/simulator_main.hpp"
 
@@ -41,13 +41,13 @@ const std::vector<named_setting>& settings() {
 
 TEST(collect_crash_test, NamedSequences) {
     for (const named_setting& one : settings()) {
-        collect_laboratory laboratory(one.setting, {{1024, 64, 64, 64}, 4, {64, 16, 16, 16}, 2});
+        collect_explorer explorer(one.setting, {{1024, 64, 64, 64}, 4, {64, 16, 16, 16}, 2});
         for (const named_collect_program& each : named_collect_programs()) {
-            laboratory.run(each.name, each.steps, each.cut_from);
-            ASSERT_FALSE(laboratory.failed()) << laboratory.report().violations.front();
+            explorer.run(each.name, each.steps, each.cut_from);
+            ASSERT_FALSE(explorer.failed()) << explorer.report().violations.front();
         }
-        print(one.name + ", named", laboratory.report());
-        EXPECT_GT(laboratory.report().used, 50U);
+        print(one.name + ", named", explorer.report());
+        EXPECT_GT(explorer.report().used, 50U);
     }
 }
 
@@ -57,12 +57,12 @@ TEST(collect_crash_test, RandomPrograms) {
         std::mutex mutex;
         collect_report all;
         for_each_in_parallel(options().programs_or(50, 10) / at_once, [&](std::size_t job) {
-            collect_laboratory laboratory(one.setting);
-            for (std::uint64_t i = 0; i < at_once && !laboratory.failed(); ++i) {
-                laboratory.run_random(job * at_once + i, 30);
+            collect_explorer explorer(one.setting);
+            for (std::uint64_t i = 0; i < at_once && !explorer.failed(); ++i) {
+                explorer.run_random(job * at_once + i, 30);
             }
             const std::lock_guard lock{mutex};
-            all += laboratory.report();
+            all += explorer.report();
         });
         print(one.name + ", random", all);
         ASSERT_TRUE(all.violations.empty()) << all.violations.front();

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "persist/mutant.hpp"
-#include "simulator/collect_laboratory.hpp"
+#include "simulator/collect_explorer.hpp"
 #include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
 #include "simulator/simulator_main.hpp"
@@ -35,18 +35,18 @@ std::vector<std::function<collect_report()>> explorations() {
     std::vector<std::function<collect_report()>> all;
     for (const atomic_setting& setting : {atomic_setting{}, gives_back}) {
         all.emplace_back([setting] {
-            collect_laboratory laboratory(setting, {{256, 32, 32, 32}, 8, {32, 8, 8, 8}, 4});
+            collect_explorer explorer(setting, {{256, 32, 32, 32}, 8, {32, 8, 8, 8}, 4});
             for (const named_collect_program& each : named_collect_programs()) {
-                laboratory.run(each.name, each.steps, each.cut_from);
+                explorer.run(each.name, each.steps, each.cut_from);
             }
-            return laboratory.report();
+            return explorer.report();
         });
         all.emplace_back([setting] {
-            collect_laboratory laboratory(setting, {{64, 8, 8, 16}, 8, {32, 8, 8, 8}, 8});
-            for (std::uint64_t seed = 0; seed < random_programs && !laboratory.failed(); ++seed) {
-                laboratory.run_random(seed, 30);
+            collect_explorer explorer(setting, {{64, 8, 8, 16}, 8, {32, 8, 8, 8}, 8});
+            for (std::uint64_t seed = 0; seed < random_programs && !explorer.failed(); ++seed) {
+                explorer.run_random(seed, 30);
             }
-            return laboratory.report();
+            return explorer.report();
         });
     }
     return all;

@@ -1,5 +1,5 @@
 // The programs that test durability `collect`.
-#include "simulator/collect_laboratory.hpp"
+#include "simulator/collect_explorer.hpp"
 
 namespace holdfast::simulator {
 

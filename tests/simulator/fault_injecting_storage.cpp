@@ -131,9 +131,9 @@ result<std::string> fault_injecting_storage::identity(const std::string& path) {
     return inner_->identity(path);
 }
 
-result<std::uint64_t> fault_injecting_storage::birth(const std::string& path) {
+result<std::uint64_t> fault_injecting_storage::file_identity(const std::string& path) {
     HF_TRY(next("statx", path));
-    return inner_->birth(path);
+    return inner_->file_identity(path);
 }
 
 result<std::vector<std::string>> fault_injecting_storage::list(const std::string& directory) {

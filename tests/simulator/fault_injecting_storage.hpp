@@ -52,7 +52,7 @@ public:
     base::result<void> make_link(const std::string& path, const std::string& target, persist::site where) override;
     base::result<std::string> link_target(const std::string& path) override;
     base::result<std::string> identity(const std::string& path) override;
-    base::result<std::uint64_t> birth(const std::string& path) override;
+    base::result<std::uint64_t> file_identity(const std::string& path) override;
     base::result<std::vector<std::string>> list(const std::string& directory) override;
     base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
     base::result<void> remove(const std::string& path, persist::site where) override;

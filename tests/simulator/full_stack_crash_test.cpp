@@ -19,7 +19,7 @@
 #include "simulator/crash_explorer.hpp"
 #include "simulator/fault_injecting_storage.hpp"
 #include "simulator/recording_storage.hpp"
-#include "simulator/space_laboratory.hpp"
+#include "simulator/space_explorer.hpp"
 
 namespace holdfast::simulator {
 namespace {
@@ -253,11 +253,11 @@ TEST_F(node_directories_crash_test, CreationGrowthAndCommits) {
 
 TEST(space_crash_test, EveryImageOpensAndGoesOn) {
     for (const space_scenario& one : space_scenarios()) {
-        space_laboratory laboratory(one.segment_size, one.decay_ns, {24, 12, 12, 16});
-        one.run(laboratory);
-        std::printf("%s: %llu images\n", one.name.c_str(), static_cast<unsigned long long>(laboratory.images()));
-        ASSERT_EQ(laboratory.wrong(), "") << one.name;
-        EXPECT_GT(laboratory.images(), 50U) << one.name;
+        space_explorer explorer(one.segment_size, one.decay_ns, {24, 12, 12, 16});
+        one.run(explorer);
+        std::printf("%s: %llu images\n", one.name.c_str(), static_cast<unsigned long long>(explorer.images()));
+        ASSERT_EQ(explorer.wrong(), "") << one.name;
+        EXPECT_GT(explorer.images(), 50U) << one.name;
     }
 }
 

@@ -13,7 +13,7 @@
 #include "simulator/mutant_runner.hpp"
 #include "simulator/parallel.hpp"
 #include "simulator/simulator_main.hpp"
-#include "simulator/space_laboratory.hpp"
+#include "simulator/space_explorer.hpp"
 
 namespace holdfast::simulator {
 namespace {
@@ -132,14 +132,14 @@ const std::map<std::string, std::string>& equivalent_space_sites() {
 
 std::string notice_in_space(const std::string& /*site*/) {
     for (const space_scenario& one : space_scenarios()) {
-        space_laboratory laboratory(one.segment_size, one.decay_ns, {16, 8, 8, 8});
+        space_explorer explorer(one.segment_size, one.decay_ns, {16, 8, 8, 8});
         try {
-            one.run(laboratory);
+            one.run(explorer);
         } catch (const std::exception& thrown) {
             return one.name + ": " + thrown.what();
         }
-        if (!laboratory.wrong().empty()) {
-            return one.name + ": " + laboratory.wrong();
+        if (!explorer.wrong().empty()) {
+            return one.name + ": " + explorer.wrong();
         }
     }
     return {};
@@ -150,7 +150,7 @@ TEST(mutants, EveryOneOfSpaceThatGoesBackIsKilled) {
     ASSERT_EQ(notice_in_space({}), "") << "with nothing left out";
     std::vector<std::string> sites;
     for (const std::string& site : mutant_sites({})) {
-        if (site.starts_with("space.") || site.starts_with("slab.rest.")) {
+        if (site.starts_with("space.") || site.starts_with("slab.sparse.")) {
             sites.push_back(site);
         }
     }

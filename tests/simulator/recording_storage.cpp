@@ -134,9 +134,9 @@ result<void> recording_storage::make_link(const std::string& path, const std::st
 
 result<std::string> recording_storage::link_target(const std::string& path) { return real_->link_target(path); }
 result<std::string> recording_storage::identity(const std::string& path) { return real_->identity(path); }
-result<std::uint64_t> recording_storage::birth(const std::string& path) {
-    HF_TRY_ASSIGN(const std::uint64_t birth, real_->birth(path));
-    return birth + record_->copies;
+result<std::uint64_t> recording_storage::file_identity(const std::string& path) {
+    HF_TRY_ASSIGN(const std::uint64_t identity, real_->file_identity(path));
+    return identity + record_->copies;
 }
 result<std::vector<std::string>> recording_storage::list(const std::string& directory) {
     return real_->list(directory);

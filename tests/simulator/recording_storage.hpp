@@ -36,7 +36,7 @@ public:
     [[nodiscard]] storage_image current() const { return record_->mirror.current(); }
     [[nodiscard]] std::string position() const { return record_->mirror.position(); }
     [[nodiscard]] std::uint64_t operations() const noexcept { return record_->mirror.operations(); }
-    /// From now on all files report another birth, as those of a copy do.
+    /// From now on all files report another file identity, as those of a copy do.
     void become_a_copy() noexcept { ++record_->copies; }
     /// Writes the image's content below the recorded directory into `target`, an existing empty directory.
     [[nodiscard]] base::result<void> materialise(const storage_image& left, const std::string& target) const {
@@ -51,7 +51,7 @@ public:
     base::result<void> make_link(const std::string& path, const std::string& target, persist::site where) override;
     base::result<std::string> link_target(const std::string& path) override;
     base::result<std::string> identity(const std::string& path) override;
-    base::result<std::uint64_t> birth(const std::string& path) override;
+    base::result<std::uint64_t> file_identity(const std::string& path) override;
     base::result<std::vector<std::string>> list(const std::string& directory) override;
     base::result<void> rename(const std::string& from, const std::string& to, persist::site where) override;
     base::result<void> remove(const std::string& path, persist::site where) override;

@@ -38,7 +38,7 @@ result<void> use_everything(persist::storage& storage, const std::string& root) 
     HF_TRY(storage.make_link(root + "/d/l", root.empty() ? "/d" : root + "/d", "use.link"));
     HF_TRY(storage.link_target(root + "/d/l"));
     HF_TRY(storage.identity(root + "/d/l/c"));
-    HF_TRY(storage.birth(root + "/d/l/c"));
+    HF_TRY(storage.file_identity(root + "/d/l/c"));
     HF_TRY_ASSIGN(const auto held, storage.with({})->hold(root + "/d"));
     HF_TRY(held->permissions_of(root + "/d", root + "/d/c"));
     HF_TRY(held->location(root + "/d"));

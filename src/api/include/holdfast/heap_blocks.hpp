@@ -86,7 +86,7 @@ protected:
     ~heap_blocks() = default;
 
 private:
-    [[gnu::noinline]] void deallocate_rarely(void* address);
+    [[gnu::noinline]] void deallocate_slow(void* address);
 };
 
 }  // namespace holdfast

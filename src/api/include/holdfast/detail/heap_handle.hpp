@@ -14,26 +14,26 @@
 #include <holdfast/open_options.hpp>
 
 namespace holdfast::slab {
-struct plain_blocks;
+struct fast_path;
 }  // namespace holdfast::slab
 
 namespace holdfast::detail {
 
 class manager_core;
-struct manager_door;
+struct manager_access;
 
 /// What the fast paths of allocate() and deallocate() need, copied here so that they follow no pointer to it. For a
-/// manager that is closed or moved from it is plain_blocks::of_no_heap(), so that the slow paths run.
-class plain_path {
+/// manager that is closed or moved from it is fast_path::of_no_heap(), so that the slow paths run.
+class fast_path_copy {
 public:
-    plain_path() noexcept;
-    explicit plain_path(const slab::plain_blocks& of) noexcept;
-    plain_path(plain_path&& other) noexcept : plain_path() { *this = std::move(other); }
-    plain_path& operator=(plain_path&& other) noexcept;
-    plain_path(const plain_path&) = delete;
-    plain_path& operator=(const plain_path&) = delete;
-    ~plain_path() = default;
-    [[nodiscard]] const slab::plain_blocks* operator->() const noexcept;  // manager_core.hpp
+    fast_path_copy() noexcept;
+    explicit fast_path_copy(const slab::fast_path& of) noexcept;
+    fast_path_copy(fast_path_copy&& other) noexcept : fast_path_copy() { *this = std::move(other); }
+    fast_path_copy& operator=(fast_path_copy&& other) noexcept;
+    fast_path_copy(const fast_path_copy&) = delete;
+    fast_path_copy& operator=(const fast_path_copy&) = delete;
+    ~fast_path_copy() = default;
+    [[nodiscard]] const slab::fast_path* operator->() const noexcept;  // manager_core.hpp
 
 private:
     static constexpr std::size_t words = 5;
@@ -64,10 +64,10 @@ protected:
     [[nodiscard]] std::uint64_t key() const noexcept;  ///< 0 where there is no heap
 
     std::unique_ptr<manager_core> core_;
-    plain_path plain_;
+    fast_path_copy fast_path_;
 
 private:
-    friend struct manager_door;  // the C face
+    friend struct manager_access;  // the C API
 };
 
 }  // namespace holdfast::detail

@@ -24,7 +24,7 @@ inline constexpr const anonymous_instance_t* anonymous_instance = nullptr;
 namespace detail {
 
 class manager_core;
-struct manager_door;
+struct manager_access;
 
 /// The name argument of construct and find.
 class instance_name {

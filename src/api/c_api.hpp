@@ -1,0 +1,94 @@
+// Shared by the functions of the C interface: handles, and the translation of exceptions to codes.
+#pragma once
+
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include <holdfast/error.hpp>
+#include <holdfast/holdfast.h>
+#include <holdfast/manager.hpp>
+
+struct hf_heap {
+    holdfast::manager manager;
+};
+
+namespace holdfast {
+
+namespace detail {
+/// Gives the C interface access to the core of a manager: its functions name types by strings, not by templates.
+struct manager_access {
+    [[nodiscard]] static manager_core& core(const heap_handle& of) { return of.core(); }
+};
+}  // namespace detail
+
+namespace c_api {
+
+/// Stores the code and the sentence, cut to fit its buffer, for hf_errorcode() and hf_errormsg(); returns the code.
+hf_code remember(hf_code code, std::string_view sentence) noexcept;
+
+/// Throws error(invalid_argument) that names the argument.
+[[noreturn]] void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected);
+/// Throws error(invalid_argument) where the size field of a caller's struct is too small to be one.
+void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser);
+/// Throws error(invalid_argument) as throw_unless_sized(), and where the struct is longer than this library's (`known`
+/// bytes) and a byte behind that is not 0.
+void throw_unless_known(const void* given, std::size_t size, std::size_t known, std::string_view name,
+                        std::string_view initialiser);
+template <class T>
+T& required(T* pointer, std::string_view argument) {
+    if (pointer == nullptr) {
+        throw_invalid(argument, "NULL", "not NULL");
+    }
+    return *pointer;
+}
+/// The caller's struct, whose first field is its size, in this library's version. Fields that an older header lacks are
+/// those of `defaults`; fields that only a newer header has must be 0.
+template <class Struct>
+Struct known_part(const Struct& given, const Struct& defaults, const char* name, const char* initialiser) {
+    throw_unless_known(&given, given.size, sizeof(Struct), name, initialiser);
+    Struct known = defaults;
+    std::memcpy(&known, &given, given.size < sizeof known ? given.size : sizeof known);
+    return known;
+}
+/// Writes to the caller's struct the fields that both the caller and this library know. The size field stays.
+template <class Struct>
+void fill_known_part(Struct* out, Struct known, const char* name, const char* initialiser) {
+    Struct& given = required(out, name);
+    throw_unless_sized(given.size, name, initialiser);
+    known.size = given.size;
+    std::memcpy(&given, &known, given.size < sizeof known ? given.size : sizeof known);
+}
+
+/// hf_ptr and ptr<void> have the same layout.
+inline const ptr<void>& word_of(const hf_ptr* pointer) noexcept { return *reinterpret_cast<const ptr<void>*>(pointer); }
+inline ptr<void>& word_of(hf_ptr* pointer) noexcept { return *reinterpret_cast<ptr<void>*>(pointer); }
+
+/// open_options::before_trace of these options; empty where they name no function.
+[[nodiscard]] std::function<void(offline_heap&)> calls_before_trace(const hf_options& options);
+
+/// The manager of a handle; throws error(invalid_argument) for NULL.
+template <class Heap>
+auto& manager_of(Heap* heap) {
+    return required(heap, "heap").manager;
+}
+
+/// Stores the code and the message of the exception in flight; returns the code.
+hf_code remember_exception() noexcept;
+
+/// Runs f; an exception becomes a code.
+template <class Function>
+hf_code guarded(Function&& f) noexcept {
+    try {
+        f();
+        return HF_OK;
+    } catch (...) {
+        return remember_exception();
+    }
+}
+
+}  // namespace c_api
+}  // namespace holdfast

@@ -1,0 +1,28 @@
+// The C interface: hf_shrink(), hf_follow_this_thread().
+#include "api/c_api.hpp"
+
+using holdfast::c_api::guarded;
+using holdfast::c_api::manager_of;
+
+hf_code hf_follow_this_thread(hf_heap* heap, int* followed) {
+    return guarded([&] {
+        const bool moved = manager_of(heap).follow_this_thread();
+        if (followed != nullptr) {
+            *followed = moved ? 1 : 0;
+        }
+    });
+}
+
+hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report) {
+    return guarded([&] {
+        holdfast::shrink_options wanted;
+        wanted.target = target;
+        const holdfast::shrink_report in = manager_of(heap).shrink(wanted);
+        if (report != nullptr) {
+            const hf_shrink_report known{
+                0,           in.charged_before, in.charged_after, in.apparent_before, in.apparent_after, in.given_back,
+                in.shortened};
+            holdfast::c_api::fill_known_part(report, known, "report", "HF_SHRINK_REPORT_INIT");
+        }
+    });
+}

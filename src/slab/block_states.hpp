@@ -1,0 +1,172 @@
+// A byte in DRAM for each block of a loaded slab: what is known of the block, and whether it may be handed out.
+//
+// An allocation is a plain store of a block's state, a free a load and a plain store: no locked instruction, and no
+// access to the block itself. The holder of a slab finds free blocks by looking at 64 states at once, so a free need
+// not tell it. A commit or a checkpoint writes the live bitmaps on media from the block states.
+//
+// This is the shadow bitmap of PMAlloc (6.2), in which frees by other threads are merged. Here only frees by threads on
+// other nodes of the machine need a merge (remote_frees.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#if defined(__SANITIZE_THREAD__)
+#define HF_STATES_ONE_BY_ONE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HF_STATES_ONE_BY_ONE 1
+#endif
+#endif
+#if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
+#include <emmintrin.h>
+#endif
+
+namespace holdfast::slab {
+
+/// The values of a block's state.
+namespace block_state {
+inline constexpr std::uint8_t free = 0;        ///< the holder of the slab may hand it out
+inline constexpr std::uint8_t live = 1;        ///< the user holds it
+inline constexpr std::uint8_t freeing = 2;     ///< still live: the durable record of its free is on its way
+inline constexpr std::uint8_t held = 4;        ///< not live, and nobody may hand it out: on its way, or reserved
+inline constexpr std::uint8_t overlapped = 8;  ///< overlaps an older block that may be live
+/// Live, and only its owner may free it (pinned_blocks.hpp). The value differs from `live`, so that a search for `live`
+/// refuses the block; it has the bit by which live blocks are counted.
+inline constexpr std::uint8_t pinned = live | 16;
+}  // namespace block_state
+
+inline constexpr std::size_t states_a_word = 64;
+
+/// Whether a state, or another shared word, has that value; what its last writer did before is then visible. On x86 the
+/// load and the comparison are one instruction; compilers make two of an atomic load.
+template <class Word>
+[[nodiscard]] inline bool holds(const Word& word, Word value) noexcept {
+#if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
+    bool so = false;
+    if constexpr (sizeof(Word) == 1) {
+        asm volatile("cmpb %2, %1" : "=@cce"(so) : "m"(word), "iq"(value) : "memory");
+    } else {
+        static_assert(sizeof(Word) == 8);
+        asm volatile("cmpq %2, %1" : "=@cce"(so) : "m"(word), "er"(value) : "memory");
+    }
+    return so;
+#else
+    return std::atomic_ref(const_cast<Word&>(word)).load(std::memory_order_acquire) == value;
+#endif
+}
+
+namespace detail {
+
+/// Loads eight states; what their last writers did before is visible.
+[[nodiscard]] inline std::uint64_t load_states(const std::uint8_t* states) noexcept {
+#if defined(HF_STATES_ONE_BY_ONE)
+    std::uint64_t eight = 0;  // the sanitizer pairs only accesses of one size
+    for (unsigned i = 0; i < 8; ++i) {
+        eight |=
+            std::uint64_t{
+                std::atomic_ref<std::uint8_t>(const_cast<std::uint8_t&>(states[i])).load(std::memory_order_acquire)}
+            << (8 * i);
+    }
+    return eight;
+#else
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(const_cast<std::uint8_t*>(states)))
+        .load(std::memory_order_acquire);
+#endif
+}
+
+/// Gathers the lowest bits of the 64 bytes that `of` makes of the block states, by multiplication.
+template <class Of>
+[[nodiscard]] inline std::uint64_t gather_states(const std::uint8_t* states, Of of) noexcept {
+    std::uint64_t bits = 0;
+    for (unsigned i = 0; i < 8; ++i) {
+        const std::uint64_t lowest = of(load_states(states + std::size_t{8} * i)) & 0x0101010101010101;
+        bits |= (lowest * 0x0102040810204080 >> 56U) << (8 * i);
+    }
+    return bits;
+}
+
+}  // namespace detail
+
+/// The live blocks among 64 states at a multiple of 64, as bits.
+[[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* states) noexcept {
+    return detail::gather_states(states, [](std::uint64_t eight) { return eight | eight >> 1U; });
+}
+
+#if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
+namespace detail {
+/// The bits of the block states that equal `wanted`.
+[[nodiscard]] inline std::uint64_t equal_states(const std::uint8_t* states, std::uint8_t wanted) noexcept {
+    std::uint64_t bits = 0;
+    const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
+    for (unsigned i = 0; i < 4; ++i) {
+        // Loads are not reordered with loads on this architecture; the fence below is for the compiler.
+        const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states) + i);
+        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, all)))} << (16 * i);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return bits;
+}
+}  // namespace detail
+#endif
+
+/// The blocks that may be handed out among 64 states at a multiple of 64, as bits.
+[[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* states) noexcept {
+#if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
+    return detail::equal_states(states, block_state::free);
+#else
+    return ~detail::gather_states(states,
+                                  [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
+#endif
+}
+
+/// The overlapped blocks among 64 states at a multiple of 64, as bits.
+[[nodiscard]] inline std::uint64_t overlapped_bits_of(const std::uint8_t* states) noexcept {
+#if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
+    return detail::equal_states(states, block_state::overlapped);
+#else
+    return detail::gather_states(states, [](std::uint64_t eight) { return eight >> 3U; });
+#endif
+}
+
+/// The number of bits that are set. Without an option for the instruction, compilers call a library function for
+/// std::popcount, and for this way of counting where they recognise it.
+[[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
+    bits -= bits >> 1U & 0x5555555555555555;
+#if defined(__GNUC__)
+    if (!std::is_constant_evaluated()) {
+        asm("" : "+r"(bits));  // hides the pattern from the compiler
+    }
+#endif
+    bits = (bits & 0x3333333333333333) + (bits >> 2U & 0x3333333333333333);
+    bits = (bits + (bits >> 4U)) & 0x0f0f0f0f0f0f0f0f;
+    return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);
+}
+
+/// How many of 64 * `words` block states are `free`.
+[[nodiscard]] inline std::uint32_t count_free(const std::uint8_t* states, std::size_t words) noexcept {
+#if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
+    const __m128i zero = _mm_setzero_si128();
+    __m128i sums = zero;
+    for (std::size_t word = 0; word < words; ++word) {
+        const auto* const some = reinterpret_cast<const __m128i*>(states + word * states_a_word);
+        __m128i found = _mm_cmpeq_epi8(_mm_load_si128(some), zero);  // -1 for each
+        for (unsigned i = 1; i < 4; ++i) {
+            found = _mm_add_epi8(found, _mm_cmpeq_epi8(_mm_load_si128(some + i), zero));
+        }
+        sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_sub_epi8(zero, found), zero));
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return static_cast<std::uint32_t>(_mm_cvtsi128_si32(sums) + _mm_cvtsi128_si32(_mm_srli_si128(sums, 8)));
+#else
+    std::uint32_t found = 0;
+    for (std::size_t word = 0; word < words; ++word) {
+        found += count_bits(free_bits_of(states + word * states_a_word));
+    }
+    return found;
+#endif
+}
+
+}  // namespace holdfast::slab
