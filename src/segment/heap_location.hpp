@@ -88,6 +88,11 @@ public:
     /// pages that are no mapping of the file yet (MAP-2) have their memory already. So a growth only asks whether there
     /// is room for such pages; the commit that maps the file in their place reserves them before its commit point.
     [[nodiscard]] bool reserves_at_commit() const noexcept { return in_memory_ && !shared(); }
+    /// Whether a change of the heap's size must be on media before it is used. In a shared session of the domain
+    /// `page-cache` a loss of power is not survived in any case, so no call waits for the disk.
+    [[nodiscard]] bool syncs_growth() const noexcept {
+        return !shared() || domain_ != persist::domain_kind::page_cache;
+    }
     /// All segments lie in file systems that are memory.
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
     /// Whether every file system of segments has room for `wanted` pages beyond what is needed.

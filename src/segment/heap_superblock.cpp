@@ -37,11 +37,17 @@ void heap_superblock::set_base_address(const std::byte* address) noexcept {
     now_.base_address = reinterpret_cast<std::uint64_t>(address);
 }
 
-base::result<void> heap_superblock::write(heap_state state, change by) {
+base::result<void> heap_superblock::write(heap_state state, change by) { return write(state, by, true); }
+
+base::result<void> heap_superblock::write_size(change by) {
+    return write(heap_state::running, by, location_.syncs_growth());
+}
+
+base::result<void> heap_superblock::write(heap_state state, change by, bool durable) {
     const base::scoped_lock lock(mutex_);
     superblock_on_media next = now_;
     by(next);
-    HF_TRY(write_state(location_.storage(), location_.paths(), next, state));
+    HF_TRY(write_state(location_.storage(), location_.paths(), next, state, durable));
     now_ = next;
     return {};
 }

@@ -49,6 +49,9 @@ public:
 
     /// Changes the superblock on media, durably.
     base::result<void> write(heap_state state, change by);
+    /// write() of a heap that is running, for a new size: durable at once where growth must be
+    /// (heap_location::syncs_growth()).
+    base::result<void> write_size(change by);
     /// Comes before the first change of a session: a crash from here on needs a recovery.
     base::result<void> mark_running();
     /// A writer begins a session in durability `atomic` or `collect`: as write(), and counts the recovery.
@@ -80,6 +83,7 @@ public:
     base::result<void> settle_here();
 
 private:
+    base::result<void> write(heap_state state, change by, bool durable);
     const heap_location& location_;
     superblock_on_media now_{};
     base::mutex mutex_;                ///< for changes while the heap is in use

@@ -51,11 +51,13 @@ base::result<void> objects_file::grow(std::uint64_t bytes) {
     HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().objects(), access_mode::read_write));
     HF_TRY(file->allocate(size_, step, "grow.allocate_objects"));
     if (location_.shared()) {
-        HF_TRY(file->sync("grow.objects.sync"));
+        if (location_.syncs_growth()) {
+            HF_TRY(file->sync("grow.objects.sync"));
+        }
         HF_TRY(map_file(begin_ + size_, step, file->native_handle(), size_, location_.paths().objects(),
                         location_.sharing()));
         const std::uint64_t size = size_ + step;
-        HF_TRY(superblock_.write(heap_state::running, [size](superblock_on_media& next) { next.objects_size = size; }));
+        HF_TRY(superblock_.write_size([size](superblock_on_media& next) { next.objects_size = size; }));
         committed_size_ = adopted_size_ = size;
     } else {
         HF_TRY(map_zeroed(begin_ + size_, step, false));

@@ -82,7 +82,7 @@ base::result<void> segment_files::reserve_in_segment(std::uint64_t index, std::u
         HF_TRY_ASSIGN(const auto made, location_.storage().create(path, "grow.create"));
         names_changed_ = true;
         HF_TRY(made->resize(shape_.file_size(), "grow.resize"));
-        if (location_.shared()) {
+        if (location_.shared() && location_.syncs_growth()) {
             HF_TRY(made->sync("grow.resize.sync"));
         }
     }

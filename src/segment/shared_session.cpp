@@ -20,6 +20,7 @@ base::result<void> shared_session::begin_incarnation(std::uint32_t lane_slots, s
 }
 
 base::result<void> shared_session::sync() const {
+    HF_TRY(parts_.segments.sync_new_names());
     HF_TRY(parts_.segments.sync(parts_.mapping.segment_count(parts_.mapping.frontier())));
     HF_TRY(parts_.objects.sync());
     return parts_.lanes.sync("shared.lanes.sync");

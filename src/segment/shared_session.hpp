@@ -21,7 +21,7 @@ namespace holdfast::segment {
 /// What a shared_session works with.
 struct shared_session_parts {
     heap_superblock& superblock;
-    const segment_files& segments;
+    segment_files& segments;
     const heap_mapping& mapping;
     const objects_file& objects;
     const lane_file& lanes;

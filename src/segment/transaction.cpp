@@ -201,7 +201,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
 }
 
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
-                               heap_state state) {
+                               heap_state state, bool durable) {
     superblock_on_media next = superblock;
     next.state = state;
     seal(next);
@@ -212,9 +212,13 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     HF_TRY(check_own(there, superblock, file->path()));
     const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;
     HF_TRY(file->write_at(first, bytes, "state.write.first"));
-    HF_TRY(file->sync("state.sync.first"));
+    if (durable) {
+        HF_TRY(file->sync("state.sync.first"));
+    }
     HF_TRY(file->write_at(superblock_size - first, bytes, "state.write.second"));
-    HF_TRY(file->sync("state.sync.second"));
+    if (durable) {
+        HF_TRY(file->sync("state.sync.second"));
+    }
     superblock = next;
     return {};
 }

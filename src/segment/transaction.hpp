@@ -99,10 +99,10 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Makes `state` durable in both copies of the superblock, one after the other, so that one copy is always whole, even
-/// after an earlier failed write. No other field changes.
+/// Writes the superblock with this state to both copies, one after the other, so that one copy is always whole, even
+/// after an earlier failed write. `durable`: each is on media before the next step.
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
-                               heap_state state);
+                               heap_state state, bool durable = true);
 
 /// Comes after the last commit. Makes the journal void while the heap still counts as running, so that a torn journal
 /// is no damage; then makes the state clean. `superblock` is the one on media, and is changed with it.

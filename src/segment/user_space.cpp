@@ -136,7 +136,9 @@ base::result<void> user_space::map_growth(pages to) {
 /// Maps the space up to `to`, which is reserved on disk, and makes it part of the heap.
 base::result<void> user_space::grow_shared(pages to) {
     const pages from = mapping_.frontier();
-    HF_TRY(segments_.sync_new_names());
+    if (location_.syncs_growth()) {
+        HF_TRY(segments_.sync_new_names());
+    }
     HF_TRY(mapping_.map_grown(to));
     auto written = change_frontier(to, from);
     if (!written) {
@@ -225,8 +227,7 @@ base::result<void> user_space::shrink(pages to) {
 base::result<void> user_space::change_frontier(pages to, pages in_doubt) {
     superblock_.set_frontier(in_doubt);
     end_in_doubt_ = true;
-    HF_TRY(superblock_.write(heap_state::running,
-                             [to](superblock_on_media& next) { next.frontier = base::to_bytes(to); }));
+    HF_TRY(superblock_.write_size([to](superblock_on_media& next) { next.frontier = base::to_bytes(to); }));
     end_in_doubt_ = false;
     return {};
 }

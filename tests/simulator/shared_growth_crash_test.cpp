@@ -1,5 +1,6 @@
-// A power cut while the files of lanes are made and grow: what a record may already count in is on disk, with its name
-// and its owner. The content of lanes is the business of atomic_crash_test.cpp.
+// A power cut while a heap that is mapped shared grows, and while the files of its lanes are made and grow: what a
+// record may already count in is on disk, with its name and its owner. The content of both is the business of
+// atomic_crash_test.cpp.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -23,9 +24,9 @@ constexpr std::uint64_t slots = 64;
 constexpr segment::lane_shape shape = segment::shape_of_lanes(slots);
 
 /// The parameter: in how many directories the heap lies.
-class lane_files_crash_test : public testing::TestWithParam<unsigned> {
+class shared_growth_crash_test : public testing::TestWithParam<unsigned> {
 protected:
-    lane_files_crash_test() : storage_(scratch_.path("live"), 512) {
+    shared_growth_crash_test() : storage_(scratch_.path("live"), 512) {
         std::filesystem::create_directory(scratch_.path("live"));
         segment::creation_options options;
         options.segment_size = segment::minimum_segment_size;
@@ -37,15 +38,23 @@ protected:
         must(made->grow({1}));
         must(made->commit({}));
         must(made->close_cleanly());
-        made.reset();
-        files_ = must(open_in(storage_, scratch_.path("live/heap")));
+    }
+    ~shared_growth_crash_test() override { storage_.set_observer({}); }
+    shared_growth_crash_test(const shared_growth_crash_test&) = delete;
+    shared_growth_crash_test& operator=(const shared_growth_crash_test&) = delete;
+
+    /// Opens the heap; from here on the power may be cut.
+    void open(persist::domain_kind domain) {
+        files_ = must(open_in(storage_, scratch_.path("live/heap"), domain));
         storage_.set_observer([this] { cut(); });
     }
-    ~lane_files_crash_test() override { storage_.set_observer({}); }
-    lane_files_crash_test(const lane_files_crash_test&) = delete;
-    lane_files_crash_test& operator=(const lane_files_crash_test&) = delete;
-
     [[nodiscard]] heap_files& files() const { return *files_; }
+    void stop_cutting() { storage_.set_observer({}); }
+    /// From here on the heap has at least so many pages, whatever a power cut leaves.
+    void expect_pages(base::pages pages) {
+        pages_ = pages;
+        cut();
+    }
     /// From here on there is room for so many lanes, whatever a power cut leaves.
     void expect_lanes(std::uint64_t lanes) {
         lanes_ = lanes;
@@ -54,9 +63,11 @@ protected:
     [[nodiscard]] std::uint64_t images() const { return images_; }
 
 private:
-    static base::result<std::unique_ptr<heap_files>> open_in(persist::storage& storage, const std::string& path) {
+    static base::result<std::unique_ptr<heap_files>> open_in(persist::storage& storage, const std::string& path,
+                                                             persist::domain_kind domain) {
         segment::mapping_options mapping;
         mapping.shared = true;
+        mapping.domain = domain;
         return heap_files::open(storage, path, access_mode::read_write, mapping);
     }
     void cut() {
@@ -72,9 +83,12 @@ private:
         });
     }
     [[nodiscard]] std::string look(const std::string& path) const {
-        auto opened = open_in(persist::posix_storage(), path);
+        auto opened = open_in(persist::posix_storage(), path, persist::domain_kind::page_cache);
         if (!opened) {
             return opened.error().message();
+        }
+        if ((*opened)->frontier() < pages_) {
+            return "the heap's end is too low";
         }
         segment::lane_file& found = (*opened)->lanes();
         if (auto mapped = found.open(shape); !mapped) {
@@ -87,11 +101,37 @@ private:
     recording_storage storage_;
     std::unique_ptr<heap_files> files_;
     std::uint64_t lanes_ = 0;
+    base::pages pages_{};
     std::uint64_t cuts_ = 0;
     std::uint64_t images_ = 0;
 };
 
-TEST_P(lane_files_crash_test, LanesThatCountAreThere) {
+constexpr std::uint64_t pages_of_segment = segment::minimum_segment_size / base::page_size;
+
+TEST_P(shared_growth_crash_test, GrowthIsThereBeforeItIsUsed) {
+    open(persist::domain_kind::emulated);
+    must(files().session().begin_tracing());
+    for (std::uint64_t segments = 2; segments <= 4; ++segments) {
+        const base::pages wanted{pages_of_segment * segments};
+        must(files().grow(wanted - files().frontier()));
+        expect_pages(wanted);
+    }
+    EXPECT_GT(images(), 25U);
+}
+
+TEST_P(shared_growth_crash_test, OnThePageCacheGrowthIsThereOnceTheHeapIsClosed) {
+    open(persist::domain_kind::page_cache);
+    must(files().session().begin_tracing());
+    stop_cutting();  // the heap may be unreadable meanwhile
+    const base::pages wanted{pages_of_segment * 3};
+    must(files().grow(wanted - files().frontier()));
+    must(files().session().close(0));
+    expect_pages(wanted);
+    EXPECT_GT(images(), 0U);
+}
+
+TEST_P(shared_growth_crash_test, LanesThatCountAreThere) {
+    open(persist::domain_kind::page_cache);
     must(files().lanes().open(shape));
     must(files().lanes().grow_lanes(shape.size_of(1)));
     expect_lanes(1);
@@ -104,7 +144,7 @@ TEST_P(lane_files_crash_test, LanesThatCountAreThere) {
     EXPECT_GT(images(), 25U);
 }
 
-INSTANTIATE_TEST_SUITE_P(directories, lane_files_crash_test, testing::Values(1U, 2U, 3U));
+INSTANTIATE_TEST_SUITE_P(directories, shared_growth_crash_test, testing::Values(1U, 2U, 3U));
 
 }  // namespace
 }  // namespace holdfast::simulator
