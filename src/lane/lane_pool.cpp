@@ -216,9 +216,10 @@ void lane_pool::note_checkpoint_time(std::uint64_t elapsed_ns) noexcept {
     }
 }
 
-void lane_pool::note_fences(unsigned fences) noexcept { add(checkpointed_.fences, fences); }
-
-void lane_pool::note_checkpoint() noexcept { add(checkpointed_.checkpoints, 1); }
+void lane_pool::note_checkpoint(unsigned fences) noexcept {
+    add(checkpointed_.fences, fences);
+    add(checkpointed_.checkpoints, 1);
+}
 
 lane_statistics lane_pool::statistics() const noexcept {
     const auto read = [](const std::uint64_t& counter) {

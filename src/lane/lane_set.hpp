@@ -59,15 +59,17 @@ struct lane_options {
 };
 
 /// A checkpoint between the reading of T' and its store: how far the lines of the records up to T' are written back.
-/// Several calls share the work, so that none of them takes long.
+/// Its owner's calls share the work, so that none of them takes long. Only the owner's thread goes on with it, for a
+/// fence waits for the lines of its own thread alone. Whoever cannot wait drops it and begins anew.
 struct running_checkpoint {
-    bool runs = false;
-    std::uint64_t time = 0;   ///< T'
-    std::uint64_t lanes = 0;  ///< those that have records up to T'
-    std::uint64_t lane = 0;   ///< the lines of earlier lanes are written back
-    std::uint64_t next = 0;   ///< the number of records of `lane` of which they are
+    const lane* owner = nullptr;  ///< null: none runs
+    std::uint64_t time = 0;       ///< T'
+    std::uint64_t lanes = 0;      ///< those that have records up to T'
+    std::uint64_t at = 0;         ///< a lane: the lines of earlier lanes are written back
+    std::uint64_t next = 0;       ///< the number of records of the lane `at` of which they are
     std::uint64_t passed = 0;
-    std::uint64_t step = 0;  ///< records for each call that takes part
+    std::uint64_t pending = 0;  ///< records at its beginning
+    std::uint64_t step = 0;     ///< records for each call
 };
 
 /// The lanes of one open heap: the part that does not depend on the domain.
@@ -125,8 +127,7 @@ protected:
     void put_back(lane& given) noexcept;
     /// Counts what a call spent on a checkpoint.
     void note_checkpoint_time(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void note_fences(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void note_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
+    void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
@@ -242,10 +243,9 @@ public:
 
     bool checkpoint() noexcept override {
         const base::scoped_lock lock(checkpoint_mutex_);
-        const bool earlier = running_.runs && advance_checkpoint(all_records);
-        const bool done = begin_checkpoint() && advance_checkpoint(all_records);
+        const bool done = begin_checkpoint(nullptr) && advance_checkpoint(all_records);
         publish_counters();
-        return earlier || done;
+        return done;
     }
 
     void release(lane& given) noexcept override {
@@ -255,6 +255,7 @@ public:
         if (in_call && !HF_MUTANT("lane.release.finish")) {
             finish_for(given);
         }
+        drop_checkpoint_of(given);
         put_back(given);
     }
 
@@ -342,16 +343,18 @@ private:
         for (unsigned tries = 0;; ++tries) {
             std::uint64_t voided = own.voided.load(std::memory_order_acquire);
             const bool must = end > voided + last;
-            if (end > voided + half && (tries == 0 || must)) {
-                work_on_checkpoint(must);
-                voided = own.voided.load(std::memory_order_acquire);
+            if (must) {
+                checkpoint();
+            } else if (end > voided + half && tries == 0) {
+                work_on_checkpoint(own, voided + last - end);
             }
+            voided = own.voided.load(std::memory_order_acquire);
             if (end <= voided + half) {
                 own.free_until = voided + half;
                 return;
             }
             if (end <= voided + last) {
-                // The checkpoint has not passed yet: use the other half of the ring, and take part again soon.
+                // The checkpoint has not passed yet: use the other half of the ring, and go on with it soon.
                 own.free_until = std::min(voided + last, end + calls_between_steps() - 1);
                 return;
             }
@@ -365,15 +368,29 @@ private:
     [[nodiscard]] std::uint64_t calls_between_steps() const noexcept {
         return std::max<std::uint64_t>(ring_slots_ / 1024, 1);
     }
-    /// Takes a checkpoint if this call must have one, otherwise a step of one, unless another thread is at it.
-    void work_on_checkpoint(bool must) noexcept {
-        if (must) {
-            checkpoint();
-        } else if (checkpoint_mutex_.try_lock()) {
-            if ((running_.runs || begin_checkpoint()) && advance_checkpoint(running_.step)) {
-                publish_counters();
-            }
-            checkpoint_mutex_.unlock();
+    /// Takes a step of the checkpoint that this lane owns, or begins one where no other lane's runs. `room`: records
+    /// until this lane's ring is full; where they are few, it takes the place of another lane's. The shared lane takes
+    /// a whole one, because its calls are of several threads.
+    void work_on_checkpoint(lane& own, std::uint64_t room) noexcept {
+        if (!checkpoint_mutex_.try_lock()) {
+            return;
+        }
+        const bool is_shared = &own == lanes_[0].get();
+        const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
+        if (running_.owner != &own && (running_.owner == nullptr || is_late || is_shared) && begin_checkpoint(&own)) {
+            const std::uint64_t steps = room / 2 / calls_between_steps() + 1;  // so it ends in time
+            running_.step = running_.pending / steps + 1;
+        }
+        if (running_.owner == &own && advance_checkpoint(is_shared ? all_records : running_.step)) {
+            publish_counters();
+        }
+        checkpoint_mutex_.unlock();
+    }
+    /// The thread of the lane makes no more calls with it.
+    void drop_checkpoint_of(const lane& given) noexcept {
+        const base::scoped_lock lock(checkpoint_mutex_);
+        if (running_.owner == &given && !HF_MUTANT("lane.checkpoint.owner")) {
+            running_.owner = nullptr;
         }
     }
     /// Publishes the counters where there are no checkpoints: at every turn of the ring at first, then at one of 1,024.
@@ -387,7 +404,7 @@ private:
         }
     }
 
-    [[nodiscard]] bool begin_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] bool begin_checkpoint(const lane* owner) noexcept HF_REQUIRES(checkpoint_mutex_);
     bool advance_checkpoint(std::uint64_t records) noexcept HF_REQUIRES(checkpoint_mutex_);
     void end_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t lanes) noexcept HF_REQUIRES(checkpoint_mutex_);

@@ -68,9 +68,11 @@ std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records
     return done;
 }
 
-/// Fixes T' and the records that the checkpoint can pass. False where there is none.
+/// Fixes T' and the records that the checkpoint can pass, in the place of one that runs. False where there is none.
+/// `owner`: null for a call that goes on to the end at once.
 template <persist::persistence_domain Domain>
-bool lane_set<Domain>::begin_checkpoint() noexcept {
+bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
+    running_.owner = nullptr;
     if (!by_clock()) {
         return false;
     }
@@ -93,10 +95,7 @@ bool lane_set<Domain>::begin_checkpoint() noexcept {
     if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
         write_time(time);
     }
-    // The other half of a ring lasts for ring_slots_ / 2 / calls_between_steps() steps of its owner; half of them are
-    // enough.
-    const std::uint64_t steps = std::max<std::uint64_t>(ring_slots_ / 4 / calls_between_steps(), 1);
-    running_ = {true, time, lanes, 0, lanes_[0]->voided.load(std::memory_order_relaxed), 0, pending / steps + 1};
+    running_ = {owner, time, lanes, 0, lanes_[0]->voided.load(std::memory_order_relaxed), 0, pending, 0};
     return true;
 }
 
@@ -105,8 +104,8 @@ bool lane_set<Domain>::begin_checkpoint() noexcept {
 template <persist::persistence_domain Domain>
 bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
     const auto begin = std::chrono::steady_clock::now();
-    while (running_.lane < running_.lanes) {
-        const lane& of = *lanes_[running_.lane];
+    while (running_.at < running_.lanes) {
+        const lane& of = *lanes_[running_.at];
         const std::uint64_t done = write_back(of, records);
         records -= done;
         if (records == 0) {
@@ -114,20 +113,16 @@ bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
         }
         reached_[of.index] = running_.next;
         running_.passed += running_.next - of.voided.load(std::memory_order_relaxed);
-        if (++running_.lane < running_.lanes) {
-            running_.next = lanes_[running_.lane]->voided.load(std::memory_order_relaxed);
+        if (++running_.at < running_.lanes) {
+            running_.next = lanes_[running_.at]->voided.load(std::memory_order_relaxed);
         }
     }
-    const bool ended = running_.lane == running_.lanes;
+    const bool ended = running_.at == running_.lanes;
     if (ended) {
-        running_.runs = false;
+        running_.owner = nullptr;
         if (running_.passed != 0) {
             end_checkpoint();
         }
-    } else {
-        // A fence waits for the lines of its own thread alone, and another may end the checkpoint.
-        domain_.fence("lane.checkpoint.step");
-        note_fences(process_crashes_only ? 0 : 1);
     }
     note_checkpoint_time(static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count()));
@@ -148,8 +143,7 @@ void lane_set<Domain>::end_checkpoint() noexcept {
     domain_.fence("lane.checkpoint.fence");
     write_time(running_.time);
     void_them();
-    note_fences(process_crashes_only ? 0 : 2);
-    note_checkpoint();
+    note_checkpoint(process_crashes_only ? 0 : 2);
 }
 
 /// Stores the words of a bitmap line from the block states. Only checkpoints write these words, one checkpoint at a

@@ -157,7 +157,44 @@ TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_void_after_a_whole_one)
     EXPECT_EQ(make_replay(source()).value().report.pending, slots / 2 + 4) << "T has not moved";
     EXPECT_TRUE(set.checkpoint());
     EXPECT_EQ(make_replay(source()).value().report.pending, 0U);
-    EXPECT_EQ(set.statistics().checkpoints, 2U) << "the one that ran, and one for what came after its beginning";
+    EXPECT_EQ(set.statistics().checkpoints, 1U) << "the one that ran was dropped";
+}
+
+TEST_F(lane_test, a_lane_takes_the_place_of_another_that_does_not_go_on_with_its_checkpoint) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& sleeper = *set.acquire();
+    lane& busy = *set.acquire();
+    for (std::uint64_t i = 0; i < slots / 2 + 1; ++i) {
+        call(set, sleeper, allocation(64 * i, 1, base::granule_size));
+    }
+    const std::uint64_t begun = set.statistics().flushed_lines;
+    EXPECT_GT(begun, 0U);
+    for (std::uint64_t i = 0; i < slots - 5; ++i) {
+        call(set, busy, allocation(64 * i, 2, base::granule_size));
+    }
+    EXPECT_EQ(set.statistics().flushed_lines, begun) << "it is the sleeper's";
+    for (std::uint64_t i = 0; i < 4 * slots; ++i) {
+        call(set, busy, allocation(64 * (i % 512), static_cast<std::uint16_t>(i + 3), base::granule_size));
+    }
+    EXPECT_GT(set.statistics().checkpoints, 3U);
+    EXPECT_EQ(set.statistics().waits, 0U);
+}
+
+TEST_F(lane_test, the_checkpoint_of_a_thread_that_ended_is_dropped) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& ended = *set.acquire();
+    lane& busy = *set.acquire();
+    for (std::uint64_t i = 0; i < slots / 2 + 1; ++i) {
+        call(set, ended, allocation(64 * i, 1, base::granule_size));
+    }
+    const std::uint64_t begun = set.statistics().flushed_lines;
+    set.release(ended);
+    for (std::uint64_t i = 0; i < slots / 2 + 1; ++i) {
+        call(set, busy, allocation(64 * i, 2, base::granule_size));
+    }
+    EXPECT_GT(set.statistics().flushed_lines, begun) << "begun anew, and not late";
 }
 
 TEST_F(lane_test, a_checkpoint_makes_records_void_and_a_call_in_flight_holds_it_up) {
