@@ -389,7 +389,7 @@ private:
     /// The thread of the lane makes no more calls with it.
     void drop_checkpoint_of(const lane& given) noexcept {
         const base::scoped_lock lock(checkpoint_mutex_);
-        if (running_.owner == &given && !HF_MUTANT("lane.checkpoint.owner")) {
+        if (running_.owner == &given) {
             running_.owner = nullptr;
         }
     }
