@@ -158,6 +158,7 @@ base::result<void> heap_files::map(const mapping_options& options) {
         HF_TRY(segments_.remove_leftovers(frontier(), recovered()));
         if (recovered()) {
             HF_TRY(objects_.remove_leftovers());
+            segments_.set_names_changed(true);  // the session that died may not have made them durable
         }
     }
     return keeps_sums ? commits_.start() : base::result<void>();

@@ -49,6 +49,11 @@ protected:
         storage_.set_observer([this] { cut(); });
     }
     [[nodiscard]] heap_files& files() const { return *files_; }
+    /// Opens the heap as durability `commit` does.
+    void open_private() {
+        files_ = must(heap_files::open(storage_, scratch_.path("live/heap"), access_mode::read_write, {}));
+    }
+    void kill() { files_.reset(); }
     void stop_cutting() { storage_.set_observer({}); }
     /// From here on the heap has at least so many pages, whatever a power cut leaves.
     void expect_pages(base::pages pages) {
@@ -126,6 +131,35 @@ TEST_P(shared_growth_crash_test, OnThePageCacheGrowthIsThereOnceTheHeapIsClosed)
     const base::pages wanted{pages_of_segment * 3};
     must(files().grow(wanted - files().frontier()));
     must(files().session().close(0));
+    expect_pages(wanted);
+    EXPECT_GT(images(), 0U);
+}
+
+TEST_P(shared_growth_crash_test, OnThePageCacheGrowthOfAKilledProcessIsThereOnceTheNextOneHasClosed) {
+    const base::pages wanted{pages_of_segment * 3};
+    open(persist::domain_kind::page_cache);
+    stop_cutting();
+    must(files().session().begin_tracing());
+    must(files().grow(wanted - files().frontier()));
+    kill();
+    open(persist::domain_kind::page_cache);
+    stop_cutting();
+    must(files().session().begin_tracing());
+    must(files().session().close(0));
+    expect_pages(wanted);
+    EXPECT_GT(images(), 0U);
+}
+
+TEST_P(shared_growth_crash_test, OnThePageCacheGrowthOfAKilledProcessIsThereOnceACommitSaysSo) {
+    const base::pages wanted{pages_of_segment * 3};
+    open(persist::domain_kind::page_cache);
+    stop_cutting();
+    must(files().session().begin_tracing());
+    must(files().grow(wanted - files().frontier()));
+    must(files().session().close(0));
+    kill();
+    open_private();
+    must(files().commit({}));
     expect_pages(wanted);
     EXPECT_GT(images(), 0U);
 }
