@@ -342,11 +342,11 @@ private:
         const std::uint64_t last = ring_slots_ - 1;  // one slot always stays free, so that finish_for() can wipe it
         for (unsigned tries = 0;; ++tries) {
             std::uint64_t voided = own.voided.load(std::memory_order_acquire);
-            const bool must = end > voided + last;
-            if (must) {
+            bool goes_on = false;
+            if (end > voided + last) {
                 checkpoint();
             } else if (end > voided + half && tries == 0) {
-                work_on_checkpoint(own, voided + last - end);
+                goes_on = work_on_checkpoint(own, voided + last - end);
             }
             voided = own.voided.load(std::memory_order_acquire);
             if (end <= voided + half) {
@@ -354,8 +354,10 @@ private:
                 return;
             }
             if (end <= voided + last) {
-                // The checkpoint has not passed yet: use the other half of the ring, and go on with it soon.
-                own.free_until = std::min(voided + last, end + calls_between_steps() - 1);
+                // Use the other half of the ring, and go on with the checkpoint soon. Where it is another lane's, or a
+                // call in flight holds it up, look again later.
+                const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
+                own.free_until = std::min(voided + last, end + (goes_on ? calls_between_steps() : later) - 1);
                 return;
             }
             wait(tries);
@@ -370,10 +372,10 @@ private:
     }
     /// Takes a step of the checkpoint that this lane owns, or begins one where no other lane's runs. `room`: records
     /// until this lane's ring is full; where they are few, it takes the place of another lane's. The shared lane takes
-    /// a whole one, because its calls are of several threads.
-    void work_on_checkpoint(lane& own, std::uint64_t room) noexcept {
+    /// a whole one, because its calls are of several threads. Returns whether this lane has more steps to take.
+    [[nodiscard]] bool work_on_checkpoint(lane& own, std::uint64_t room) noexcept {
         if (!checkpoint_mutex_.try_lock()) {
-            return;
+            return false;
         }
         const bool is_shared = &own == lanes_[0].get();
         const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
@@ -384,7 +386,9 @@ private:
         if (running_.owner == &own && advance_checkpoint(is_shared ? all_records : running_.step)) {
             publish_counters();
         }
+        const bool goes_on = running_.owner == &own;
         checkpoint_mutex_.unlock();
+        return goes_on;
     }
     /// The thread of the lane makes no more calls with it.
     void drop_checkpoint_of(const lane& given) noexcept {
