@@ -18,6 +18,7 @@
 #include "base/checksum.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/held_directories.hpp"
+#include "persist/known_files.hpp"
 #include "persist/posix_file.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
@@ -86,8 +87,9 @@ failure not_opened(const place& where, int os_error, const std::string& path) {
 }
 
 /// Fails where the descriptor is no regular file, on which a read could block, or, in a held directory, a file that
-/// another user may have put there: a write could change a file that is not the heap's.
-result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path) {
+/// another user may have put there, or another one than before: a write could change a file that is not the heap's.
+result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path,
+                          known_files& known) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
         return os_failure(errno, "fstat", path);
@@ -108,13 +110,14 @@ result<void> check_opened(int fd, const held_directory* in, access_mode mode, co
                        "it has another name (a hard link), which a writer would change with it; make a copy of it",
                        0};
     }
-    return {};
+    return known.expect_same(path, fd, status);
 }
 
 class posix_storage_type final : public storage {
 public:
     posix_storage_type() = default;
-    posix_storage_type(const held_directories& held, const permissions& of_new) : held_(held), of_new_(of_new) {}
+    posix_storage_type(const held_directories& held, const permissions& of_new, std::shared_ptr<known_files> known)
+        : held_(held), of_new_(of_new), known_(std::move(known)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
         // O_NONBLOCK: opening a pipe must not wait for its other end. It has no effect on regular files.
@@ -124,7 +127,7 @@ public:
         if (!fd.valid()) {
             return not_opened(where, errno, path);
         }
-        HF_TRY(check_opened(fd.get(), where.holds, mode, path));
+        HF_TRY(check_opened(fd.get(), where.holds, mode, path, *known_));
         return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
     }
 
@@ -136,6 +139,11 @@ public:
         }
         if (where.holds != nullptr) {
             HF_TRY(give_to_owner(fd.get(), *where.holds, path));
+            struct stat status {};
+            if (::fstat(fd.get(), &status) != 0) {
+                return os_failure(errno, "fstat", path);
+            }
+            known_->remember(path, status);
         }
         return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
     }
@@ -239,11 +247,13 @@ public:
         if (::renameat(before.directory, before.name, after.directory, after.name) != 0) {
             return os_failure(errno, "rename to " + to, from);
         }
+        known_->move(from, to);
         return {};
     }
 
     result<void> remove(const std::string& path, site /*where*/) override {
         const place where = held_.find_name(path);
+        known_->forget(path);
         if (::unlinkat(where.directory, where.name, 0) == 0 || errno == ENOENT || errno == ENOTDIR) {
             return {};
         }
@@ -324,13 +334,15 @@ public:
     }
 
     result<std::shared_ptr<storage>> hold(const std::string& directory) override {
-        auto holding = std::make_shared<posix_storage_type>(held_, of_new_);
+        // Each hold of a first directory begins anew; what is held after it belongs to the same heap.
+        auto holding = std::make_shared<posix_storage_type>(
+            held_, of_new_, held_.first() == nullptr ? std::make_shared<known_files>() : known_);
         HF_TRY(holding->held_.add(directory));
         return std::shared_ptr<storage>(std::move(holding));
     }
 
     std::shared_ptr<storage> with(const permissions& of_new) override {
-        return std::make_shared<posix_storage_type>(held_, of_new);
+        return std::make_shared<posix_storage_type>(held_, of_new, known_);
     }
 
     result<permissions> permissions_of(const std::string& directory, const std::string& path) override {
@@ -381,6 +393,7 @@ private:
 
     held_directories held_;
     permissions of_new_;
+    std::shared_ptr<known_files> known_ = std::make_shared<known_files>();
 };
 
 }  // namespace

@@ -86,7 +86,7 @@ public:
     /// Opens an existing file without waiting. Fails with `missing` where it does not exist, with `corrupt` where it is
     /// no regular file. A link at the end of the path is not followed, because another user may have made it. In a held
     /// directory: `permission` where the file belongs to another user, `corrupt` where it has a second name and is to
-    /// be written.
+    /// be written, or where the path led to another file since the directory was held.
     virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
     /// Creates a file; `already_exists` where the path exists.
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;

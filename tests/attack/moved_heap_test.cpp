@@ -150,6 +150,36 @@ TEST_P(moved_heap, whose_superblock_is_another_heaps_is_not_written) {
     EXPECT_EQ(step_at(scratch_ / "there/heap"), 1U);
 }
 
+/// Was: each file was found anew by its name, so the commit went into the other heap's file.
+TEST_P(moved_heap, whose_file_is_exchanged_for_another_heaps_does_not_write_it) {
+    for (const char* name : {"segment.000000", "objects"}) {
+        SCOPED_TRACE(name);
+        const std::string own = scratch_ / "here/heap/" + name;
+        const std::string others = scratch_ / "there/heap/" + name;
+        manager heap(open_only, scratch_ / "here/heap", options_for(GetParam()));
+        support::advance(heap, support::step_of(heap) + 1);
+        fs::rename(own, scratch_ / "own");
+        fs::rename(others, own);
+        const auto before = support::read_bytes(own);
+        EXPECT_EQ(heap.allocate(std::size_t{9} << 20U, std::nothrow) == nullptr, name == std::string("segment.000000"))
+            << "a growth reserves space in the file";
+        try {
+            heap.set_description(std::string(200'000, 'x'));  // the directory of objects grows
+            heap.commit();
+            EXPECT_NE(GetParam(), durability::commit) << "committed into another heap's file";
+        } catch (const error& what) {
+            EXPECT_EQ(what.reason(), errc::corrupt) << what.what();
+            EXPECT_EQ(what.path(), own);
+        }
+        EXPECT_EQ(support::read_bytes(own), before) << "the other heap was changed";
+        fs::rename(own, others);
+        fs::rename(scratch_ / "own", own);
+        heap.close(false);
+        EXPECT_GE(step_at(scratch_ / "here/heap"), 1U);
+        EXPECT_EQ(step_at(scratch_ / "there/heap"), 1U);
+    }
+}
+
 /// The C API is over the same engine.
 TEST_P(moved_heap, of_the_c_api_stays_where_it_is) {
     const auto other = files_under(scratch_ / "there");
