@@ -149,6 +149,10 @@ TEST_P(manager_collect_test, check_finds_pointers_that_lead_out_where_types_are_
     EXPECT_THAT(heap.check(false), ElementsAre(AllOf(HasSubstr("TYPE-4"), HasSubstr("item"), HasSubstr("leads out"))));
     first->other = first;
     EXPECT_THAT(heap.check(false), IsEmpty());
+    heap.root(7) = &outside;
+    EXPECT_THAT(heap.check(false), ElementsAre(HasSubstr("HEAP-21: root 7 leads out")));
+    heap.root(7) = nullptr;
+    EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
 TEST_P(manager_collect_test, precisely_follows_registered_types_alone_and_remembers_them) {

@@ -53,6 +53,9 @@ int check(const arguments& given, bool pages) {
         json answer;
         answer["path"] = given.heap;
         answer["sound"] = problems.empty();
+        if (problems.empty() && pages && counted.compared == 0) {
+            answer["sound"] = nullptr;  // unknown: nothing could be compared
+        }
         answer["opened"] = !stopped_by.has_value();
         answer["pages_compared"] = counted.compared;
         answer["pages_without_checksum"] = counted.without_sum;

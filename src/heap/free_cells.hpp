@@ -6,6 +6,7 @@
 // Thread safety: none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -41,6 +42,21 @@ public:
     }
     /// Position and length in cells.
     [[nodiscard]] const std::map<cell, std::uint64_t>& runs() const noexcept { return runs_; }
+
+    /// The end of the free run that the cell lies in; the cell itself where it is not free.
+    [[nodiscard]] cell end_of_free(cell position) const noexcept {
+        const auto after = runs_.upper_bound(position);
+        if (after == runs_.begin()) {
+            return position;
+        }
+        const auto run = std::prev(after);
+        return std::max(position, run->first + run->second);
+    }
+    /// The first cell behind `position` at which a free run begins; the largest number where none does.
+    [[nodiscard]] cell next_from(cell position) const noexcept {
+        const auto next = runs_.upper_bound(position);
+        return next == runs_.end() ? ~cell{0} : next->first;
+    }
 
     /// For cells that are not free. May throw std::bad_alloc before it changes anything.
     void add(cell position, std::uint64_t cells) { add(position, cells, make_place()); }

@@ -98,6 +98,17 @@ void heap_inspection::check_pages(std::vector<std::string>& problems) {
 
 void heap_inspection::check_pointers(std::vector<std::string>& problems) {
     constexpr std::size_t most = 100;
+    const std::uint64_t end = base::to_bytes(heap_.files().frontier());
+    const std::size_t allowed = problems.size() + most;
+    const auto leads_out = [&](std::uint64_t at) {
+        const std::uint64_t word = word_at(heap_.files().view().base() + at);
+        return !segment::is_null_pointer(word) && segment::decode_pointer(at, word) >= end;
+    };
+    for (std::uint64_t root = 0; root < root_count; ++root) {
+        if (problems.size() < allowed && leads_out(root * sizeof(std::uint64_t))) {
+            problems.push_back(fmt::format("HEAP-21: root {} leads out of the heap", root));
+        }
+    }
     type_registry types;
     if (const auto loaded = types.load(heap_.objects()); !loaded) {
         problems.push_back("TYPE-1: " + loaded.error().message());
@@ -106,20 +117,13 @@ void heap_inspection::check_pointers(std::vector<std::string>& problems) {
     if (types.entries().empty()) {
         return;
     }
-    const std::uint64_t end = base::to_bytes(heap_.files().frontier());
-    const std::size_t allowed = problems.size() + most;
     heap_.blocks().inspect().for_each_block([&](base::heap_offset block, std::uint64_t bytes, std::uint32_t type) {
         const type_registry::entry* const known = type == 0 ? nullptr : types.find(type);
         if (known == nullptr || bytes < known->description.size) {
             return;
         }
         for (const std::uint32_t where : known->description.pointers) {
-            const std::uint64_t at = block.value + where;
-            if ((where & raw_pointer_bit) != 0 || problems.size() >= allowed) {
-                continue;
-            }
-            const std::uint64_t word = word_at(heap_.files().view().base() + at);
-            if (!segment::is_null_pointer(word) && segment::decode_pointer(at, word) >= end) {
+            if ((where & raw_pointer_bit) == 0 && problems.size() < allowed && leads_out(block.value + where)) {
                 problems.push_back(fmt::format(
                     "TYPE-4: the block at offset {:#x}, type {} {}: the pointer at byte {} leads out of the heap",
                     block.value, type, known->description.name, where));

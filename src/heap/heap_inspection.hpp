@@ -2,6 +2,7 @@
 //
 // Invariants:
 //   HEAP-14: an inspection changes nothing but caches: blocks, pointers and objects are as before.
+//   HEAP-21: every root is null or points into the heap.
 //   TYPE-4: in the first element of a block with a registered type, every `ptr` is null or points into the heap. How
 //           many elements were made is unknown: words behind the first may hold anything.
 //

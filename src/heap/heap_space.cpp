@@ -119,10 +119,12 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
         space.frontier = heap_.extents().frontier();
     }
     const base::pages mapped_before = files.mapping().adopted();
-    HF_TRY_ASSIGN(
-        const segment::commit_statistics done,
-        files.commits().commit(merged(heap_.free_space(), sparse.free), space,
-                               [this](std::uint64_t of, std::uint64_t at) { return check_metadata(of, at); }));
+    object_directory::page_check directory(heap_.objects());
+    const auto check = [&](std::uint64_t file, std::uint64_t at) {
+        return file == segment::objects_file_id ? directory.page(at) : check_metadata(file, at);
+    };
+    HF_TRY_ASSIGN(const segment::commit_statistics done,
+                  files.commits().commit(merged(heap_.free_space(), sparse.free), space, check));
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());

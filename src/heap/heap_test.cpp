@@ -1,6 +1,7 @@
 // The engine: lookup by key, refused commits, check().
 #include "heap/heap.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -65,11 +66,12 @@ protected:
         must(heap_->commit());
     }
     /// The commit is refused with these words. The heap on media stays sound, also after `mend` and another commit.
-    void expect_refusal(const std::string& field, const std::string& expected, base::function_ref<void()> mend) {
+    void expect_refusal(const std::string& field, const std::string& expected, base::function_ref<void()> mend,
+                        const std::string& file = "segment.000000") {
         const auto refused = heap_->commit();
         ASSERT_FALSE(refused.ok());
         EXPECT_EQ(refused.error().code, failure_code::corrupt);
-        EXPECT_THAT(refused.error().path, HasSubstr("segment.000000"));
+        EXPECT_THAT(refused.error().path, HasSubstr(file));
         EXPECT_THAT(refused.error().field, HasSubstr(field));
         EXPECT_THAT(refused.error().expected, HasSubstr(expected));
         std::filesystem::copy(directory_.path("heap"), directory_.path("crashed"));
@@ -129,6 +131,32 @@ TEST_F(damaged_tables, whose_slab_is_of_another_class_are_not_committed) {
     header.block_size = 4096;
     header.block_count = static_cast<std::uint32_t>(base::granule_size / 4096);
     expect_refusal("slab header", fmt::format("{} bytes", before.block_size), [&] { header = before; });
+}
+
+TEST_F(damaged_tables, whose_bitmap_lost_a_block_are_not_committed) {
+    void* of_ended_thread = nullptr;  // a slab that no thread allocates from, so that the commit does not write it anew
+    std::thread([&] { of_ended_thread = heap_->blocks().allocate(1000, 1); }).join();
+    must(heap_->commit());
+    std::uint64_t& word = view().live_bitmap(base::granule_of(view().offset(of_ended_thread)))[0];
+    const std::uint64_t before = std::exchange(word, 0);
+    ASSERT_NE(before, 0U);
+    expect_refusal("live bitmap", "SLAB-5", [&] { word = before; });
+}
+
+TEST_F(damaged_tables, whose_directory_lost_an_object_are_not_committed) {
+    std::byte* const record = heap_->files().objects() + base::page_size;
+    std::array<std::byte, 2 * cell_size> before{};
+    std::memcpy(before.data(), record, before.size());
+    std::memset(record, 0, before.size());
+    expect_refusal(
+        "cells", "up to what is free", [&] { std::memcpy(record, before.data(), before.size()); }, "objects");
+}
+
+TEST_F(damaged_tables, whose_directory_has_a_changed_name_are_not_committed) {
+    std::byte& letter = heap_->files().objects()[base::page_size + cell_size];
+    letter ^= std::byte{1};
+    expect_refusal(
+        "checksum", "0x", [&] { letter ^= std::byte{1}; }, "objects");
 }
 
 // --- registry -------------------------------------------------------------------------------------------------------

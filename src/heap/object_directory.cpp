@@ -33,14 +33,6 @@ std::uint64_t checksum_of(const std::byte* record, std::uint64_t cells) {
     return sum.value();
 }
 
-std::string_view index_name(const object_entry& entry) noexcept {
-    return entry.kind == object_kind::unique ? std::string_view(entry.type) : std::string_view(entry.name);
-}
-
-bool is_zero(const std::byte* bytes, std::size_t count) noexcept {
-    return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
-}
-
 }  // namespace
 
 failure object_directory::corrupt(cell position, std::string_view field, std::string found,
@@ -282,7 +274,7 @@ base::result<std::uint64_t> object_directory::repair_cells(
     std::uint32_t words[2];
     std::memcpy(words, address(position), sizeof words);
     if (words[0] == 0) {
-        if (!is_zero(address(position), cell_size)) {
+        if (!is_zero(position, 1)) {
             clear_cells(position, 1);
         }
         return std::uint64_t{1};
@@ -526,35 +518,6 @@ base::result<void> object_directory::for_each_offset(base::function_ref<void(std
         each(offset);
     }
     return {};
-}
-
-void object_directory::check(std::vector<std::string>& problems,
-                             const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes) {
-    if (auto done = load(); !done) {
-        problems.push_back("OBJ-1: " + done.error().message());
-        return;
-    }
-    for (const auto& [offset, position] : by_offset_) {
-        const auto entry = read(position);
-        if (!entry) {
-            problems.push_back("OBJ-1: " + entry.error().message());
-            continue;
-        }
-        const auto wanted = base::checked_multiply(entry->count, entry->type_size);
-        if (const std::uint64_t bytes = block_bytes(offset); bytes == 0 || !wanted || bytes < *wanted) {
-            problems.push_back(fmt::format(
-                "OBJ-3: object \"{}\" at offset {:#x} holds {} elements of {} bytes, its block has {} bytes",
-                index_name(entry.value()), offset, entry->count, entry->type_size, bytes));
-        }
-    }
-    if (const auto types = this->types(); !types) {
-        problems.push_back("OBJ-5: " + types.error().message());
-    }
-    for (const auto& [position, cells] : free_.runs()) {
-        if (!is_zero(address(position), cells * cell_size)) {
-            problems.push_back(fmt::format("OBJ-4: free cells at byte {} are not zero", position * cell_size));
-        }
-    }
 }
 
 }  // namespace holdfast::heap

@@ -44,6 +44,11 @@ struct object_entry {
     std::uint64_t type_size = 0;
 };
 
+/// What an object is found by, among those of its kind.
+[[nodiscard]] inline std::string_view index_name(const object_entry& entry) noexcept {
+    return entry.kind == object_kind::unique ? std::string_view(entry.type) : std::string_view(entry.name);
+}
+
 /// A record of kind `type`; type_registry.hpp knows what is valid.
 struct type_record {
     std::uint64_t number = 0;
@@ -93,6 +98,20 @@ public:
     void check(std::vector<std::string>& problems,
                const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
+    /// For the pages of the objects file that a commit is about to write, in ascending order: OBJ-1 of their records,
+    /// which the index must know, and OBJ-4. So what a store to a wrong address did to the directory stays out of the
+    /// media.
+    class page_check {
+    public:
+        explicit page_check(object_directory& checked) noexcept : directory_(checked) {}
+        /// `at`: the page's first byte in the file. Fails with `corrupt`.
+        base::result<void> page(std::uint64_t at);
+
+    private:
+        object_directory& directory_;
+        std::uint64_t next_ = 0;  ///< the first cell that no call has passed
+    };
+
 private:
     /// The first cell of a record.
     using cell = free_cells::cell;
@@ -101,6 +120,8 @@ private:
     base::result<void> load_page_range(cell begin, cell end);
     base::result<void> index_record(cell position, const object_entry& entry);
     base::result<object_entry> read(cell position) const;
+    [[nodiscard]] bool is_indexed(cell position, const object_entry& entry) const;
+    base::result<cell> check_record(cell position, cell from) const;
     base::result<cell> allocate_cells(std::uint64_t cells);
     void add_grown_space(std::uint64_t from_bytes, std::uint64_t to_bytes);
     [[nodiscard]] static std::vector<std::byte> record_of(const object_entry& entry);
@@ -114,6 +135,7 @@ private:
     base::result<void> replace(cell position, const object_entry& entry);
     base::result<cell> position_of(std::uint64_t offset);
     [[nodiscard]] std::byte* address(cell position) const noexcept { return files_.objects() + position * cell_size; }
+    [[nodiscard]] bool is_zero(cell first, cell count) const noexcept;
     [[nodiscard]] cell end_cell() const noexcept { return files_.objects_size() / cell_size; }
     [[nodiscard]] base::failure corrupt(cell position, std::string_view field, std::string found,
                                         std::string expected) const;

@@ -186,6 +186,39 @@ TEST_F(object_directory_test, reports_damage) {
     EXPECT_EQ(reloaded.count(object_kind::named).error().code, failure_code::corrupt);
 }
 
+TEST_F(object_directory_test, notices_a_store_to_any_byte_of_a_page_that_is_to_be_committed) {
+    constexpr std::uint64_t objects = 100;
+    for (std::uint64_t i = 0; i < objects; ++i) {
+        must(objects_->insert(entry_of(object_kind::named, std::string(1 + i % 90, 'a') + std::to_string(i), 64 * i)));
+    }
+    for (std::uint64_t i = 0; i < objects; i += 7) {
+        must(objects_->erase_at(64 * i));
+    }
+    must(objects_->describe_heap("a heap"));
+    must(objects_->describe_type({3, 24, 24, {0, 8}, "node"}));
+    const std::uint64_t end = files_->objects_size();
+    ASSERT_GT(end, 4 * base::page_size);
+    object_directory::page_check all(*objects_);
+    for (std::uint64_t page = base::page_size; page < end; page += base::page_size) {
+        must(all.page(page));
+    }
+    for (std::uint64_t at = base::page_size; at < end; ++at) {
+        files_->objects()[at] ^= std::byte{4};
+        const auto checked = object_directory::page_check(*objects_).page(base::align_down(at, base::page_size));
+        files_->objects()[at] ^= std::byte{4};
+        ASSERT_FALSE(checked.ok()) << at;
+        ASSERT_EQ(checked.error().code, failure_code::corrupt) << at;
+    }
+}
+
+TEST_F(object_directory_test, notices_a_record_that_is_not_where_it_was_written) {
+    must(objects_->insert(entry_of(object_kind::named, "a", 64)));
+    must(objects_->insert(entry_of(object_kind::named, "b", 128)));
+    std::byte* const first = files_->objects() + base::page_size;
+    std::memcpy(first + 2 * cell_size, first, 2 * cell_size);
+    EXPECT_FALSE(object_directory::page_check(*objects_).page(base::page_size).ok());
+}
+
 TEST_F(object_directory_test, calls_an_object_outside_the_heap_damage) {
     const std::uint64_t end = base::to_bytes(files_->frontier());
     const auto is_read = [&](std::uint64_t offset, std::uint64_t count, std::uint64_t type_size) {

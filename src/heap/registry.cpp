@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -20,6 +21,26 @@ struct registry {
 };
 
 registry& the_registry();
+
+/// A bit for each open heap, by its key, so that most words need no lock to be told from keys.
+constinit std::atomic<std::uint64_t> keys_filter{0};
+
+std::uint64_t filter_bit(std::uint64_t key) noexcept {
+    return std::uint64_t{1} << (key * 0x9e37'79b9'7f4a'7c15U >> 58U);
+}
+
+/// Under the registry's lock, after a heap was opened or closed.
+void publish_change(const registry& all) noexcept {
+    std::uint64_t filter = 0;
+    for (const auto& one : all.open) {
+        filter |= filter_bit(one.first);
+    }
+    for (const auto& one : all.readers) {
+        filter |= filter_bit(one.first);
+    }
+    keys_filter.store(filter, std::memory_order_relaxed);
+    detail::generation.fetch_add(1, std::memory_order_release);
+}
 
 /// In a child of fork, which has one thread.
 void abandon_in_child() noexcept {
@@ -55,7 +76,7 @@ base::result<void> register_engine(engine& opened) {
             "allocators inside the heap name it by this key: open one of the two read-only, or in another process",
             0};
     }
-    detail::generation.fetch_add(1, std::memory_order_release);
+    publish_change(all);
     return {};
 }
 
@@ -70,7 +91,7 @@ base::result<void> register_reader(engine& opened) {
         what.path = opened.files().paths().directory();
         return what;
     }
-    detail::generation.fetch_add(1, std::memory_order_release);
+    publish_change(all);
     return {};
 }
 
@@ -80,15 +101,32 @@ void unregister_engine(const engine& closed) noexcept {
     const auto found = all.open.find(closed.key());
     if (found != all.open.end() && found->second == &closed) {
         all.open.erase(found);
-        detail::generation.fetch_add(1, std::memory_order_release);
+        publish_change(all);
     }
     const auto readers = all.readers.equal_range(closed.key());
     const auto reader =
         std::find_if(readers.first, readers.second, [&](const auto& one) { return one.second == &closed; });
     if (reader != readers.second) {
         all.readers.erase(reader);
-        detail::generation.fetch_add(1, std::memory_order_release);
+        publish_change(all);
     }
+}
+
+bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noexcept {
+    const std::uint64_t filter = keys_filter.load(std::memory_order_relaxed);
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= words.size(); at += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, words.data() + at, sizeof word);
+        if (word == own || (filter & filter_bit(word)) == 0) {
+            continue;
+        }
+        registry& all = the_registry();
+        const std::lock_guard guard(all.mutex);
+        if (all.open.contains(word) || all.readers.contains(word)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 namespace detail {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 
@@ -46,5 +48,8 @@ inline constinit std::atomic<std::uint64_t> generation{1};
 [[nodiscard]] inline bool is_of_reader(std::uint64_t key, const void* address) noexcept {
     return detail::looked_up.has_readers && detail::is_in_reader(key, address);
 }
+
+/// Whether one of the words is the key of an open heap, for writing or read-only, other than `own`. Thread-safe.
+[[nodiscard]] bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noexcept;
 
 }  // namespace holdfast::heap

@@ -71,11 +71,13 @@ base::result<void> commit_builder::check_metadata(metadata_check check) const {
     const std::uint64_t user_pages = from_.mapping.view().shape().pages();
     for (const summed_run& each : runs_) {
         const page_run& run = each.run;
-        if (run.file == objects_file_id || run.page < user_pages) {
+        const bool is_directory = run.file == objects_file_id;
+        if (!is_directory && run.page < user_pages) {
             continue;
         }
+        const std::uint64_t first = is_directory ? run.page : run.page - user_pages;
         for (std::uint64_t i = 0; i < run.count; ++i) {
-            auto checked = check(run.file, (run.page + i - user_pages) * page_size);
+            auto checked = check(run.file, (first + i) * page_size);
             if (!checked) {
                 base::failure what = std::move(checked).error();
                 what.path = from_.paths.file(run.file);

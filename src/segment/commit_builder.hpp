@@ -28,7 +28,8 @@ public:
 
     /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
-    /// Asks `check` about each page of metadata that scan() found; its failure is the result.
+    /// Asks `check` about each page of metadata, and of the directory of objects, that scan() found; its failure is the
+    /// result.
     base::result<void> check_metadata(metadata_check check) const;
     /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);

@@ -48,7 +48,8 @@ struct commit_statistics {
     std::uint64_t total_ns = 0;
 };
 
-/// Judges a page of metadata, by the segment's index and the page's place in its metadata in bytes (geometry.hpp).
+/// Judges a page of metadata, by the segment's index and the page's place in its metadata in bytes (geometry.hpp), or a
+/// page of the directory of objects, by objects_file_id and its place in that file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
 
 /// What a committer works with.

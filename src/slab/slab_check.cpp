@@ -369,16 +369,35 @@ result<void> block_inspector::check_headers(granule first, std::uint64_t count) 
 }
 
 result<void> block_inspector::check_bitmaps(granule first, std::uint64_t count) const {
+    const slab_table& table = core_.pool.table();
+    const auto damaged = [](granule slab, std::string found, std::string expected) {
+        return base::failure{base::failure_code::corrupt,
+                             {},
+                             fmt::format("live bitmap of granule {}", slab.value),
+                             std::move(found),
+                             std::move(expected),
+                             {},
+                             0};
+    };
     for (granule slab = first; slab.value < first.value + count; ++slab.value) {
-        const std::uint8_t state = core_.pool.table().state(slab);
-        if (slab_state::is_loaded(state) && !has_clean_bitmap(core_.pool.table(), slab)) {
-            return base::failure{base::failure_code::corrupt,
-                                 {},
-                                 fmt::format("live bitmap of granule {}", slab.value),
-                                 "a bit that stands for no block",
-                                 "SLAB-4: zero",
-                                 {},
-                                 0};
+        const std::uint8_t state = table.state(slab);
+        if (!slab_state::is_loaded(state)) {
+            continue;
+        }
+        if (!has_clean_bitmap(table, slab)) {
+            return damaged(slab, "a bit that stands for no block", "SLAB-4: zero");
+        }
+        // Threads may allocate from a dirty slab beside the commit, where the program lets them.
+        for (std::size_t word = 0; !slab_state::is_dirty(state) && word < bitmap_words; ++word) {
+            const std::uint64_t on_media = table.live_word(slab, word).load(std::memory_order_relaxed);
+            const std::uint64_t live = table.live_bits(slab, word);
+            if (on_media == live) {
+                continue;
+            }
+            table.set_dirty(slab);            // the next commit writes it anew
+            if ((on_media & live) != live) {  // else a thread freed a block beside the commit
+                return damaged(slab, fmt::format("word {}: {:#x}", word, on_media), fmt::format("SLAB-5: {:#x}", live));
+            }
         }
     }
     return {};
