@@ -7,18 +7,21 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 say() { printf '\n== %s\n' "$*"; }
 
-# step NAME COMMAND...: runs the command and remembers how long it took; a failure ends the script.
+# attempt NAME COMMAND...: runs the command, remembers how long it took, and returns its status.
 steps=()
-step() {
+attempt() {
     local name=$1 start=$SECONDS status=0
     shift
     say "$name"
     "$@" || status=$?
-    if ((status != 0)); then
-        printf '\n== %s: FAILED (exit status %d) after %d s\n' "$name" "$status" $((SECONDS - start)) >&2
-        exit "$status"
-    fi
     steps+=("$(printf '%5d s  %s' $((SECONDS - start)) "$name")")
+    ((status == 0)) || printf '\n== %s: FAILED (exit status %d) after %d s\n' "$name" "$status" $((SECONDS - start)) >&2
+    return "$status"
+}
+
+# step NAME COMMAND...: an attempt whose failure ends the script.
+step() {
+    attempt "$@" || exit
 }
 
 print_steps() {

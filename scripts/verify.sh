@@ -43,8 +43,7 @@ build_part() {
     case $1 in
         lint) scripts/lint.sh ;;
         release)
-            scripts/fetch-kernel.sh
-            build release all benchmarks suite
+            scripts/fetch-kernel.sh && build release all benchmarks suite
             ;;
         *) build "$1" suite ;;
     esac
@@ -52,6 +51,7 @@ build_part() {
 
 presets=()
 left_out=()
+broken=()
 to_test=0
 for part in "${chosen[@]}"; do
     needed=$(((compiling[$part] + testing[$part] + to_test) * slower / 100))
@@ -59,15 +59,22 @@ for part in "${chosen[@]}"; do
         left_out+=("$part")
         continue
     fi
-    step "$part, compiled" build_part "$part"
-    ((to_test += testing[$part])) || true
-    [[ $part == lint ]] || presets+=("$part")
+    if ! attempt "$part, compiled" build_part "$part"; then
+        broken+=("$part")  # the others are tested all the same
+    elif [[ $part != lint ]]; then
+        ((to_test += testing[$part])) || true
+        presets+=("$part")
+    fi
 done
 print_steps
 if ((${#left_out[@]})); then
     say "NOT TESTED, for $((limit / 60)) minutes would not suffice: ${left_out[*]}"
 fi
-((${#presets[@]})) || exit 0
+if ((${#broken[@]})); then
+    say "FAILED, and not tested: ${broken[*]}"
+    failed=1
+fi
+((${#presets[@]})) || exit "${failed:-0}"
 say "the tests of ${presets[*]}"
 start=$SECONDS
 run_tests suite "${presets[@]}" || failed=$?

@@ -39,9 +39,7 @@ protected:
         must(made->commit({}));
         must(made->close_cleanly());
     }
-    ~shared_growth_crash_test() override { storage_.set_observer({}); }
-    shared_growth_crash_test(const shared_growth_crash_test&) = delete;
-    shared_growth_crash_test& operator=(const shared_growth_crash_test&) = delete;
+    void TearDown() override { storage_.set_observer({}); }
 
     /// Opens the heap; from here on the power may be cut.
     void open(persist::domain_kind domain) {
