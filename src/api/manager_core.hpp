@@ -116,21 +116,22 @@ private:
     std::unique_ptr<heap::engine> engine_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
-    /// Counts this heap in open_readers where it is open read-only.
-    class reader_count {
+    /// Counts this heap in open_heaps, and in open_readers where it is open read-only.
+    class open_count {
     public:
-        explicit reader_count(bool counts) noexcept : counts_(counts) { change(1); }
-        reader_count(const reader_count&) = delete;
-        reader_count& operator=(const reader_count&) = delete;
-        ~reader_count() { change(~std::uint32_t{0}); }
+        explicit open_count(bool is_reader) noexcept : is_reader_(is_reader) { change(1); }
+        open_count(const open_count&) = delete;
+        open_count& operator=(const open_count&) = delete;
+        ~open_count() { change(~std::uint32_t{0}); }
 
     private:
         void change(std::uint32_t by) const noexcept {
-            if (counts_) {
+            open_heaps.fetch_add(by, std::memory_order_relaxed);
+            if (is_reader_) {
                 open_readers.fetch_add(by, std::memory_order_relaxed);
             }
         }
-        bool counts_;
+        bool is_reader_;
     } counted_;
     commit_report report_;
 };

@@ -1,6 +1,8 @@
 // Containers of containers: what is in a container lies in the container's heap, whoever made it and wherever it came
 // from.
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -97,6 +99,75 @@ TEST_F(nested_containers_test, elements_of_hash_tables_stayed_in_the_heap_that_t
 
 TEST_F(nested_containers_test, elements_of_flat_maps_stayed_in_the_heap_that_they_were_moved_from) {
     expect_to_survive_the_heap_that_it_came_from<flat_map<string, vector<int>>>();
+}
+
+struct person {
+    string name;
+    int age = 0;
+};
+
+TEST_F(nested_containers_test, structs_kept_strings_in_the_heap_that_they_were_moved_from) {
+    manager gone = create("gone");
+    manager kept = create("kept");
+    auto& source = *gone.construct<vector<person>>("people")();
+    source.push_back({string(sentence, gone.get_allocator<char>()), 7});
+    source.push_back(source.front());
+    auto& target = *kept.construct<vector<person>>("people")();
+    target.push_back({string(sentence, kept.get_allocator<char>()), 8});
+    const usage before = usage_of(kept);
+    EXPECT_EQ(reason_of([&] { target.push_back(source.front()); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { target.push_back(std::move(source.front())); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { target.push_back({string(gone.get_allocator<char>()), 9}); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { vector<person>(source, kept.get_allocator<person>()); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { vector<person>(std::move(source), kept.get_allocator<person>()); }),
+              errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { kept.construct<person>("one")(source.front()); }), errc::invalid_argument);
+    EXPECT_EQ(usage_of(kept), before);
+    ASSERT_EQ(source.size(), 2U);
+    EXPECT_EQ(source.front().name, sentence);
+    ASSERT_EQ(target.size(), 1U);
+}
+
+TEST_F(nested_containers_test, optionals_and_pairs_kept_strings_in_the_heap_that_they_were_moved_from) {
+    manager gone = create("gone");
+    manager kept = create("kept");
+    const string text(sentence, gone.get_allocator<char>());
+    auto& options = *kept.construct<unordered_map<int, std::optional<string>>>("options")();
+    EXPECT_EQ(reason_of([&] { options.emplace(1, text); }), errc::invalid_argument);
+    options.emplace(2, std::nullopt);
+    options.emplace(3, string(sentence, kept.get_allocator<char>()));
+    EXPECT_EQ(options.size(), 2U);
+    auto& tuples = *kept.construct<list<std::tuple<int, string>>>("tuples")();
+    tuples.emplace_back(1, text);  // a tuple takes an allocator for its elements
+    EXPECT_EQ(std::get<1>(tuples.front()).get_allocator().key(), kept.get_segment_manager()->key());
+    auto& people = *kept.construct<map<int, person>>("people")();
+    EXPECT_EQ(reason_of([&] { people.emplace(1, person{text, 1}); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { people.try_emplace(1, person{text, 1}); }), errc::invalid_argument);
+    EXPECT_TRUE(people.empty());
+}
+
+TEST_F(nested_containers_test, an_element_took_the_allocator_of_another_heap) {
+    manager other = create("other");
+    manager heap = create("heap");
+    auto& words = *heap.construct<vector<string>>("words")();
+    EXPECT_EQ(reason_of([&] { words.emplace_back(sentence, other.get_allocator<char>()); }), errc::invalid_argument);
+    words.emplace_back(sentence, heap.get_allocator<char>());
+    EXPECT_EQ(words.size(), 1U);
+}
+
+TEST_F(nested_containers_test, structs_stay_within_one_heap_beside_an_open_reader_and_a_closed_heap) {
+    create("read").close();
+    manager closed = create("closed");
+    closed.close();
+    const manager reader(open_read_only, path("read"));
+    manager heap = create("heap");
+    auto& people = *heap.construct<vector<person>>("people")();
+    for (int i = 0; i < 100; ++i) {
+        people.push_back({string(sentence, heap.get_allocator<char>()), i});
+    }
+    people.erase(people.begin());
+    const vector<person> copy(people);
+    EXPECT_EQ(copy.back().name, sentence);
 }
 
 TEST_F(nested_containers_test, a_map_of_vectors_did_not_compile_without_scoped_allocators) {

@@ -87,6 +87,21 @@ std::optional<std::string> readable_type(const std::string& name) {
 }
 
 constinit std::atomic<std::uint32_t> open_readers{0};
+constinit std::atomic<std::uint32_t> open_heaps{0};
+
+bool holds_allocator_of_another_heap(std::uint64_t heap_key, const void* object, std::size_t bytes) noexcept {
+    return heap::names_another_heap(heap_key, {static_cast<const std::byte*>(object), bytes});
+}
+
+void throw_element_of_another_heap(std::uint64_t heap_key, const char* type) {
+    const heap::engine* const engine = heap::find_engine(heap_key);
+    throw_failure(failure{failure_code::invalid_argument, engine == nullptr ? "" : engine->files().paths().directory(),
+                          "element of a container", fmt::format("a {} with an allocator of another heap", told(type)),
+                          "all parts in the heap of the container",
+                          "its parts cannot follow it: give the type an allocator_type and constructors that take an "
+                          "allocator last, or construct the element from its values",
+                          0});
+}
 
 void refuse_reader(std::uint64_t heap_key, const void* asker) {
     if (heap::find_engine(heap_key) != nullptr && heap::is_of_reader(heap_key, asker)) {

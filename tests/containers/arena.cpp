@@ -98,6 +98,11 @@ namespace holdfast::detail {
 
 constinit std::atomic<std::uint32_t> open_readers{0};  // arenas are all to be written
 void refuse_reader(std::uint64_t /*heap_key*/, const void* /*asker*/) {}
+constinit std::atomic<std::uint32_t> open_heaps{0};  // elements of several arenas: nested_containers_test
+bool holds_allocator_of_another_heap(std::uint64_t /*key*/, const void* /*object*/, std::size_t /*bytes*/) noexcept {
+    return false;
+}
+void throw_element_of_another_heap(std::uint64_t /*heap_key*/, const char* type) { throw std::invalid_argument(type); }
 
 void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) {
     return test::arenas().at(heap_key)->allocate(bytes, alignment);

@@ -81,6 +81,14 @@ public:
     };
     static_assert(detail::refuse_raw_nodes<T>::passed);
 
+    /// There is no allocator without a heap. The constructor exists so that a container which got none does not compile
+    /// with this sentence, in the place of the compiler's list of other constructors.
+    template <class Needed = T>
+    allocator() noexcept {
+        static_assert(sizeof(Needed) == 0,
+                      "holdfast: a container needs the allocator of its heap: pass heap.get_allocator<T>() as its last "
+                      "argument, or make it with heap.construct<container>(name)()");
+    }
     /// From manager::get_segment_manager(), as Boost.Interprocess spells it.
     allocator(const SegmentManager* heap) noexcept : key_(heap->key()) {}  // NOLINT(google-explicit-constructor)
     explicit allocator(std::uint64_t heap_key) noexcept : key_(heap_key) {}
@@ -107,9 +115,12 @@ public:
         return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
     /// Constructs an element of a container. Elements that take an allocator, and halves of pairs that do, get this
-    /// one. So a map<string, vector<int>> lies in one heap, with all that was moved into it from another heap.
+    /// one. So a map<string, vector<int>> lies in one heap, with all that was moved into it from another heap. A
+    /// struct takes none: where a container in it is of another open heap, this throws error(invalid_argument), and the
+    /// struct that was to be copied or moved is unchanged. Give it an `allocator_type` and constructors that take an
+    /// allocator last, then its parts follow it.
     template <class U, class... Args>
-        requires detail::reaches_allocator<U, allocator>::value
+        requires(detail::reaches_allocator<U, allocator>::value || detail::may_hold_allocator<U>)
     void construct(U* target, Args&&... args) {
         detail::construct_with(*this, target, std::forward<Args>(args)...);
     }
@@ -217,7 +228,7 @@ public:
     }
     /// As allocator::construct().
     template <class U, class... Args>
-        requires detail::reaches_allocator<U, fallback_allocator>::value
+        requires(detail::reaches_allocator<U, fallback_allocator>::value || detail::may_hold_allocator<U>)
     void construct(U* target, Args&&... args) {
         detail::construct_with(*this, target, std::forward<Args>(args)...);
     }

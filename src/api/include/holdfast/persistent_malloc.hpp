@@ -25,6 +25,7 @@
 #include <utility>
 
 #include <holdfast/detail/runtime.hpp>
+#include <holdfast/detail/uses_allocator.hpp>
 #include <holdfast/manager.hpp>
 #include <holdfast/persistable.hpp>
 
@@ -59,6 +60,13 @@ public:
     }
     void deallocate(T* target, std::size_t /*n*/) noexcept {
         detail::deallocate(key_, const_cast<void*>(static_cast<const volatile void*>(target)));
+    }
+    /// Constructs an element of a container. Throws error(invalid_argument) where an allocator in it is of another open
+    /// heap. std::scoped_allocator_adaptor passes this allocator on to the elements.
+    template <class U, class... Args>
+        requires detail::may_hold_allocator<U>
+    void construct(U* target, Args&&... args) {
+        detail::construct_as_passed(key_, target, std::forward<Args>(args)...);
     }
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
 

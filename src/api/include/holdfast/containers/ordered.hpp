@@ -11,6 +11,7 @@
 #include <boost/container/map.hpp>
 #include <boost/container/set.hpp>
 #include <holdfast/allocator.hpp>
+#include <holdfast/containers/sequences.hpp>
 #include <holdfast/hash.hpp>
 
 namespace holdfast {
@@ -26,13 +27,13 @@ using multiset = boost::container::multiset<Key, Compare, Allocator>;
 
 /// A sorted vector of pairs: small and fast to search; insertion is linear and invalidates iterators.
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>
-using flat_map = boost::container::flat_map<Key, T, Compare, Allocator>;
+using flat_map = boost::container::flat_map<Key, T, Compare, vector<std::pair<Key, T>, Allocator>>;
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>
-using flat_multimap = boost::container::flat_multimap<Key, T, Compare, Allocator>;
+using flat_multimap = boost::container::flat_multimap<Key, T, Compare, vector<std::pair<Key, T>, Allocator>>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using flat_set = boost::container::flat_set<Key, Compare, Allocator>;
+using flat_set = boost::container::flat_set<Key, Compare, vector<Key, Allocator>>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using flat_multiset = boost::container::flat_multiset<Key, Compare, Allocator>;
+using flat_multiset = boost::container::flat_multiset<Key, Compare, vector<Key, Allocator>>;
 
 namespace container {
 using holdfast::flat_map;

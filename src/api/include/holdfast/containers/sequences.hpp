@@ -14,6 +14,7 @@
 #include <boost/container/stable_vector.hpp>
 #include <boost/container/vector.hpp>
 #include <holdfast/allocator.hpp>
+#include <holdfast/detail/growing.hpp>
 
 namespace holdfast {
 
@@ -26,9 +27,17 @@ using vector_options =
 
 }  // namespace detail
 
-/// vector<bool> holds bools of one byte each; it is no bit vector.
+/// boost::container::vector, and stronger: push_back(), emplace_back(), resize(), and insert() and emplace() of one
+/// element leave the elements as they were where they throw. vector<bool> holds bools of one byte each; it is no bit
+/// vector.
 template <class T, class Allocator = allocator<T>>
-using vector = boost::container::vector<T, Allocator, detail::vector_options>;
+class vector : public detail::growing<boost::container::vector<T, Allocator, detail::vector_options>> {
+    using base = detail::growing<boost::container::vector<T, Allocator, detail::vector_options>>;
+
+public:
+    using base::base;
+    using base::operator=;
+};
 template <class T, class Allocator = allocator<T>>
 using deque = boost::container::deque<T, Allocator>;
 template <class T, class Allocator = allocator<T>>
@@ -42,7 +51,7 @@ using stable_vector = boost::container::stable_vector<T, Allocator>;
 /// A vector that keeps up to N elements inside itself. Its allocator has a type of its own, constructed explicitly:
 /// small_vector<int, 8> v(small_vector<int, 8>::allocator_type(heap.get_allocator<int>())).
 template <class T, std::size_t N, class Allocator = allocator<T>>
-using small_vector = boost::container::small_vector<T, N, Allocator>;
+using small_vector = detail::growing<boost::container::small_vector<T, N, Allocator>>;
 
 namespace container {
 using holdfast::deque;

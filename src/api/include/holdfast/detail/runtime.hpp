@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include <holdfast/detail/needs_cxx20.hpp>
 
@@ -36,6 +37,20 @@ void expect_writable(const Allocator& held) {
     } else if constexpr (requires { held.outer_allocator().expect_writable(); }) {
         held.outer_allocator().expect_writable();
     }
+}
+
+/// How many heaps the process has open; it may count one that was closed while its manager lives.
+extern std::atomic<std::uint32_t> open_heaps;
+/// Whether a word of the object is the key of an open heap other than `heap_key`: then an allocator of that heap is a
+/// part of it. Keys are random numbers of 64 bits, so nothing else looks like one.
+[[nodiscard]] bool holds_allocator_of_another_heap(std::uint64_t heap_key, const void* object,
+                                                   std::size_t bytes) noexcept;
+/// Throws error(invalid_argument). `type`: as std::type_info::name() spells it.
+[[noreturn]] void throw_element_of_another_heap(std::uint64_t heap_key, const char* type);
+template <class T>
+[[nodiscard]] bool is_of_another_heap(std::uint64_t heap_key, const T& object) noexcept {
+    return open_heaps.load(std::memory_order_relaxed) > 1 && heap_key != 0 &&
+           holds_allocator_of_another_heap(heap_key, std::addressof(object), sizeof(T));
 }
 
 /// As allocate(), but null instead of an exception.

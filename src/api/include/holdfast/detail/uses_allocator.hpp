@@ -1,15 +1,18 @@
 // Uses-allocator construction: an element that takes an allocator gets that of its container, so that containers of
 // containers lie in one heap. Both halves of a pair are elements. Nothing is added where the program passes an
-// allocator itself or the element takes none. Not for users.
+// allocator itself or the element takes none; such an element is refused where an allocator in it is of another heap.
+// Not for users.
 #pragma once
 
 #include <memory>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include <boost/container/detail/pair.hpp>
 #include <holdfast/detail/needs_cxx20.hpp>
+#include <holdfast/detail/runtime.hpp>
 
 namespace holdfast::detail {
 
@@ -36,6 +39,42 @@ inline constexpr bool takes_allocator_last =
     std::conjunction_v<std::uses_allocator<T, Allocator>,
                        std::negation<std::disjunction<std::is_convertible<Args, Allocator>...>>,
                        std::is_constructible<T, Args..., const Allocator&>>;
+
+// A narrowing conversion of a caller's argument must not be reported here, where the caller cannot mend it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
+/// Whether a container may be a part of T: a member of a struct or a class, an element of a tuple. A container has at
+/// least a key and a pointer.
+template <class T>
+inline constexpr bool may_hold_allocator =
+    std::is_class_v<T> && !std::is_trivially_copy_constructible_v<T> && alignof(T) >= alignof(std::uint64_t) &&
+    sizeof(T) >= 2 * sizeof(std::uint64_t);
+
+template <class T, class... Args>
+inline constexpr bool is_from_its_own_type = false;
+template <class T, class Source>
+inline constexpr bool is_from_its_own_type<T, Source> = std::is_same_v<T, std::remove_cvref_t<Source>>;
+
+/// Constructs a T that takes no allocator. Throws error(invalid_argument) where an allocator in it is of another heap:
+/// its memory would stay behind when that heap goes. What is copied or moved is looked at before, so that it stays
+/// whole.
+template <class T, class... Args>
+void construct_as_passed(std::uint64_t heap_key, T* target, Args&&... args) {
+    if constexpr (may_hold_allocator<T> && is_from_its_own_type<T, Args...>) {
+        if ((is_of_another_heap(heap_key, args) || ...)) [[unlikely]] {
+            throw_element_of_another_heap(heap_key, typeid(T).name());
+        }
+    }
+    ::new (const_cast<void*>(static_cast<const volatile void*>(target))) T(std::forward<Args>(args)...);
+    if constexpr (may_hold_allocator<T> && !is_from_its_own_type<T, Args...>) {
+        if (is_of_another_heap(heap_key, *target)) [[unlikely]] {
+            std::destroy_at(target);
+            throw_element_of_another_heap(heap_key, typeid(T).name());
+        }
+    }
+}
 
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args);
@@ -95,16 +134,11 @@ void construct_pair(const Allocator& allocator, T* target, First&& first, Second
         [&](auto* half) { construct_with(allocator, half, std::forward<Second>(second)); });
 }
 
-// A narrowing conversion of a caller's argument must not be reported here, where the caller cannot mend it.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-
 /// Constructs a T from the arguments and, where T takes it, the allocator: after them, or before them behind
 /// std::allocator_arg.
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args) {
-    void* const place = const_cast<void*>(static_cast<const volatile void*>(target));
+    [[maybe_unused]] void* const place = const_cast<void*>(static_cast<const volatile void*>(target));
     if constexpr (pair_like<T> && reaches_allocator<T, Allocator>::value &&
                   requires { construct_pair(allocator, target, std::forward<Args>(args)...); }) {
         construct_pair(allocator, target, std::forward<Args>(args)...);
@@ -114,7 +148,7 @@ void construct_with(const Allocator& allocator, T* target, Args&&... args) {
                          std::is_constructible_v<T, std::allocator_arg_t, const Allocator&, Args...>) {
         ::new (place) T(std::allocator_arg, allocator, std::forward<Args>(args)...);
     } else {
-        ::new (place) T(std::forward<Args>(args)...);
+        construct_as_passed(allocator.key(), target, std::forward<Args>(args)...);
     }
 }
 

@@ -1,0 +1,149 @@
+// A vector whose elements survive a growth that fails. Boost's vector moves its elements to the new memory before it
+// constructs the new ones; where one of these throws (the disk is full), all the others are lost. Not for users.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <boost/container/container_fwd.hpp>
+#include <holdfast/detail/needs_cxx20.hpp>
+
+namespace holdfast::detail {
+
+/// An element beside the vector, constructed and destroyed by the vector's allocator.
+template <class T, class Allocator>
+class spare_element {
+public:
+    template <class... Args>
+    explicit spare_element(Allocator& allocator, Args&&... args) : allocator_(allocator) {
+        std::allocator_traits<Allocator>::construct(allocator_, get(), std::forward<Args>(args)...);
+    }
+    spare_element(const spare_element&) = delete;
+    spare_element& operator=(const spare_element&) = delete;
+    ~spare_element() { std::allocator_traits<Allocator>::destroy(allocator_, get()); }
+    [[nodiscard]] T* get() noexcept { return std::launder(reinterpret_cast<T*>(&place_)); }
+
+private:
+    Allocator& allocator_;
+    alignas(T) std::byte place_[sizeof(T)];
+};
+
+/// Base: boost::container::vector or small_vector. push_back(), emplace_back(), resize(), and insert() and emplace() of
+/// one element leave the vector as it was where they throw, as long as moves within one heap do not throw; insert() of
+/// several elements does so at the end.
+template <class Base>
+class growing : public Base {
+public:
+    using typename Base::allocator_type;
+    using typename Base::const_iterator;
+    using typename Base::iterator;
+    using typename Base::reference;
+    using typename Base::size_type;
+    using typename Base::value_type;
+
+    using Base::Base;
+    growing()
+        requires std::is_default_constructible_v<allocator_type>
+    = default;
+    growing(const growing&) = default;
+    growing(growing&&) = default;
+    growing(const growing& other, const allocator_type& allocator) : Base(static_cast<const Base&>(other), allocator) {}
+    growing(growing&& other, const allocator_type& allocator) : Base(static_cast<Base&&>(other), allocator) {}
+    growing& operator=(const growing&) = default;
+    growing& operator=(growing&&) = default;
+    growing& operator=(std::initializer_list<value_type> values) {
+        Base::operator=(values);
+        return *this;
+    }
+    ~growing() = default;
+
+    void push_back(const value_type& value) { emplace_back(value); }
+    void push_back(value_type&& value) { emplace_back(std::move(value)); }
+    template <class... Args>
+    reference emplace_back(Args&&... args) {
+        if constexpr (!never_throws<Args...>) {
+            if (this->size() == this->capacity()) {
+                spare made(this->get_stored_allocator(), std::forward<Args>(args)...);
+                return Base::emplace_back(std::move(*made.get()));
+            }
+        }
+        return Base::emplace_back(std::forward<Args>(args)...);
+    }
+    template <class... Args>
+    iterator emplace(const_iterator position, Args&&... args) {
+        if constexpr (never_throws<Args...>) {
+            return Base::emplace(position, std::forward<Args>(args)...);
+        } else {
+            spare made(this->get_stored_allocator(), std::forward<Args>(args)...);
+            return Base::emplace(position, std::move(*made.get()));
+        }
+    }
+    iterator insert(const_iterator position, const value_type& value) { return emplace(position, value); }
+    iterator insert(const_iterator position, value_type&& value) { return emplace(position, std::move(value)); }
+    iterator insert(const_iterator position, size_type count, const value_type& value) {
+        if (never_throws<const value_type&> || !must_grow(count)) {
+            return Base::insert(position, count, value);
+        }
+        spare copied(this->get_stored_allocator(), value);  // it may be an element of this vector
+        return Base::insert(grow(position, count), count, *copied.get());
+    }
+    template <std::forward_iterator Iterator>
+    iterator insert(const_iterator position, Iterator first, Iterator last) {
+        const auto count = static_cast<size_type>(std::distance(first, last));
+        if (never_throws<std::iter_reference_t<Iterator>> || !must_grow(count)) {
+            return Base::insert(position, first, last);
+        }
+        return Base::insert(grow(position, count), first, last);
+    }
+    template <std::input_iterator Iterator>
+    iterator insert(const_iterator position, Iterator first, Iterator last) {
+        const auto index = position - this->cbegin();
+        for (auto at = index; first != last; ++first, ++at) {
+            emplace(this->cbegin() + at, *first);
+        }
+        return this->begin() + index;
+    }
+    iterator insert(const_iterator position, std::initializer_list<value_type> values) {
+        return insert(position, values.begin(), values.end());
+    }
+    void resize(size_type count) {
+        if (count > this->size() && !never_throws<> && must_grow(count - this->size())) {
+            grow(this->cend(), count - this->size());
+        }
+        Base::resize(count);
+    }
+    void resize(size_type count, const value_type& value) {
+        if (count > this->size()) {
+            insert(this->cend(), count - this->size(), value);
+        } else {
+            Base::resize(count);
+        }
+    }
+
+private:
+    using spare = spare_element<value_type, typename Base::stored_allocator_type>;
+
+    template <class... Args>
+    static constexpr bool never_throws = std::conjunction_v<std::is_trivially_copy_constructible<value_type>,
+                                                            std::is_nothrow_constructible<value_type, Args...>>;
+
+    [[nodiscard]] bool must_grow(size_type count) const noexcept { return count > this->capacity() - this->size(); }
+    /// Makes room for `count` more elements, at least twice what there was. Returns where the position is now.
+    const_iterator grow(const_iterator position, size_type count) {
+        const auto index = position - this->cbegin();
+        const size_type most = this->max_size();
+        if (count > most - this->size()) {
+            boost::container::throw_length_error("holdfast::vector");
+        }
+        const size_type doubled = this->capacity() > most / 2 ? most : 2 * this->capacity();
+        this->reserve(this->size() + count > doubled ? this->size() + count : doubled);
+        return this->cbegin() + index;
+    }
+};
+
+}  // namespace holdfast::detail
