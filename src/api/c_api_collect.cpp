@@ -29,7 +29,12 @@ void fill(hf_collect_report& report, const holdfast::collect_report& in) {
                                   in.nulled_pointers,
                                   in.unknown_type_blocks,
                                   in.mark_ns,
-                                  in.sweep_ns};
+                                  in.sweep_ns,
+                                  in.slabs_freed,
+                                  in.extents_freed,
+                                  in.slabs_quarantined,
+                                  in.words_scanned,
+                                  in.prepare_ns};
     holdfast::c_api::fill_known_part(&report, known, "report", "HF_COLLECT_REPORT_INIT");
 }
 

@@ -109,6 +109,18 @@ TEST_F(persistent_malloc_test, tracing_follows_their_raw_pointers_after_a_kill) 
     EXPECT_LT(left, 100U) << "of 2000 blocks that nothing reached";
 }
 
+TEST_F(persistent_malloc_test, blocks_of_a_typed_allocator_have_its_type) {
+    persistent_malloc heap(path(), options());
+    using typed = std::vector<int*, typed_raw_allocator<int*, 9>>;
+    auto& all = *heap.find_or_construct<typed>("all", heap.get_allocator<int*>());
+    all.resize(100);
+    EXPECT_EQ(heap.manager().type_of(all.data()), 9U);
+    using ordinary = std::vector<int*, raw_allocator<int*>>;
+    auto& others = *heap.find_or_construct<ordinary>("others", heap.get_allocator<int*>());
+    others.resize(100);
+    EXPECT_EQ(heap.manager().type_of(others.data()), 0U);
+}
+
 TEST_F(persistent_malloc_test, refuses_a_heap_that_may_move) {
     create().close();
     EXPECT_EQ(reason_of([this] { persistent_malloc heap(path(), options()); }), errc::invalid_argument);

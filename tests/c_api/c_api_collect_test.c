@@ -36,7 +36,18 @@ static uint64_t collect(hf_heap* heap, uint32_t precise, uint32_t dry_run) {
     hf_collect_report report = HF_COLLECT_REPORT_INIT;
     EXPECT(hf_collect(heap, &options, &report) == HF_OK);
     EXPECT(report.blocks_reached != 0);
+    EXPECT(report.words_scanned != 0);
+    EXPECT(report.slabs_freed + report.extents_freed + report.slabs_quarantined == 0);
     return report.blocks_freed;
+}
+
+static void test_report_of_large_blocks(hf_heap* heap) {
+    EXPECT(hf_allocate(heap, 100000) != NULL);
+    EXPECT(hf_allocate(heap, 300000) != NULL);
+    hf_collect_report report = HF_COLLECT_REPORT_INIT;
+    EXPECT(hf_collect(heap, NULL, &report) == HF_OK);
+    EXPECT(report.blocks_freed == 2);
+    EXPECT(report.extents_freed == 2);
 }
 
 static void show_next(void* block, size_t bytes, hf_pointer_sink* sink, void* context) {
@@ -197,6 +208,7 @@ int main(int count, char** arguments) {
     hf_heap* heap = NULL;
     REQUIRE(hf_create(path, &options, &heap) == HF_OK);
     test_types(heap);
+    test_report_of_large_blocks(heap);
     test_deferred_frees(heap);
     test_reservations(heap);
     EXPECT(hf_close(heap) == HF_OK);

@@ -1,6 +1,9 @@
 // The loop of all crash tests: a watcher starts a victim, ends it, and compares what is left with what it knows.
 #pragma once
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -37,13 +40,29 @@ void run_cycles(Watcher& watcher, const std::string& title, std::uint64_t cycles
     EXPECT_EQ(wrong, "") << "cycle " << done << " of seed " << options().seed;
 }
 
+/// The name of the file system that the directory lies on, as far as tests use it.
+inline std::string file_system_of(const std::string& directory) {
+    struct statfs numbers {};
+    if (::statfs(directory.c_str(), &numbers) != 0) {
+        return "unknown";
+    }
+    switch (numbers.f_type) {
+        case TMPFS_MAGIC: return "tmpfs";
+        case EXT4_SUPER_MAGIC: return "ext4";
+        case XFS_SUPER_MAGIC: return "xfs";
+        case BTRFS_SUPER_MAGIC: return "btrfs";
+        default: return "another file system";
+    }
+}
+
 /// Processes that are killed, in a new directory, which is kept where something is wrong. Returns what the watcher
 /// counted; it is made from the directory and the arguments.
 template <class Watcher, class... Arguments>
 auto run_kills(const std::string& parent, std::uint64_t cycles, std::uint64_t cycles_a_heap, Arguments... arguments) {
     base::scratch_directory directory(parent);
     Watcher watcher(directory.path(), arguments...);
-    run_cycles(watcher, "kill -9 in " + std::filesystem::absolute(parent).string(), cycles, cycles_a_heap);
+    run_cycles(watcher, "kill -9 in " + std::filesystem::absolute(parent).string() + " on " + file_system_of(parent),
+               cycles, cycles_a_heap);
     if (testing::Test::HasFailure()) {
         directory.keep();
         std::cout << "  kept in " << directory.path() << std::endl;

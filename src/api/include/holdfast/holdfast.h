@@ -229,7 +229,8 @@ size_t hf_usable_size(const hf_heap* heap, const void* address);
  * bytes overflows. hf_realloc: keeps the block where `bytes` fits it and half of it would not be idle, or where whole
  * pages can be added or cut off; else moves it, with its content as far as both reach and its type. The program updates
  * the pointers to it. On failure the old block is unchanged; NULL as `address` means hf_malloc; 0 bytes give a smallest
- * block. hf_aligned_alloc: `alignment` is a power of two up to 2 MiB; `bytes` need not be a multiple of it. */
+ * block. hf_allocate_with takes a type. hf_aligned_alloc: `alignment` is a power of two up to 2 MiB; `bytes` need not
+ * be a multiple of it. */
 void* hf_malloc(hf_heap* heap, size_t bytes);
 void* hf_calloc(hf_heap* heap, size_t count, size_t bytes);
 void* hf_realloc(hf_heap* heap, void* address, size_t bytes);
@@ -272,7 +273,8 @@ typedef struct hf_collect_options {
 } hf_collect_options;
 #define HF_COLLECT_OPTIONS_INIT \
     { sizeof(hf_collect_options), 0, 0, 0, 0, 0, 0 }
-/* What hf_collect found, as holdfast::collect_report. Initialise with HF_COLLECT_REPORT_INIT. */
+/* What hf_collect found, as holdfast::collect_report. An older program gets the fields that it knows. Initialise with
+ * HF_COLLECT_REPORT_INIT. */
 typedef struct hf_collect_report {
     size_t size; /* sizeof(hf_collect_report) */
     uint64_t roots;
@@ -287,9 +289,14 @@ typedef struct hf_collect_report {
     uint64_t unknown_type_blocks;
     uint64_t mark_ns;
     uint64_t sweep_ns;
+    uint64_t slabs_freed;       /* slabs in which no block was reached */
+    uint64_t extents_freed;     /* blocks of whole pages */
+    uint64_t slabs_quarantined; /* damaged slabs, which are left alone */
+    uint64_t words_scanned;
+    uint64_t prepare_ns;
 } hf_collect_report;
 #define HF_COLLECT_REPORT_INIT \
-    { sizeof(hf_collect_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(hf_collect_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Frees every block that the roots and the objects do not reach. No other thread uses the heap meanwhile. Durability
  * `commit`: durable with the next hf_commit. `options` and `report` may be NULL. docs/tracing.md says what counts as a
  * pointer. */

@@ -49,15 +49,7 @@ public:
 
     /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc, error(not_found) where the heap is not open for
     /// writing, std::bad_array_new_length.
-    [[nodiscard]] T* allocate(std::size_t n) {
-        // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer
-        if (n > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
-            detail::throw_bad_array_length();
-        }
-        detail::expect_writable(key_, this);
-        // NOLINTNEXTLINE(bugprone-sizeof-expression)
-        return static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)));
-    }
+    [[nodiscard]] T* allocate(std::size_t n) { return allocate_typed(n, 0); }
     void deallocate(T* target, std::size_t /*n*/) noexcept {
         detail::deallocate(key_, const_cast<void*>(static_cast<const volatile void*>(target)));
     }
@@ -74,8 +66,39 @@ public:
         return a.key_ == b.key_;
     }
 
+protected:
+    [[nodiscard]] T* allocate_typed(std::size_t n, std::uint32_t type) {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer
+        if (n > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(T)) {
+            detail::throw_bad_array_length();
+        }
+        detail::expect_writable(key_, this);
+        // NOLINTNEXTLINE(bugprone-sizeof-expression)
+        return static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T), type));
+    }
+
 private:
     std::uint64_t key_;
+};
+
+/// A raw_allocator whose blocks have a type number, as those of typed_allocator.
+template <class T, std::uint32_t Type>
+class typed_raw_allocator : public raw_allocator<T> {
+public:
+    template <class U>
+    struct rebind {
+        using other = typed_raw_allocator<U, Type>;
+    };
+    static constexpr std::uint32_t type = Type;
+    static_assert(Type != 0 && Type < (std::uint32_t{1} << 20U), "a type number is from 1 to 2^20 - 1");
+
+    using raw_allocator<T>::raw_allocator;
+    template <class U>
+    typed_raw_allocator(const raw_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
+        : raw_allocator<T>(other) {}
+
+    /// As raw_allocator::allocate().
+    [[nodiscard]] T* allocate(std::size_t n) { return this->allocate_typed(n, Type); }
 };
 
 namespace detail {
