@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -155,7 +156,8 @@ TEST_F(containers_growth_test, a_vector_of_strings_lost_them_when_the_heap_was_f
         const std::string name = "limited " + std::to_string(length);
         manager heap(create_only, path(name), limited);
         auto& all = *heap.construct<vector<string>>("all")();
-        const std::string text(length, 'x');
+        const std::string letters(length, 'x');
+        const std::string_view text = letters;
         EXPECT_THROW(
             for (;;) { all.emplace_back(text); }, std::bad_alloc);
         const std::size_t count = all.size();
