@@ -48,6 +48,14 @@ public:
                std::atomic_ref(*found.state)
                    .compare_exchange_strong(live, slab::block_state::freeing, std::memory_order_acq_rel);
     }
+    /// Takes a claim back: the block is live again.
+    void unclaim(const slab::held_block& found) const noexcept {
+        if (found.is_by_node()) {
+            blocks_.nodes().unclaim(found);
+        } else if (found.is_small() && bitmaps_follow_) {
+            std::atomic_ref(*found.state).store(slab::block_state::live, std::memory_order_release);
+        }
+    }
     template <persist::persistence_domain Domain>
     void set(Domain& domain, const slab::held_block& held) noexcept {
         if (!held.is_small()) {

@@ -14,6 +14,7 @@
 #include "heap/atomic_operations.hpp"
 #include "heap/atomic_protocol.hpp"
 #include "heap/destination_word.hpp"
+#include "heap/group_blocks.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
 #include "segment/pointer_format.hpp"
@@ -187,6 +188,9 @@ public:
                                const block_request& wanted) noexcept override;
     std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept override;
 
+    bool commit_group(const group_request& changes) noexcept override;
+    std::uint64_t largest_group() const noexcept override { return protocol_.largest_group(); }
+
     void flush(const void* begin, std::uint64_t bytes) noexcept override {
         lane_set().domain().flush(begin, bytes, "heap.user.flush");
     }
@@ -322,6 +326,26 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
         }
     }
     return done;
+}
+
+template <persist::persistence_domain Domain>
+bool atomic_operations_of<Domain>::commit_group(const group_request& changes) noexcept {
+    if (is_abandoned()) {
+        return false;
+    }
+    slab::thread_cache* const cache = blocks_.this_cache();
+    group_blocks blocks;
+    if (!blocks.gather(changes, blocks_, reservations_, space_)) {
+        return false;
+    }
+    if (!protocol_.commit_group(cache, blocks.allocated(), blocks.freed(), changes.data)) {
+        blocks.give_back(reservations_);
+        return false;
+    }
+    for (const slab::held_block& each : blocks.freed()) {
+        blocks_.release(cache, each);  // HEAP-3
+    }
+    return true;
 }
 
 template <persist::persistence_domain Domain>

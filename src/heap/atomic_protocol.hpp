@@ -9,6 +9,7 @@
 // Thread safety: all functions by any number of threads; one operation at a time on one destination.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 
 #include "base/hot.hpp"
 #include "heap/atomic_block_states.hpp"
+#include "heap/destination_operations.hpp"
 #include "heap/destination_word.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_set.hpp"
@@ -59,6 +61,15 @@ public:
     void free_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                     std::span<const slab::held_block> found, std::span<const bool> null,
                     std::span<bool> freed) noexcept;
+
+    /// Allocates, frees and stores all of it with one fence, or nothing: false if a block of `freed` was freed
+    /// meanwhile. At most largest_group() records.
+    [[nodiscard]] bool commit_group(slab::thread_cache* cache, std::span<const slab::held_block> allocated,
+                                    std::span<const slab::held_block> freed,
+                                    std::span<const data_piece> data) noexcept;
+    [[nodiscard]] std::uint64_t largest_group() const noexcept {
+        return std::min(lanes_.largest_batch(), lane::largest_group);
+    }
 
     // slab_log
     void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
@@ -118,6 +129,9 @@ private:
         return stamp;
     }
     void change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept;
+    [[nodiscard]] bool claim_all(std::span<const slab::held_block> freed) noexcept;
+    void append_group(lane::lane& own, std::span<const slab::held_block> allocated,
+                      std::span<const slab::held_block> freed, std::span<const data_piece> data) noexcept;
 
     segment::space_view space_;
     slab::block_allocator& blocks_;
@@ -127,4 +141,5 @@ private:
 
 }  // namespace holdfast::heap
 
+#include "heap/atomic_protocol_group.hpp"
 #include "heap/atomic_protocol_steps.hpp"

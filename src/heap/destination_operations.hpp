@@ -7,12 +7,14 @@
 // Thread safety: all functions by any number of threads; one operation at a time on one destination.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/failure.hpp"
+#include "lane/lane_format.hpp"
 
 namespace holdfast::heap {
 
@@ -22,6 +24,20 @@ struct block_request {
     std::uint64_t alignment = 16;
     bool zeroed = false;     ///< durably, before anything points to the block
     std::uint32_t type = 0;  ///< 0: none
+};
+
+/// Up to four words that a group stores, one behind the other.
+struct data_piece {
+    std::uint64_t offset = 0;  ///< from the heap's base, a multiple of 8
+    std::uint64_t words = 0;
+    std::array<std::uint64_t, lane::data_words> values{};
+};
+
+/// What a transaction changes, as one. The spans live as long as the call.
+struct group_request {
+    std::span<void* const> reserved;  ///< blocks of reserve() that become allocated; their content is durable or in `data`
+    std::span<void* const> freed;
+    std::span<const data_piece> data;  ///< no word twice
 };
 
 enum class operation_result : std::uint8_t { done, nothing_to_do, failed };
@@ -51,6 +67,12 @@ public:
     [[nodiscard]] virtual std::size_t allocate_batch(std::span<std::uint64_t* const> destinations,
                                                      const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept = 0;
+
+    /// Carries out all of it or nothing.
+    [[nodiscard]] virtual bool commit_group(const group_request& changes) noexcept = 0;
+    /// How many records a group may have: one for each two blocks, of which one is made and one freed, and one for each
+    /// piece of data.
+    [[nodiscard]] virtual std::uint64_t largest_group() const noexcept = 0;
 
     /// Offsets of reserved small blocks. May throw std::bad_alloc.
     [[nodiscard]] virtual std::vector<std::uint64_t> reserved() = 0;

@@ -273,8 +273,8 @@ private:
     }
     /// Whether numbers are so large that use would reach the limit (LANE-27). No real heap lives that long.
     [[nodiscard]] bool is_near_its_end(std::uint64_t time) const {
-        constexpr std::uint64_t near = lane::largest_number / 2;
-        bool found = time > near;
+        bool found = time > lane::largest_number / 2;
+        constexpr std::uint64_t near = lane::largest_sequence / 2;
         for (std::uint64_t at = lane::lanes_at; at < on_.lanes_size(); at += lane::lane_size(slots)) {
             found = found || reinterpret_cast<const lane::lane_header_on_media*>(on_.lanes() + at)->completed > near;
         }

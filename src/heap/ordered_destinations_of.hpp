@@ -14,6 +14,7 @@
 
 #include "heap/destination_operations.hpp"
 #include "heap/destination_word.hpp"
+#include "heap/group_blocks.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
 #include "persist/mutant.hpp"
@@ -155,6 +156,28 @@ public:
         }
         return done;
     }
+
+    bool commit_group(const group_request& changes) noexcept override {
+        group_blocks blocks;
+        if (is_abandoned() || !blocks.gather(changes, heap_.blocks(), reservations_, heap_.space())) {
+            return false;
+        }
+        for (const slab::held_block& each : blocks.allocated()) {
+            heap_.keep(each);
+        }
+        for (const data_piece& piece : changes.data) {
+            auto* const words = reinterpret_cast<std::uint64_t*>(heap_.space().address({piece.offset}));
+            for (std::uint64_t i = 0; i < piece.words; ++i) {
+                heap_.store(words[i], piece.values[i]);
+            }
+        }
+        for (void* const each : changes.freed) {
+            static_cast<void>(heap_.deallocate(each));
+        }
+        return true;
+    }
+    /// No record is written.
+    std::uint64_t largest_group() const noexcept override { return ~std::uint64_t{0}; }
 
     std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
     void cancel_all() noexcept override {

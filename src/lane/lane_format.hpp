@@ -6,6 +6,7 @@
 // says where lanes lie in files: this layer sees them all in one range.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -60,7 +61,8 @@ struct block_word {
 /// One durable operation. Offsets are bytes from the heap's base. The functions below pack `destination`.
 struct record_on_media {
     std::uint64_t checksum;         ///< XXH3-64 of the bytes behind it, seeded by heap, incarnation and lane; never 0
-    std::uint64_t sequence;         ///< number of the record in its lane, from 1 on; it lies in slot sequence % slots
+    std::uint64_t sequence;         ///< number of the record in its lane, from 1 on, and its flags above (group_flag).
+                                    ///< It lies in slot number % slots
     std::uint64_t time;             ///< by the heap's clock; never decreases within a lane
     std::uint64_t destination;      ///< offset (48 bits) | new stamp of the word (16 bits) << 48; or nowhere
     std::uint64_t allocated;        ///< offset of the block that this operation allocates, or nowhere
@@ -83,6 +85,45 @@ static_assert(offsetof(record_on_media, freed) == 48);
 }
 [[nodiscard]] constexpr std::uint16_t destination_stamp(std::uint64_t destination) noexcept {
     return static_cast<std::uint16_t>(destination >> 48U);
+}
+
+// Groups: what one transaction writes. Records of one time and of numbers that follow each other, each with group_flag,
+// the last one, which is a data record, also with last_flag and with their number. They count together or not at all.
+inline constexpr unsigned sequence_bits = 56;
+inline constexpr std::uint64_t sequence_mask = (std::uint64_t{1} << sequence_bits) - 1;
+inline constexpr std::uint64_t group_flag = std::uint64_t{1} << 63U;
+inline constexpr std::uint64_t last_flag = std::uint64_t{1} << 62U;
+inline constexpr std::uint64_t data_flag = std::uint64_t{1} << 61U;
+
+[[nodiscard]] constexpr std::uint64_t number_of(const record_on_media& record) noexcept {
+    return record.sequence & sequence_mask;
+}
+[[nodiscard]] constexpr bool has_flag(const record_on_media& record, std::uint64_t flag) noexcept {
+    return (record.sequence & flag) != 0;
+}
+
+/// A data record holds words that its group stores, one behind the other: in the place of `destination` their offset
+/// (48 bits), their number (3 bits) and, in the last record of a group, the number of its records (13 bits); in the
+/// place of the four fields behind it the words.
+inline constexpr std::size_t data_words = 4;
+inline constexpr std::uint64_t largest_group = (std::uint64_t{1} << 13U) - 1;
+inline constexpr unsigned data_count_shift = 48;
+inline constexpr unsigned group_count_shift = 51;
+
+struct data_place {
+    std::uint64_t offset = 0;
+    std::uint64_t words = 0;  ///< at most data_words
+    std::uint64_t group = 0;  ///< records of the group; 0 in all records but the last
+    constexpr bool operator==(const data_place&) const = default;
+};
+[[nodiscard]] constexpr std::uint64_t encode(data_place place) noexcept {
+    return place.offset | place.words << data_count_shift | place.group << group_count_shift;
+}
+[[nodiscard]] constexpr data_place decode_data(std::uint64_t word) noexcept {
+    return {destination_offset(word), word >> data_count_shift & 7U, word >> group_count_shift};
+}
+[[nodiscard]] constexpr std::array<std::uint64_t, data_words> words_of(const record_on_media& data) noexcept {
+    return {data.allocated, data.allocated_block, data.freed, data.freed_block};
 }
 
 /// One of two copies of a number that only grows, which are written in turn. LANE-19 (head.hpp) says which is in force.
@@ -126,6 +167,7 @@ inline constexpr std::uint64_t maximum_slots = 65536;
 inline constexpr std::uint64_t default_slots = 8192;
 /// The largest time and sequence on media (LANE-27): both continue above what media hold and must not wrap around.
 inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
+inline constexpr std::uint64_t largest_sequence = std::uint64_t{1} << (sequence_bits - 1);
 /// The slots that record_order::in_flight uses: few, so that they stay in the processor's cache.
 inline constexpr std::uint64_t in_flight_slots = 64;
 

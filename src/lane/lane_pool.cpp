@@ -55,7 +55,7 @@ lane* lane_pool::make_lane() noexcept {
     // Times of this opening are above all recorded ones. In order `in_flight`, sequences continue where the lane's last
     // user stopped, so that `completed` on media is never ahead of them.
     made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
-    if (options_.order == record_order::in_flight && made->header->completed > largest_number) {
+    if (options_.order == record_order::in_flight && made->header->completed > largest_sequence) {
         // The file meant nothing when the heap was opened: otherwise replay would have refused the number (LANE-27).
         std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
     }

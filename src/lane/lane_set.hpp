@@ -198,12 +198,14 @@ public:
 
     /// Fills in the checksum, the sequence and the time of `record`. All records of a call have one time (LANE-15): a
     /// batch may free a block and, by a destination in it, another block, and neither order of the two would be right.
-    HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines) noexcept {
+    /// `flags`: of a group (lane_format.hpp).
+    HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines,
+                       std::uint64_t flags = 0) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
         if (by_clock()) {
             own.descriptors[sequence & own.slot_mask] = {own.last_time, lines};
         }
-        record.sequence = sequence;
+        record.sequence = sequence | flags;
         record.time = own.last_time;
         record.checksum = checksum_of(record, own.seed);
         persist::line_words words;
@@ -261,6 +263,10 @@ public:
 
     /// Makes the changes of a record for a thread that has ended. The stamp tells whether the destination was written.
     void carry_out(const record_on_media& record) noexcept {
+        if (has_flag(record, data_flag)) {
+            store_data(record);
+            return;
+        }
         if (record.destination != nowhere) {
             const std::uint64_t offset = destination_offset(record.destination);
             const std::uint16_t stamp = destination_stamp(record.destination);
@@ -277,6 +283,16 @@ public:
         change(record.allocated, record.allocated_block, true, old);
         if (old.kind == block_kind::none) {
             change(record.freed, record.freed_block, false, {});
+        }
+    }
+
+    /// Stores the words of a data record in their places.
+    void store_data(const record_on_media& record) noexcept {
+        const data_place place = decode_data(record.destination);
+        const auto words = words_of(record);
+        for (std::uint64_t i = 0; i < place.words; ++i) {
+            domain_.store(*reinterpret_cast<std::uint64_t*>(space_.address({place.offset + i * sizeof(std::uint64_t)})),
+                          words[i], "lane.data.store");
         }
     }
 
@@ -321,8 +337,12 @@ private:
         const persist::line_words nothing{};
         domain_.copy_line(&given.slots[(sequence + 1) & given.slot_mask], nothing, "lane.finish.wipe");
         fence(given);
-        for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
-            carry_out(given.slots[i & given.slot_mask]);
+        // A group without its last record does not count (LANE-29): the thread ended before its fence.
+        const record_on_media& last = given.slots[sequence & given.slot_mask];
+        if (!has_flag(last, group_flag) || has_flag(last, last_flag)) {
+            for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
+                carry_out(given.slots[i & given.slot_mask]);
+            }
         }
         complete(given);
     }

@@ -12,109 +12,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "base/sparse_table.hpp"
-#include "lane/lane_set.hpp"
-#include "lane/replay.hpp"
+#include "lane/lane_test_support.hpp"
 
 namespace holdfast::lane {
 namespace {
 
 using testing::HasSubstr;
-using domain = persist::flushing_domain<persist::domain_kind::emulated>;
-
-constexpr std::uint64_t key = 0x1234'5678'9abc'def0;
-constexpr std::uint64_t slots = 64;
-constexpr std::uint64_t user_bytes = 2 * base::mebibyte;
-
-/// Lanes and a heap of one segment, in memory.
-class lane_test : public testing::Test, public segment::lane_area {
-protected:
-    lane_test()
-        : user_(must(base::sparse_memory::map(user_bytes, "user"))),
-          metadata_(must(base::sparse_memory::map(segment::geometry{user_bytes}.metadata_size(), "metadata"))),
-          lanes_(must(base::sparse_memory::map(lanes_file_size(8, slots), "lanes"))),
-          space_(static_cast<std::byte*>(user_.address()), static_cast<std::byte*>(metadata_.address()),
-                 segment::geometry{user_bytes}, user_bytes) {}
-
-    std::byte* lanes() const noexcept override { return static_cast<std::byte*>(lanes_.address()); }
-    std::uint64_t lanes_size() const noexcept override { return size_; }
-    base::result<void> grow_lanes(std::uint64_t bytes) override {
-        if (bytes > lanes_file_size(8, slots)) {
-            base::failure what;
-            what.code = base::failure_code::no_space;
-            return what;
-        }
-        size_ = std::max(size_, bytes);
-        return {};
-    }
-
-    static lane_options options() {
-        lane_options wanted;
-        wanted.heap_key = key;
-        wanted.incarnation = 1;
-        wanted.slots = slots;
-        return wanted;
-    }
-    [[nodiscard]] replay_source source(std::uint64_t incarnation = 1) {
-        return {space_, {lanes(), size_}, slots, record_order::clock, key, incarnation, user_bytes};
-    }
-    [[nodiscard]] lanes_head_on_media& head() const noexcept {
-        return *reinterpret_cast<lanes_head_on_media*>(lanes());
-    }
-    void expect_corrupt(const std::string& field, const std::string& found, const std::string& expected) {
-        const auto plan = make_replay(source());
-        ASSERT_FALSE(plan.ok()) << field;
-        EXPECT_EQ(plan.error().code, base::failure_code::corrupt);
-        EXPECT_EQ(plan.error().field, field);
-        EXPECT_EQ(plan.error().found, found);
-        EXPECT_EQ(plan.error().expected, expected);
-    }
-    [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const {
-        return *reinterpret_cast<std::uint64_t*>(space_.address({offset}));
-    }
-    [[nodiscard]] static record_on_media allocation(std::uint64_t destination, std::uint16_t stamp,
-                                                    std::uint64_t block) {
-        return {0, 0, 0, encode_destination(destination, stamp), block, encode({block_kind::small, 64, 0}), nowhere, 0};
-    }
-    [[nodiscard]] bool is_live(std::uint64_t block) const {
-        const std::uint64_t index = block % base::granule_size / 64;
-        return (space_.live_bitmap(base::granule_of(base::heap_offset{block}))[index / 64] >> (index % 64) & 1) != 0;
-    }
-    /// A call that is cut off after its fence.
-    void append_only(lane_set<domain>& set, lane& own, record_on_media record) {
-        set.prepare(own, 1);
-        set.announce(own);
-        set.append(own, record, {&word(destination_offset(record.destination)), nullptr, nullptr});
-        set.fence(own);
-    }
-    void call(lane_set<domain>& set, lane& own, const record_on_media& record) {
-        append_only(set, own, record);
-        set.carry_out(record);
-        set.complete(own);
-    }
-    void replay() {
-        const replay_source from = source();
-        const auto plan = make_replay(from);
-        ASSERT_TRUE(plan.ok()) << plan.error().message();
-        domain to;
-        apply(plan.value(), from, to);
-    }
-
-    template <class T>
-    static T must(base::result<T> outcome) {
-        if (!outcome) {
-            throw std::runtime_error(outcome.error().message());
-        }
-        return std::move(outcome).value();
-    }
-
-    base::sparse_memory user_;
-    base::sparse_memory metadata_;
-    base::sparse_memory lanes_;
-    std::uint64_t size_ = 0;
-    segment::space_view space_;
-};
-
 TEST_F(lane_test, one_record_is_one_line_and_its_place_follows_its_sequence) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
@@ -464,12 +367,14 @@ TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_
         record.sequence = sequence;
         record.checksum = checksum_of(record, seed_of(key, 1, 0));
     };
-    put(limit, limit);
+    put(limit, largest_sequence);
     EXPECT_EQ(make_replay(source()).value().report.pending, 1U);
     put(limit + 1, slots);
-    expect_corrupt("lane 0, record in slot 0", "time 0x8000000000000001, sequence 0x40", "at most 0x8000000000000000");
-    put(1, limit + slots);
-    expect_corrupt("lane 0, record in slot 0", "time 0x1, sequence 0x8000000000000040", "at most 0x8000000000000000");
+    expect_corrupt("lane 0, record in slot 0", "time 0x8000000000000001, sequence 0x40",
+                   "at most 0x8000000000000000 and 0x80000000000000");
+    put(1, largest_sequence + slots);
+    expect_corrupt("lane 0, record in slot 0", "time 0x1, sequence 0x80000000000040",
+                   "at most 0x8000000000000000 and 0x80000000000000");
     head() = new_head(limit + 1, 1, key);
     expect_corrupt("time of the last checkpoint", "0x8000000000000001", "at most 0x8000000000000000");
     put(1, slots);

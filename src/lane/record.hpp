@@ -22,7 +22,7 @@ namespace holdfast::lane {
 // LANE-18: a record counts only if its checksum fits and it lies in the slot of its sequence number.
 [[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed, std::uint64_t slot,
                                    std::uint64_t slots) noexcept {
-    return record.checksum != 0 && record.sequence != 0 && (record.sequence & (slots - 1)) == slot &&
+    return record.checksum != 0 && number_of(record) != 0 && (record.sequence & (slots - 1)) == slot &&
            record.checksum == checksum_of(record, seed);
 }
 

@@ -83,10 +83,25 @@ base::result<void> validate(const record_on_media& record, std::uint64_t lane, s
                        fmt::format("a block or destination below {:#x}", frontier));
     };
     // LANE-27.
-    if (record.time > largest_number || record.sequence > largest_number) {
+    if (record.time > largest_number || number_of(record) > largest_sequence) {
         return corrupt(fmt::format("lane {}, record in slot {}", lane, slot),
-                       fmt::format("time {:#x}, sequence {:#x}", record.time, record.sequence),
-                       fmt::format("at most {:#x}", largest_number));
+                       fmt::format("time {:#x}, sequence {:#x}", record.time, number_of(record)),
+                       fmt::format("at most {:#x} and {:#x}", largest_number, largest_sequence));
+    }
+    // LANE-30.
+    if ((record.sequence & ~(sequence_mask | group_flag | last_flag | data_flag)) != 0 ||
+        (has_flag(record, last_flag | data_flag) && !has_flag(record, group_flag)) ||
+        (has_flag(record, last_flag) && !has_flag(record, data_flag))) {
+        return corrupt(fmt::format("lane {}, record in slot {}, flags", lane, slot),
+                       fmt::format("{:#x}", record.sequence & ~sequence_mask), "those of a group");
+    }
+    if (has_flag(record, data_flag)) {
+        const data_place place = decode_data(record.destination);
+        if (place.words > data_words || place.offset % sizeof(std::uint64_t) != 0 || place.offset > frontier ||
+            place.words * sizeof(std::uint64_t) > frontier - place.offset) {
+            return wrong("data", place.offset, place.words);
+        }
+        return {};
     }
     // LANE-23.
     if (record.destination != nowhere && !is_possible_destination(destination_offset(record.destination), frontier)) {
@@ -108,6 +123,35 @@ struct pending_record {
     const record_on_media* record;
 };
 
+/// LANE-29: the records of a group count if all of them are whole, from its first to the given last one. A record in
+/// the slot of another number belongs to an earlier turn of the ring.
+base::result<bool> gather_group(const record_on_media& last, const record_on_media* slots, std::uint64_t used,
+                                std::uint64_t lane, std::uint64_t seed, std::uint64_t frontier,
+                                std::vector<pending_record>& pending) {
+    const std::uint64_t count = decode_data(last.destination).group;
+    const std::uint64_t end = number_of(last);
+    if (count == 0 || count > end || count > used) {
+        return corrupt(fmt::format("lane {}, record {}, records of the group", lane, end), fmt::format("{}", count),
+                       fmt::format("1 to {}", std::min(end, used)));
+    }
+    for (std::uint64_t number = end - count + 1; number < end; ++number) {
+        const std::uint64_t slot = number & (used - 1);
+        const record_on_media& each = slots[slot];
+        if (!is_whole(each, seed, slot, used) || number_of(each) != number || each.time != last.time ||
+            !has_flag(each, group_flag) || has_flag(each, last_flag)) {
+            if (!HF_MUTANT("replay.group.part")) {
+                return false;
+            }
+        }
+    }
+    for (std::uint64_t number = end - count + 1; number <= end; ++number) {
+        const std::uint64_t slot = number & (used - 1);
+        HF_TRY(validate(slots[slot], lane, slot, frontier));
+        pending.push_back({slots[slot].time, &slots[slot]});
+    }
+    return true;
+}
+
 /// The pending records of all lanes.
 base::result<std::vector<pending_record>> gather(const replay_source& source, std::uint64_t checkpoint_time,
                                                  replay_report& report) {
@@ -120,16 +164,16 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
                                                                                  lane * lane_size(source.slots));
         const std::uint64_t seed = seed_of(source.heap_key, source.incarnation, lane);
         // LANE-27.
-        if (!by_clock && header->completed > largest_number) {
+        if (!by_clock && header->completed > largest_sequence) {
             return corrupt(fmt::format("lane {}, completed records", lane), fmt::format("{:#x}", header->completed),
-                           fmt::format("at most {:#x}", largest_number));
+                           fmt::format("at most {:#x}", largest_sequence));
         }
         std::uint64_t newest = 0;
         for (std::uint64_t slot = 0; slot < used; ++slot) {
             const record_on_media& record = slots[slot];
             const bool counts = HF_MUTANT("replay.void") ? record.sequence != 0
                                 : by_clock               ? record.time > checkpoint_time
-                                                         : record.sequence > header->completed;
+                                                         : number_of(record) > header->completed;
             if (!counts) {
                 continue;
             }
@@ -137,14 +181,20 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
                 continue;
             }
             HF_TRY(validate(record, lane, slot, source.frontier));
-            newest = std::max(newest, record.sequence);
-            pending.push_back({record.time, &record});
+            newest = std::max(newest, number_of(record));
+            if (has_flag(record, last_flag)) {
+                HF_TRY_ASSIGN(const bool whole,
+                              gather_group(record, slots, used, lane, seed, source.frontier, pending));
+                report.rolled_back += whole ? 0 : 1;
+            } else if (!has_flag(record, group_flag) || HF_MUTANT("replay.group.member")) {
+                pending.push_back({record.time, &record});
+            }
         }
         // The slot behind the newest record holds an older record, nothing, or a part of the next one that a crash cut
         // off.
         const std::uint64_t behind = (newest + 1) & (used - 1);
         const record_on_media& next = slots[behind];
-        if (newest != 0 && next.sequence == newest + 1 && !is_whole(next, seed, behind, used)) {
+        if (newest != 0 && number_of(next) == newest + 1 && !is_whole(next, seed, behind, used)) {
             ++report.rolled_back;
         }
     }
@@ -155,20 +205,24 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
 class decider {
 public:
     decider(const replay_source& source, std::size_t records)
-        : source_(source), blocks_(4 * records), destinations_(records) {}
+        : source_(source), blocks_(4 * records), destinations_(data_words * records) {}
 
     /// Takes the records of one call, which have one time, as one operation.
     void consider(std::span<const pending_record> call) {
         target_freed_later_.clear();
         for (const pending_record& each : call) {
-            target_freed_later_.push_back(each.record->allocated != nowhere && freed_.contains(each.record->allocated));
+            const bool allocates = !has_flag(*each.record, data_flag) && each.record->allocated != nowhere;
+            target_freed_later_.push_back(allocates && freed_.contains(each.record->allocated));
         }
         for (std::size_t i = 0; i < call.size() && HF_MUTANT("replay.freed_by_this"); ++i) {
-            if (call[i].record->destination != nowhere) {
+            if (call[i].record->destination != nowhere && !has_flag(*call[i].record, data_flag)) {
                 decide_destination(*call[i].record, target_freed_later_[i]);
             }
         }
         for (const pending_record& each : call) {
+            if (has_flag(*each.record, data_flag)) {
+                continue;
+            }
             const block_word freed = decode_block(each.record->freed_block);
             // A released slab adds nothing: its blocks were freed before, by records of their own.
             if (each.record->freed != nowhere && freed.kind != block_kind::slab) {
@@ -177,6 +231,10 @@ public:
         }
         for (std::size_t i = 0; i < call.size(); ++i) {
             const record_on_media& record = *call[i].record;
+            if (has_flag(record, data_flag)) {
+                decide_data(record);
+                continue;
+            }
             decide_block(record.allocated, record.allocated_block, true, morphed_from(record));
             decide_block(record.freed, record.freed_block, false, {});
             if (record.destination != nowhere) {
@@ -229,6 +287,20 @@ private:
               null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp));
     }
 
+    // LANE-31: the last group that stored a word decides it, unless that group or a later call freed the word's block.
+    void decide_data(const record_on_media& record) {
+        const data_place place = decode_data(record.destination);
+        const auto words = words_of(record);
+        for (std::uint64_t i = 0; i < place.words; ++i) {
+            const std::uint64_t offset = place.offset + i * sizeof(std::uint64_t);
+            if ((!HF_MUTANT("replay.data.last") && !destinations_.insert(offset + 1)) ||
+                (!HF_MUTANT("replay.data.freed") && freed_.contains(offset))) {
+                continue;
+            }
+            write(reinterpret_cast<std::uint64_t*>(source_.space.address({offset})), ~std::uint64_t{0}, words[i]);
+        }
+    }
+
     /// Plans to write a word. Several bits of one word, decided one after the other, become one write.
     void write(std::uint64_t* word, std::uint64_t mask, std::uint64_t bits) {
         if (mask != ~std::uint64_t{0}) {
@@ -266,7 +338,7 @@ base::result<replay_plan> make_replay(const replay_source& source) {
     plan.report.pending = pending.size();
     if (!HF_MUTANT("replay.sort")) {
         std::sort(pending.begin(), pending.end(), [](const pending_record& a, const pending_record& b) {
-            return a.time != b.time ? a.time > b.time : a.record->sequence > b.record->sequence;
+            return a.time != b.time ? a.time > b.time : number_of(*a.record) > number_of(*b.record);
         });
     }
     decider decide(source, pending.size());

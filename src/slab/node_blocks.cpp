@@ -46,6 +46,8 @@ bool node_blocks::find(const void* block, base::granule slab, std::uint8_t state
 
 bool node_blocks::claim(const held_block& found) noexcept { return core_.pool.remote().claim(of(found)); }
 
+void node_blocks::unclaim(const held_block& found) noexcept { core_.pool.remote().unclaim(of(found)); }
+
 void node_blocks::clear(const held_block& found) noexcept { core_.pool.remote().clear(of(found)); }
 
 void node_blocks::hold(held_block& found) noexcept {

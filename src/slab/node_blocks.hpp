@@ -25,6 +25,8 @@ public:
     /// Steps to free a found block that is_by_node(): claim(), clear(), then release() or hold(). This one claims the
     /// block: of all threads that try, one succeeds. No lock is taken.
     [[nodiscard]] bool claim(const held_block& found) noexcept;
+    /// Takes a claim back.
+    void unclaim(const held_block& found) noexcept;
     /// A claimed block becomes `held`: it is no longer live.
     void clear(const held_block& found) noexcept;
     /// A cleared block becomes free.

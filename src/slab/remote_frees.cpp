@@ -209,6 +209,14 @@ bool remote_frees::claim(const block_at& block) noexcept {
     return alone;
 }
 
+void remote_frees::unclaim(const block_at& block) noexcept {
+    if (is_remote(block)) {
+        store(shadow_of(block.node, block.kind, block.state), shadow::none);
+    } else {
+        store(block.state, block_state::live);
+    }
+}
+
 void remote_frees::clear(const block_at& block) noexcept {
     if (is_remote(block)) {
         store(shadow_of(block.node, block.kind, block.state), shadow::held);

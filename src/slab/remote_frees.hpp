@@ -92,6 +92,8 @@ public:
     /// Frees in steps, between which the caller makes the free durable. Exactly one of all threads that claim a block
     /// succeeds. No lock is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
+    /// A claimed block is live again.
+    void unclaim(const block_at& block) noexcept;
     /// A claimed block becomes `held`: not live, and not handed out.
     void clear(const block_at& block) noexcept;
     /// A cleared block becomes free.
