@@ -93,6 +93,17 @@ TEST(atomic_crash_test, SpaceThatGoesBack) {
     EXPECT_GT(report.images, options().quick ? 5'000U : 100'000U);
 }
 
+TEST(atomic_crash_test, GroupsCountWhollyOrNotAtAll) {
+    const auto report = total_of(settings().size(), [](std::size_t i) {
+        const bool quick = options().quick;
+        return explore_groups(settings()[i].setting, {{1024, 64, 64, 64}, 32, {64, 8, 8, 8}, 4}, quick ? 2 : 4,
+                              quick ? 1 : 2);
+    });
+    print("groups", report);
+    ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+    EXPECT_GT(report.images, options().quick ? 10'000U : 1'000'000U);
+}
+
 TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
     const auto report = explore_lap_of_stamps();
     print("a lap of stamps", report);

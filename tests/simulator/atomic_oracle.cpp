@@ -156,6 +156,11 @@ void heap_model::forget(std::uint64_t begin, std::uint64_t end) {
     std::erase_if(data_, within);
 }
 
+void heap_model::set_data(const data_word& word) {
+    forget(word.offset, word.offset + 1);
+    data_.push_back(word);
+}
+
 void heap_model::begin(unsigned thread, std::vector<pending_change> changes) {
     in_flight_.at(thread) = std::move(changes);
 }
@@ -176,6 +181,9 @@ void heap_model::apply(const pending_change& change, std::uint64_t allocated) {
             data_.push_back({allocated + word.offset, word.value});
         }
     }
+    for (const data_word& word : change.words) {
+        set_data(word);
+    }
     if (auto* const word = find(change.destination); word != nullptr) {
         word->targets = {change.allocated_bytes != 0 ? allocated : 0};
     }
@@ -185,8 +193,9 @@ void heap_model::apply(const pending_change& change, std::uint64_t allocated) {
 void heap_model::finish_free_of(std::uint64_t block, unsigned by) {
     for (unsigned thread = 0; thread < model_threads; ++thread) {
         for (pending_change& change : in_flight_.at(thread)) {
-            if (thread != by && change.freed == block && change.allocated_bytes == 0 && !change.done) {
-                apply(change, no_offset);
+            const bool is_group = !change.words.empty();
+            if (thread != by && change.freed == block && (change.allocated_bytes == 0 || is_group) && !change.done) {
+                apply(change, change.target);
                 change.done = true;
             }
         }
@@ -249,6 +258,9 @@ std::uint64_t heap_model::hash() const {
             add(one.freed);
             add(one.allocated_bytes + (one.done ? 1 : 0));
             add(one.type);
+            for (const data_word& word : one.words) {
+                add(word.offset ^ word.value);
+            }
         }
     }
     return sum;
@@ -301,15 +313,25 @@ private:
     void decide(bool allocating) {
         for (const auto& changes : model_.in_flight_) {
             for (const pending_change& change : changes) {
-                if (change.done || (change.allocated_bytes != 0) != allocating) {
+                const bool is_group = !change.words.empty();
+                if (change.done || (change.allocated_bytes != 0 && !is_group) != allocating) {
                     continue;
                 }
-                if (allocating) {
+                if (is_group) {
+                    decide_group(change);
+                } else if (allocating) {
                     decide_allocation(change);
                 } else {
                     decide_free(change);
                 }
             }
+        }
+    }
+
+    /// All of a group is there if its first word is.
+    void decide_group(const pending_change& change) {
+        if (memory_.at(change.words.front().offset) == change.words.front().value) {
+            decided_.apply(change, change.target);
         }
     }
 

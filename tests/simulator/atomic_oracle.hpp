@@ -41,6 +41,9 @@ struct pending_change {
     std::uint64_t target = no_offset;   ///< the allocated block, if known before
     std::uint64_t freed = no_offset;
     std::vector<data_word> content{};  ///< of the new block, with offsets in it
+    /// Of a group: words that it stores, with offsets in the heap. The first one never has that value before. The
+    /// allocated block is `target`.
+    std::vector<data_word> words{};
     bool done = false;                 ///< another call has shown that this element is complete
 };
 
@@ -62,6 +65,8 @@ public:
     /// Durable data, with offsets in the block.
     [[nodiscard]] std::vector<data_word> content_of(std::uint64_t block) const;
     void forget(std::uint64_t begin, std::uint64_t end);
+    /// Durable data at this place.
+    void set_data(const data_word& word);
 
     void begin(unsigned thread, std::vector<pending_change> changes);
     /// The call failed and changed nothing.

@@ -88,7 +88,12 @@ std::string to_string(const step& one) {
                                             "hold_big",
                                             "shrink",
                                             "morph",
-                                            "await"};
+                                            "await",
+                                            "transact_words",
+                                            "transact_make",
+                                            "transact_change",
+                                            "transact_free",
+                                            "transact_replace"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot", "six_pages"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
                        sizes[static_cast<int>(one.size)]);
@@ -165,6 +170,11 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::hold_big: return hold_big(thread);
         case verb::shrink: return session_.shrink();
         case verb::morph: return morph(one, thread);
+        case verb::transact_words:
+        case verb::transact_make:
+        case verb::transact_change:
+        case verb::transact_free:
+        case verb::transact_replace: return transact(one, thread);
         default: return true;
     }
 }

@@ -32,6 +32,11 @@ enum class verb : std::uint8_t {
     shrink,               ///< the heap ends behind its last used page
     morph,                ///< the slab of the block at `to`, or else of the block kept last, gets blocks of that size
     await,                ///< wait until the other thread has done `to` steps
+    transact_words,       ///< a group that stores words of this thread, some of them in two lines
+    transact_make,        ///< and makes a block, with its content
+    transact_change,      ///< and changes words of that block
+    transact_free,        ///< and frees it
+    transact_replace,     ///< and frees it, and makes another one
 };
 
 /// The places of destinations: 0 and 2 share a line; 3 and 4 share one in the block that place 1 points to.
@@ -88,6 +93,7 @@ private:
     [[nodiscard]] bool free_cycle(unsigned thread);
     [[nodiscard]] bool allocate_carelessly(const step& one, unsigned thread);
     [[nodiscard]] bool both(bool allocate, unsigned thread);
+    [[nodiscard]] bool transact(const step& one, unsigned thread);
     void finish(unsigned thread, const std::vector<std::uint64_t>& allocated);
     void fill(void* block);
     void persist(const void* begin, std::uint64_t bytes);

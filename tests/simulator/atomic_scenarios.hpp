@@ -39,6 +39,10 @@ struct named_program {
 /// Three lanes with more pending records on one destination than there are stamps.
 [[nodiscard]] atomic_report explore_lap_of_stamps();
 
+/// Groups: every short program of them beside calls on destinations, from blocks of several sizes, and two threads.
+[[nodiscard]] atomic_report explore_groups(const atomic_setting& setting, const atomic_effort& effort,
+                                           std::size_t length, unsigned preemptions);
+
 /// Every program of two threads; the first dies at each of its steps in turn.
 [[nodiscard]] atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort);
 
