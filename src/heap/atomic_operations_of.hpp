@@ -17,6 +17,7 @@
 #include "heap/group_blocks.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
+#include "persist/mutant.hpp"
 #include "segment/pointer_format.hpp"
 
 namespace holdfast::heap {
@@ -218,6 +219,7 @@ public:
 private:
     static constexpr std::size_t batch_size = atomic_protocol<Domain>::batch_size;
 
+    [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes) noexcept;
     [[nodiscard]] bool is_abandoned() noexcept;
     HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = space_.offset(&word).value;
@@ -329,6 +331,28 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
 }
 
 template <persist::persistence_domain Domain>
+bool atomic_operations_of<Domain>::commit_with_payload(slab::thread_cache* cache,
+                                                       const group_changes& changes) noexcept {
+    if (lane_set().by_clock() && changes.block_records() + 1 > protocol_.largest_group()) {
+        base::failure what;
+        what.code = base::failure_code::limit;
+        blocks_.leave(std::move(what));
+        return false;
+    }
+    slab::held_block payload;
+    if (!blocks_.hold(cache, changes.records() * sizeof(lane::record_on_media), base::cache_line_size, payload)) {
+        return false;
+    }
+    const bool done = protocol_.commit_with_payload(cache, changes, payload);
+    // Until the group is void a crash reads the payload. A call in flight may hold the checkpoint up for long: then the
+    // block is lost until the next open.
+    if (!done || !lane_set().by_clock() || HF_MUTANT("heap.payload.hold") || lane_set().settle()) {
+        blocks_.release(cache, payload);
+    }
+    return done;
+}
+
+template <persist::persistence_domain Domain>
 bool atomic_operations_of<Domain>::commit_group(const group_request& changes) noexcept {
     if (is_abandoned()) {
         return false;
@@ -338,7 +362,9 @@ bool atomic_operations_of<Domain>::commit_group(const group_request& changes) no
     if (!blocks.gather(changes, blocks_, reservations_, space_)) {
         return false;
     }
-    if (!protocol_.commit_group(cache, blocks.allocated(), blocks.freed(), changes.data)) {
+    const group_changes all{blocks.allocated(), blocks.freed(), changes.data};
+    if (!(all.records() <= protocol_.largest_group() ? protocol_.commit_group(cache, all)
+                                                     : commit_with_payload(cache, all))) {
         blocks.give_back(reservations_);
         return false;
     }

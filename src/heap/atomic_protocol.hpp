@@ -29,6 +29,17 @@
 
 namespace holdfast::heap {
 
+/// The blocks and the data of a group.
+struct group_changes {
+    std::span<const slab::held_block> allocated;
+    std::span<const slab::held_block> freed;
+    std::span<const data_piece> data;
+    [[nodiscard]] std::size_t block_records() const noexcept { return std::max(allocated.size(), freed.size()); }
+    [[nodiscard]] std::size_t records() const noexcept {
+        return block_records() + std::max<std::size_t>(data.size(), 1);
+    }
+};
+
 /// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were.
 template <persist::persistence_domain Domain>
 class atomic_protocol final : public slab::slab_log {
@@ -64,9 +75,11 @@ public:
 
     /// Allocates, frees and stores all of it with one fence, or nothing: false if a block of `freed` was freed
     /// meanwhile. At most largest_group() records.
-    [[nodiscard]] bool commit_group(slab::thread_cache* cache, std::span<const slab::held_block> allocated,
-                                    std::span<const slab::held_block> freed,
-                                    std::span<const data_piece> data) noexcept;
+    [[nodiscard]] bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
+    /// As commit_group(), for more records, which are written to `payload` first. It has room for them, and is held
+    /// until the group is void.
+    [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
+                                           const slab::held_block& payload) noexcept;
     [[nodiscard]] std::uint64_t largest_group() const noexcept {
         return std::min(lanes_.largest_batch(), lane::largest_group);
     }
@@ -130,8 +143,12 @@ private:
     }
     void change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept;
     [[nodiscard]] bool claim_all(std::span<const slab::held_block> freed) noexcept;
-    void append_group(lane::lane& own, std::span<const slab::held_block> allocated,
-                      std::span<const slab::held_block> freed, std::span<const data_piece> data) noexcept;
+    [[nodiscard]] static record record_of(const slab::held_block* made, const slab::held_block* gone) noexcept;
+    [[nodiscard]] static record record_of(const data_piece& piece, std::uint64_t group) noexcept;
+    void append_blocks(lane::lane& own, const group_changes& changes) noexcept;
+    void append_data(lane::lane& own, const group_changes& changes) noexcept;
+    void change_states(const group_changes& changes) noexcept;
+    void put(std::byte*& to, record made, std::uint64_t flags) noexcept;
 
     segment::space_view space_;
     slab::block_allocator& blocks_;

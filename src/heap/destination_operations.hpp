@@ -35,7 +35,8 @@ struct data_piece {
 
 /// What a transaction changes, as one. The spans live as long as the call.
 struct group_request {
-    std::span<void* const> reserved;  ///< blocks of reserve() that become allocated; their content is durable or in `data`
+    std::span<void* const>
+        reserved;  ///< blocks of reserve() that become allocated; their content is durable or in `data`
     std::span<void* const> freed;
     std::span<const data_piece> data;  ///< no word twice
 };

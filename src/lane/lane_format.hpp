@@ -126,6 +126,21 @@ struct data_place {
     return {data.allocated, data.allocated_block, data.freed, data.freed_block};
 }
 
+/// The number of words by which the last record of a group says that the group goes on in a payload: an array of
+/// records in free memory of the heap, which was durable before this record. Its words are a payload_place.
+inline constexpr std::uint64_t payload_marker = 7;
+struct payload_place {
+    std::uint64_t offset = 0;  ///< from the heap's base, a multiple of 64
+    std::uint64_t records = 0;
+    std::uint64_t checksum = 0;  ///< of the payload (record.hpp)
+};
+[[nodiscard]] constexpr bool has_payload(const record_on_media& record) noexcept {
+    return has_flag(record, data_flag) && decode_data(record.destination).words == payload_marker;
+}
+[[nodiscard]] constexpr payload_place payload_of(const record_on_media& record) noexcept {
+    return {record.allocated, record.allocated_block, record.freed};
+}
+
 /// One of two copies of a number that only grows, which are written in turn. LANE-19 (head.hpp) says which is in force.
 struct sealed_number_on_media {
     std::uint64_t number;

@@ -172,6 +172,10 @@ public:
         : lane_pool(space, area, options), domain_(std::move(domain)) {}
 
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
+    /// Whether a checkpoint makes records void, and not their completion.
+    [[nodiscard]] bool by_clock() const noexcept {
+        return !process_crashes_only && options_.order == record_order::clock;
+    }
 
     /// Room for `count` records, at most largest_batch().
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
@@ -286,9 +290,23 @@ public:
         }
     }
 
-    /// Stores the words of a data record in their places.
+    /// Stores the words of a data record in their places. Where they are in a payload, it carries out that, and starts
+    /// to write back what it stores, because no descriptor has these lines: a fence must come before complete().
     void store_data(const record_on_media& record) noexcept {
         const data_place place = decode_data(record.destination);
+        if (place.words == payload_marker) {
+            const payload_place payload = payload_of(record);
+            const auto* const records = reinterpret_cast<const record_on_media*>(space_.address({payload.offset}));
+            for (std::uint64_t i = 0; i < payload.records; ++i) {
+                carry_out(records[i]);
+                if (has_flag(records[i], data_flag)) {
+                    const data_place stored = decode_data(records[i].destination);
+                    domain_.flush(space_.address({stored.offset}), stored.words * sizeof(std::uint64_t),
+                                  "lane.payload.flush");
+                }
+            }
+            return;
+        }
         const auto words = words_of(record);
         for (std::uint64_t i = 0; i < place.words; ++i) {
             domain_.store(*reinterpret_cast<std::uint64_t*>(space_.address({place.offset + i * sizeof(std::uint64_t)})),
@@ -301,9 +319,6 @@ private:
     /// written.
     static constexpr bool process_crashes_only = Domain::kind == persist::domain_kind::page_cache;
 
-    [[nodiscard]] bool by_clock() const noexcept {
-        return !process_crashes_only && options_.order == record_order::clock;
-    }
     static void count(std::atomic<std::uint64_t>& counter) noexcept {
         counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
@@ -342,6 +357,9 @@ private:
         if (!has_flag(last, group_flag) || has_flag(last, last_flag)) {
             for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
                 carry_out(given.slots[i & given.slot_mask]);
+            }
+            if (has_payload(last)) {
+                fence(given);
             }
         }
         complete(given);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <xxhash.h>
 
@@ -17,6 +18,11 @@ namespace holdfast::lane {
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
     const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
     return sum == 0 ? 1 : sum;
+}
+
+/// The checksum of the payload of a group.
+[[nodiscard]] inline std::uint64_t checksum_of(std::span<const record_on_media> payload, std::uint64_t seed) noexcept {
+    return XXH3_64bits_withSeed(payload.data(), payload.size_bytes(), ~seed);
 }
 
 // LANE-18: a record counts only if its checksum fits and it lies in the slot of its sequence number.

@@ -97,6 +97,14 @@ base::result<void> validate(const record_on_media& record, std::uint64_t lane, s
     }
     if (has_flag(record, data_flag)) {
         const data_place place = decode_data(record.destination);
+        if (place.words == payload_marker) {
+            const payload_place payload = payload_of(record);
+            if (!has_flag(record, last_flag) || payload.records == 0 || payload.offset % sizeof record != 0 ||
+                payload.offset > frontier || payload.records > (frontier - payload.offset) / sizeof record) {
+                return wrong("payload", payload.offset, payload.records);
+            }
+            return {};
+        }
         if (place.words > data_words || place.offset % sizeof(std::uint64_t) != 0 || place.offset > frontier ||
             place.words * sizeof(std::uint64_t) > frontier - place.offset) {
             return wrong("data", place.offset, place.words);
@@ -123,10 +131,32 @@ struct pending_record {
     const record_on_media* record;
 };
 
+/// The records of a group that lie in memory of the heap. They were durable before the record that leads to them
+/// (LANE-32), so damage is no crash.
+base::result<void> gather_payload(const replay_source& source, const record_on_media& last, std::uint64_t lane,
+                                  std::uint64_t seed, std::vector<pending_record>& pending) {
+    const payload_place place = payload_of(last);
+    const auto* const first = reinterpret_cast<const record_on_media*>(source.space.address({place.offset}));
+    const std::span<const record_on_media> records(first, place.records);
+    if (const std::uint64_t sum = checksum_of(records, seed); sum != place.checksum) {
+        return corrupt(fmt::format("lane {}, record {}, payload at {:#x}", lane, number_of(last), place.offset),
+                       fmt::format("{:#x}", sum), fmt::format("{:#x}", place.checksum));
+    }
+    for (const record_on_media& each : records) {
+        if (!has_flag(each, group_flag) || has_flag(each, last_flag)) {
+            return corrupt(fmt::format("lane {}, record {}, payload at {:#x}", lane, number_of(last), place.offset),
+                           "a record of another group", "members of this one");
+        }
+        HF_TRY(validate(each, lane, number_of(last), source.frontier));
+        pending.push_back({last.time, &each});
+    }
+    return {};
+}
+
 /// LANE-29: the records of a group count if all of them are whole, from its first to the given last one. A record in
 /// the slot of another number belongs to an earlier turn of the ring.
-base::result<bool> gather_group(const record_on_media& last, const record_on_media* slots, std::uint64_t used,
-                                std::uint64_t lane, std::uint64_t seed, std::uint64_t frontier,
+base::result<bool> gather_group(const replay_source& source, const record_on_media& last, const record_on_media* slots,
+                                std::uint64_t used, std::uint64_t lane, std::uint64_t seed,
                                 std::vector<pending_record>& pending) {
     const std::uint64_t count = decode_data(last.destination).group;
     const std::uint64_t end = number_of(last);
@@ -146,8 +176,12 @@ base::result<bool> gather_group(const record_on_media& last, const record_on_med
     }
     for (std::uint64_t number = end - count + 1; number <= end; ++number) {
         const std::uint64_t slot = number & (used - 1);
-        HF_TRY(validate(slots[slot], lane, slot, frontier));
-        pending.push_back({slots[slot].time, &slots[slot]});
+        HF_TRY(validate(slots[slot], lane, slot, source.frontier));
+        if (has_payload(slots[slot])) {
+            HF_TRY(gather_payload(source, slots[slot], lane, seed, pending));
+        } else {
+            pending.push_back({slots[slot].time, &slots[slot]});
+        }
     }
     return true;
 }
@@ -183,8 +217,7 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
             HF_TRY(validate(record, lane, slot, source.frontier));
             newest = std::max(newest, number_of(record));
             if (has_flag(record, last_flag)) {
-                HF_TRY_ASSIGN(const bool whole,
-                              gather_group(record, slots, used, lane, seed, source.frontier, pending));
+                HF_TRY_ASSIGN(const bool whole, gather_group(source, record, slots, used, lane, seed, pending));
                 report.rolled_back += whole ? 0 : 1;
             } else if (!has_flag(record, group_flag) || HF_MUTANT("replay.group.member")) {
                 pending.push_back({record.time, &record});

@@ -8,7 +8,13 @@
 //   the last record of a block decides whether it is allocated (LANE-11);
 //   a destination in memory that its own call or a later one frees is left alone (LANE-12);
 //   a destination whose block was freed later becomes null (LANE-13);
-//   LANE-24: only the last record of a destination may rewrite it, and only where the word does not have its stamp yet.
+//   LANE-24: only the last record of a destination may rewrite it, and only where the word does not have its stamp yet;
+//   LANE-29: the records of a group count if all of them are whole, from its first to its last one; else none does;
+//   LANE-31: the last group that stored a word decides it, unless that group or a later call freed the word's block;
+//            earlier records of a destination in that place are void.
+//
+//   LANE-30: a record has no flags, or those of a group; its data and its payload lie below the frontier.
+//   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is void.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,9 @@ constexpr std::uint64_t bytes_of_large_block = 8 * base::page_size;
 /// The number of the thread's transaction; behind it the pointer to its block.
 constexpr std::uint64_t counter_of(unsigned thread) noexcept { return 128 + std::uint64_t{64} * thread; }
 constexpr std::uint64_t pointer_of(unsigned thread) noexcept { return counter_of(thread) + 8; }
+/// What exceeds half of a ring: one word in each of so many lines.
+constexpr std::uint64_t many = 6;
+constexpr std::uint64_t many_of(unsigned thread) noexcept { return 4096 + std::uint64_t{512} * thread; }
 /// Two words in two lines; in one line with those of another thread.
 constexpr std::uint64_t pair_of(unsigned thread) noexcept { return 1016 + std::uint64_t{64} * thread; }
 
@@ -73,6 +76,9 @@ bool program_runner::transact(const step& one, unsigned thread) {
             group.store(old + 16, {number, number});
         }
     }
+    for (std::uint64_t i = 0; one.size == request::other && i < many; ++i) {
+        group.store(many_of(thread) + i * base::cache_line_size, {number});
+    }
     pending_change change{.allocated_bytes = makes ? bytes : 0, .target = block, .words = group.words()};
     if (frees) {
         change.freed = old;
@@ -98,23 +104,23 @@ constexpr step change{verb::transact_change};
 constexpr step drop{verb::transact_free};
 constexpr step replace{verb::transact_replace};
 constexpr step replace_by_large{verb::transact_replace, 0, 0, request::big};
+constexpr step many_words{verb::transact_words, 0, 0, request::other};
+constexpr step replace_and_many{verb::transact_replace, 0, 0, request::other};
 constexpr step point{verb::checkpoint};
 constexpr step give_back{verb::give_back};
 constexpr step publish{verb::publish, 0};
 constexpr step take{verb::free, 0};
 
 const std::vector<step>& alphabet() {
-    static const std::vector<step> steps{words, make,      make_large, change,  drop, replace, replace_by_large,
-                                         point, give_back, publish,    take};
+    static const std::vector<step> steps{
+        words, make,      make_large, change, drop, replace, replace_by_large, many_words, replace_and_many,
+        point, give_back, publish,    take};
     return steps;
 }
 
 const std::vector<std::vector<step>>& starts() {
     static const std::vector<std::vector<step>> all{
-        {},
-        {make},
-        {make, change, words, replace},
-        {publish, make_large},
+        {}, {make}, {make, change, words, replace}, {make, drop, give_back}, {publish, make_large},
     };
     return all;
 }
@@ -124,6 +130,7 @@ const std::vector<concurrent_program>& pairs() {
         {"groups of two threads, in one line", {}, {{{words, words}, {words, point, words}}}},
         {"a block goes from group to group", {}, {{{make, drop, make}, {make, drop, words}}}, false},
         {"a group and a block that another publishes", {}, {{{make, change, replace}, {publish, take, publish}}}},
+        {"a group with a payload beside another", {make}, {{{many_words, replace_and_many}, {words, many_words}}}},
         {"one fills its ring with groups while the other is in one",
          {},
          {{{make, change}, {words, words, make, change, drop, words, point, words}}}},

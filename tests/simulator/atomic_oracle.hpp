@@ -44,7 +44,7 @@ struct pending_change {
     /// Of a group: words that it stores, with offsets in the heap. The first one never has that value before. The
     /// allocated block is `target`.
     std::vector<data_word> words{};
-    bool done = false;                 ///< another call has shown that this element is complete
+    bool done = false;  ///< another call has shown that this element is complete
 };
 
 /// In order of offset.
