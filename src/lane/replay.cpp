@@ -153,8 +153,8 @@ base::result<void> gather_payload(const replay_source& source, const record_on_m
     return {};
 }
 
-/// LANE-29: the records of a group count if all of them are whole, from its first to the given last one. A record in
-/// the slot of another number belongs to an earlier turn of the ring.
+/// LANE-29, for the group that ends with this record. A record in the slot of another number belongs to an earlier turn
+/// of the ring.
 base::result<bool> gather_group(const replay_source& source, const record_on_media& last, const record_on_media* slots,
                                 std::uint64_t used, std::uint64_t lane, std::uint64_t seed,
                                 std::vector<pending_record>& pending) {
@@ -320,7 +320,7 @@ private:
               null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp));
     }
 
-    // LANE-31: the last group that stored a word decides it, unless that group or a later call freed the word's block.
+    // LANE-31.
     void decide_data(const record_on_media& record) {
         const data_place place = decode_data(record.destination);
         const auto words = words_of(record);

@@ -18,8 +18,8 @@ constexpr std::uint64_t bytes_of_large_block = 8 * base::page_size;
 constexpr std::uint64_t counter_of(unsigned thread) noexcept { return 128 + std::uint64_t{64} * thread; }
 constexpr std::uint64_t pointer_of(unsigned thread) noexcept { return counter_of(thread) + 8; }
 /// What exceeds half of a ring: one word in each of so many lines.
-constexpr std::uint64_t many = 6;
-constexpr std::uint64_t many_of(unsigned thread) noexcept { return 4096 + std::uint64_t{512} * thread; }
+constexpr std::uint64_t many = 10;
+constexpr std::uint64_t many_of(unsigned thread) noexcept { return 4096 + std::uint64_t{1024} * thread; }
 /// Two words in two lines; in one line with those of another thread.
 constexpr std::uint64_t pair_of(unsigned thread) noexcept { return 1016 + std::uint64_t{64} * thread; }
 
@@ -143,9 +143,11 @@ const std::vector<concurrent_program>& pairs() {
 atomic_report explore_groups(const atomic_setting& setting, const atomic_effort& effort, std::size_t length,
                              unsigned preemptions) {
     atomic_report all;
+    atomic_setting larger = setting;  // room for several groups that are pending
+    larger.slots = 2 * setting.slots;
     for (const std::vector<step>& start : starts()) {
         for (const bool settled : {true, false}) {
-            atomic_explorer explorer(setting, effort);
+            atomic_explorer explorer(larger, effort);
             atomic_program program{start, {}, 0, settled, 0};
             const auto go_on = [&](const auto& again) -> void {
                 for (const step& next : alphabet()) {
@@ -162,9 +164,11 @@ atomic_report explore_groups(const atomic_setting& setting, const atomic_effort&
         }
     }
     for (const concurrent_program& program : pairs()) {
-        atomic_explorer explorer(setting, effort);
-        explorer.run_all_orders(program, preemptions, 0, 1);
-        all += explorer.report();
+        for (const atomic_setting& each : {setting, larger}) {
+            atomic_explorer explorer(each, effort);
+            explorer.run_all_orders(program, preemptions, 0, 1);
+            all += explorer.report();
+        }
     }
     atomic_explorer explorer(setting, effort);
     for (std::uint64_t seed = 0; seed < 20 * length && !explorer.failed(); ++seed) {

@@ -80,6 +80,10 @@ public:
     /// commit.
     /// Durability `atomic` and `collect`: syncs the files. A later crash does not lead back to this state.
     void commit();
+    /// Runs `body(transaction&)`, and commits the transaction; an exception aborts it. Include
+    /// <holdfast/transaction.hpp>.
+    template <class Function>
+    decltype(auto) transact(Function&& body);
     /// Metall's and Boost.Interprocess's name for commit(); always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }
     using heap_destinations::flush;

@@ -1,0 +1,181 @@
+// holdfast::transaction: changes of objects, blocks and roots that count together or not at all.
+//
+//     heap.transact([&](holdfast::transaction& tx) {
+//         account& from = tx.open(heap_from);  // a copy in DRAM: reads and writes go to it
+//         account& to = tx.open(heap_to);
+//         from.balance -= 10;
+//         to.balance += 10;
+//     });                                      // both are changed, or neither
+//
+// Nothing in the heap changes before commit(). An exception, abort() and the destructor of a transaction that was not
+// committed drop all of it: copies, new blocks and frees.
+//
+// Durability `atomic`: when commit() returns, the changes survive what the domain survives; a crash before leaves none
+// of them. One fence, and one more where a new block has more than 512 bytes or where the changes exceed half of the
+// thread's ring of records. Durability `commit` and `collect`: all or nothing in memory; a crash leaves what these
+// durabilities leave.
+//
+// What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock that
+// is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
+// transactions alone, until the heap was closed or a checkpoint() has passed: after a crash a store of another kind may
+// be taken back to what the last transaction left.
+//
+// Not part of a transaction: named objects, and what containers allocate. An opened object holds no container, directly
+// or in a member: open() refuses it with invalid_argument.
+//
+// Thread safety: a transaction belongs to one thread; any number of threads have one each.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <holdfast/manager.hpp>
+#include <holdfast/open_options.hpp>
+#include <holdfast/persistable.hpp>
+#include <holdfast/ptr.hpp>
+
+namespace holdfast {
+
+namespace detail {
+
+class transaction_core;
+
+/// How a copy of an opened object is made.
+struct shadow_type {
+    std::size_t size = 0;
+    std::size_t alignment = 0;
+    void (*copy)(void* to, const void* from) = nullptr;  ///< null: byte by byte
+    const char* name = nullptr;                          ///< std::type_info::name()
+};
+template <class T>
+[[nodiscard]] const shadow_type& shadow_type_of() {
+    static_assert(std::is_copy_constructible_v<T>, "holdfast: an object that a transaction opens can be copied");
+    static_assert(std::is_trivially_destructible_v<T>,
+                  "holdfast: an object that a transaction opens owns nothing: its destructor is trivial");
+    static_assert(require_persistable<T>());
+    static const shadow_type type{
+        sizeof(T), alignof(T),
+        std::is_trivially_copyable_v<T>
+            ? nullptr
+            : +[](void* to, const void* from) { ::new (to) T(*static_cast<const T*>(from)); },
+        typeid(T).name()};
+    return type;
+}
+
+}  // namespace detail
+
+class transaction {
+public:
+    /// Begins one. Throws error(read_only) for a heap opened so.
+    explicit transaction(manager& heap);
+    /// Begins a transaction within another one: its abort() drops what was done since, and its commit() hands that over
+    /// to the outer one. The outer one is not used meanwhile.
+    explicit transaction(transaction& outer);
+    transaction(const transaction&) = delete;
+    transaction& operator=(const transaction&) = delete;
+    /// Aborts a transaction that is still open.
+    ~transaction();
+
+    /// The copy of an object of this heap, in which the transaction reads and writes it. The same copy for each call;
+    /// the object itself where this transaction has made it. Throws error(bad_address) for an object that does not lie
+    /// in the heap at a multiple of 8; error(invalid_argument) for one that holds a container.
+    template <class T>
+        requires(!detail::is_instance<T, ptr>)
+    [[nodiscard]] T& open(T& object) {
+        return *static_cast<T*>(open_object(&object, detail::shadow_type_of<T>()));
+    }
+    template <class T>
+    [[nodiscard]] T& open(const ptr<T>& object) {
+        return open(*object);
+    }
+    /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old value
+    /// until commit().
+    template <class T>
+        requires(sizeof(T) == sizeof(std::uint64_t) && alignof(T) == alignof(std::uint64_t) &&
+                 std::is_trivially_copyable_v<T>)
+    void store(T& place, const std::type_identity_t<T>& value) {
+        std::uint64_t word = 0;
+        __builtin_memcpy(&word, &value, sizeof word);
+        store_word(&place, word);
+    }
+    template <class T>
+    void store(ptr<T>& place, std::type_identity_t<T>* target) {
+        store_pointer(&place, target);
+    }
+    /// A block that becomes allocated with commit(): the program fills it, and lets an object or a root point to it.
+    [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits = {});
+    /// Constructs a T in such a block.
+    template <class T, class... Args>
+    [[nodiscard]] T* make(Args&&... args) {
+        static_assert(detail::require_persistable<T>());
+        return ::new (allocate(sizeof(T), {alignof(T), false})) T(std::forward<Args>(args)...);
+    }
+    /// Frees a block with commit(). A block that this transaction has made is gone at once. Throws error(bad_address)
+    /// at commit() where it is no allocated block.
+    void free(void* block);
+    template <class T>
+    void destroy(T* object) {
+        static_assert(std::is_trivially_destructible_v<T>, "holdfast: destroy what the object owns before");
+        free(const_cast<std::remove_cv_t<T>*>(object));
+    }
+
+    /// Carries everything out. Throws bad_alloc or error where it cannot: then nothing is changed, and the transaction
+    /// is aborted.
+    void commit();
+    void abort() noexcept;
+    /// Neither committed nor aborted.
+    [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
+
+private:
+    void* open_object(void* object, const detail::shadow_type& type);
+    void store_word(void* place, std::uint64_t value);
+    void store_pointer(void* place, const void* target);
+    [[nodiscard]] detail::transaction_core& core() const;
+
+    std::unique_ptr<detail::transaction_core> owned_;
+    detail::transaction_core* core_ = nullptr;
+    bool is_inner_ = false;
+};
+
+template <class Function>
+decltype(auto) manager::transact(Function&& body) {
+    transaction tx(*this);
+    if constexpr (std::is_void_v<std::invoke_result_t<Function, transaction&>>) {
+        std::forward<Function>(body)(tx);
+        if (tx.is_open()) {
+            tx.commit();
+        }
+    } else {
+        auto result = std::forward<Function>(body)(tx);
+        if (tx.is_open()) {
+            tx.commit();
+        }
+        return result;
+    }
+}
+
+/// A transaction that holds locks until it is durable (strict two-phase locking), so that another thread sees its
+/// changes only after they survive. Several mutexes are locked without deadlock. Source: Atlas.
+template <class... Mutexes>
+class section {
+public:
+    explicit section(manager& heap, Mutexes&... mutexes) : locks_(mutexes...), tx_(heap) {}
+
+    [[nodiscard]] transaction& operator*() noexcept { return tx_; }
+    [[nodiscard]] transaction* operator->() noexcept { return &tx_; }
+
+private:
+    std::scoped_lock<Mutexes...> locks_;
+    transaction tx_;  ///< ends before the locks are let go
+};
+template <class... Mutexes>
+section(manager&, Mutexes&...) -> section<Mutexes...>;
+
+}  // namespace holdfast

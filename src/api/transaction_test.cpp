@@ -1,0 +1,335 @@
+// Transactions through the public face, in every durability.
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/containers.hpp>
+#include <holdfast/transaction.hpp>
+
+#include "manager_test_support.hpp"
+
+namespace holdfast {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct account {
+    std::int64_t balance = 0;
+    std::uint32_t changes = 0;
+    char name[20] = {};
+};
+
+struct node {
+    ptr<node> next;
+    ptr<node> other;
+    std::uint64_t value = 0;
+    std::uint32_t tail = 0;  // so that the last word is not filled
+};
+
+struct block_of_bytes {
+    std::uint64_t words[300];  // more than one lane's piece, and more than 512 bytes
+};
+
+struct configuration {
+    const char* name;
+    enum durability durability;
+    open_options::domain_choice domain = open_options::domain_choice::detect;
+};
+
+class transaction_test : public testing::TestWithParam<configuration> {
+protected:
+    [[nodiscard]] static open_options options() {
+        open_options wanted = small_options();
+        wanted.durability = GetParam().durability;
+        wanted.accept_process_crash_only = true;
+        wanted.domain = GetParam().domain;
+        return wanted;
+    }
+    [[nodiscard]] manager create() const { return {create_only, path_, options()}; }
+    [[nodiscard]] manager open() const { return {open_only, path_, options()}; }
+
+    segment::test_directory directory_;
+    std::string path_ = directory_.path("heap");
+};
+
+TEST_P(transaction_test, changes_several_objects_or_none) {
+    manager heap = create();
+    auto& from = *heap.construct<account>("from")(account{100, 0, "from"});
+    auto& to = *heap.construct<account>("to")(account{0, 0, "to"});
+    heap.transact([&](transaction& tx) {
+        account& source = tx.open(from);
+        account& target = tx.open(to);
+        source.balance -= 30;
+        ++source.changes;
+        target.balance += 30;
+        EXPECT_EQ(from.balance, 100) << "nothing is stored in place before the commit";
+        EXPECT_EQ(&tx.open(from), &source);
+    });
+    EXPECT_EQ(from.balance, 70);
+    EXPECT_EQ(from.changes, 1U);
+    EXPECT_STREQ(from.name, "from");
+    EXPECT_EQ(to.balance, 30);
+    EXPECT_THROW(heap.transact([&](transaction& tx) {
+        tx.open(from).balance = 0;
+        throw std::runtime_error("no");
+    }),
+                 std::runtime_error);
+    heap.transact([&](transaction& tx) {
+        tx.open(from).balance = 0;
+        tx.abort();
+    });
+    EXPECT_EQ(from.balance, 70);
+    EXPECT_EQ(heap.transact([&](transaction& tx) { return tx.open(to).balance; }), 30);
+    heap.close();
+    const manager again = open();
+    EXPECT_EQ(again.find<account>("from").first->balance, 70);
+    EXPECT_EQ(again.find<account>("to").first->balance, 30);
+    EXPECT_THAT(again.check(true), IsEmpty());
+}
+
+TEST_P(transaction_test, makes_links_and_frees_blocks) {
+    manager heap = create();
+    auto& list = *heap.construct<node>("list")();
+    const auto push = [&](std::uint64_t value) {
+        heap.transact([&](transaction& tx) {
+            node& head = tx.open(list);
+            auto* const made = tx.make<node>();
+            made->value = value;
+            made->next = head.next;
+            if (head.next != nullptr) {
+                tx.open(head.next).other = made;
+            }
+            head.next = made;
+            ++head.value;
+        });
+    };
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+        push(i);
+    }
+    const auto expect_list = [](const node& head, std::uint64_t length) {
+        EXPECT_EQ(head.value, length);
+        const node* before = nullptr;
+        std::uint64_t count = 0;
+        for (const node* each = head.next.get(); each != nullptr; each = each->next.get()) {
+            EXPECT_EQ(each->value, length - count++);
+            EXPECT_EQ(each->other.get(), before);
+            before = each;
+        }
+        EXPECT_EQ(count, length);
+    };
+    expect_list(list, 100);
+    heap.transact([&](transaction& tx) {
+        node& head = tx.open(list);
+        node* const gone = head.next.get();
+        head.next = gone->next;
+        tx.open(head.next).other = nullptr;
+        tx.destroy(gone);
+        --head.value;
+    });
+    expect_list(list, 99);
+    EXPECT_EQ(heap.statistics().allocated_blocks, 100U);
+    heap.close();
+    const manager again = open();
+    expect_list(*again.find<node>("list").first, 99);
+    EXPECT_EQ(again.statistics().allocated_blocks, 100U);
+    EXPECT_THAT(again.check(true), IsEmpty());
+}
+
+TEST_P(transaction_test, that_is_aborted_leaves_no_trace) {
+    manager heap = create();
+    auto& list = *heap.construct<node>("list")();
+    const usage before = usage_of(heap);
+    for (int i = 0; i < 3; ++i) {
+        transaction tx(heap);
+        node& head = tx.open(list);
+        head.next = tx.make<node>();
+        static_cast<void>(tx.allocate(100'000));
+        tx.store(heap.root(3), static_cast<void*>(head.next.get()));
+        if (i == 1) {
+            tx.abort();
+            EXPECT_EQ(reason_of([&] { tx.commit(); }), errc::invalid_argument);
+        }
+    }
+    EXPECT_EQ(list.next, nullptr);
+    EXPECT_EQ(heap.root(3), nullptr);
+    EXPECT_EQ(usage_of(heap), before);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(transaction_test, stores_words_and_roots) {
+    manager heap = create();
+    auto& numbers = *heap.construct<std::uint64_t[8]>("numbers")();
+    heap.transact([&](transaction& tx) {
+        tx.store(numbers[0], 1);
+        tx.store(numbers[7], 8);
+        tx.store(numbers[0], 2);
+        auto* const made = tx.make<node>();
+        made->value = 5;
+        tx.store(heap.root(0), static_cast<void*>(made));
+        EXPECT_EQ(numbers[0], 0U);
+    });
+    EXPECT_EQ(numbers[0], 2U);
+    EXPECT_EQ(numbers[7], 8U);
+    EXPECT_EQ(static_cast<node*>(heap.root(0).get())->value, 5U);
+    heap.transact([&](transaction& tx) {
+        tx.free(heap.root(0).get());
+        tx.store(heap.root(0), nullptr);
+    });
+    EXPECT_EQ(heap.root(0), nullptr);
+    EXPECT_EQ(heap.statistics().allocated_blocks, 1U);
+}
+
+TEST_P(transaction_test, keeps_the_stamps_of_pointers_that_were_destinations) {
+    manager heap = create();
+    auto& list = *heap.construct<node>("list")();
+    for (int i = 0; i < 5; ++i) {
+        heap.allocate_to(list.next, sizeof(node));
+        heap.free_from(list.next);
+    }
+    heap.allocate_to(list.next, sizeof(node));
+    node* const first = list.next.get();
+    heap.transact([&](transaction& tx) { tx.open(list).next = nullptr; });
+    EXPECT_EQ(list.next, nullptr);
+    heap.transact([&](transaction& tx) { tx.open(list).next = first; });
+    EXPECT_EQ(list.next.get(), first);
+    EXPECT_TRUE(heap.free_from(list.next));
+    heap.close();
+    EXPECT_EQ(open().find<node>("list").first->next, nullptr);
+}
+
+TEST_P(transaction_test, of_any_size) {
+    manager heap = create();
+    constexpr std::size_t count = 20'000;
+    auto& numbers = *heap.construct<vector<std::uint64_t>>("numbers")();
+    numbers.resize(count);
+    heap.transact([&](transaction& tx) {
+        for (std::size_t i = 0; i < count; i += 8) {
+            tx.store(numbers[i], i + 1);
+        }
+        for (int i = 0; i < 40; ++i) {
+            auto* const made = tx.make<block_of_bytes>();
+            std::fill(std::begin(made->words), std::end(made->words), i + 1);
+            tx.store(heap.root(static_cast<std::size_t>(i)), static_cast<void*>(made));
+        }
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(numbers[i], i % 8 == 0 ? i + 1 : 0);
+    }
+    heap.transact([&](transaction& tx) {
+        for (std::size_t i = 0; i < 40; ++i) {
+            tx.free(heap.root(i).get());
+            tx.store(heap.root(i), nullptr);
+        }
+    });
+    EXPECT_EQ(heap.statistics().allocated_blocks, 2U);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(transaction_test, within_another_drops_its_part_alone) {
+    manager heap = create();
+    auto& list = *heap.construct<node>("list")();
+    auto& other = *heap.construct<node>("other")();
+    heap.transact([&](transaction& tx) {
+        node& head = tx.open(list);
+        head.value = 1;
+        head.next = tx.make<node>();
+        {
+            transaction inner(tx);
+            inner.open(list).value = 2;
+            inner.open(list).next = inner.make<node>();
+            inner.open(other).value = 3;
+            tx.store(heap.root(1), static_cast<void*>(&list));
+        }
+        EXPECT_EQ(head.value, 1U);
+        {
+            transaction inner(tx);
+            inner.open(list).tail = 9;
+            inner.open(other).value = 4;
+            inner.commit();
+        }
+    });
+    EXPECT_EQ(list.value, 1U);
+    EXPECT_EQ(list.tail, 9U);
+    ASSERT_NE(list.next, nullptr);
+    EXPECT_EQ(other.value, 4U);
+    EXPECT_EQ(heap.root(1), nullptr);
+    EXPECT_EQ(heap.statistics().allocated_blocks, 3U);
+}
+
+TEST_P(transaction_test, that_is_refused_changes_nothing) {
+    manager heap = create();
+    auto& list = *heap.construct<node>("list")();
+    auto& text = *heap.construct<std::pair<std::uint64_t, ptr<node>>>("pair")(std::uint64_t{1}, nullptr);
+    node outside;
+    EXPECT_EQ(reason_of([&] { heap.transact([&](transaction& tx) { tx.open(outside).value = 1; }); }),
+              errc::bad_address);
+    EXPECT_EQ(reason_of([&] {
+                  heap.transact([&](transaction& tx) {
+                      tx.open(list).value = 1;
+                      tx.free(reinterpret_cast<std::byte*>(&list) + 8);
+                  });
+              }),
+              errc::bad_address);
+    EXPECT_EQ(reason_of([&] {
+                  heap.transact([&](transaction& tx) {
+                      tx.open(list).value = 1;
+                      tx.store(list.value, 2);
+                  });
+              }),
+              errc::invalid_argument);
+    EXPECT_EQ(list.value, 0U);
+    heap.transact([&](transaction& tx) { tx.open(text).second = &list; });
+    EXPECT_EQ(text.second.get(), &list);
+    heap.close();
+    const manager reader(open_read_only, path_);
+    EXPECT_EQ(reason_of([&] { transaction tx(const_cast<manager&>(reader)); }), errc::read_only);
+}
+
+TEST_P(transaction_test, of_several_threads_with_locks) {
+    manager heap = create();
+    constexpr std::size_t accounts = 16;
+    constexpr int turns = 500;
+    auto& all = *heap.construct<account[accounts]>("accounts")();
+    std::array<std::mutex, accounts> locks;
+    std::vector<std::thread> threads;
+    for (unsigned thread = 0; thread < 4; ++thread) {
+        threads.emplace_back([&, thread] {
+            std::uint64_t random = thread + 1;
+            for (int i = 0; i < turns; ++i) {
+                random = random * 6364136223846793005U + 1442695040888963407U;
+                const std::size_t a = (random >> 33U) % accounts;
+                const std::size_t b = (a + 1 + (random >> 40U) % (accounts - 1)) % accounts;
+                section moved(heap, locks[a], locks[b]);
+                --moved->open(all[a]).balance;
+                ++moved->open(all[b]).balance;
+                moved->commit();
+            }
+        });
+    }
+    for (std::thread& each : threads) {
+        each.join();
+    }
+    EXPECT_EQ(std::accumulate(std::begin(all), std::end(all), std::int64_t{0},
+                              [](std::int64_t sum, const account& each) { return sum + each.balance; }),
+              0);
+    heap.close();
+    EXPECT_THAT(open().check(true), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(durabilities, transaction_test,
+                         testing::Values(configuration{"commit", durability::commit},
+                                         configuration{"collect", durability::collect},
+                                         configuration{"atomic", durability::atomic},
+                                         configuration{"emulated", durability::atomic, open_options::domain_choice::emulated}),
+                         [](const auto& named) { return std::string(named.param.name); });
+
+}  // namespace
+}  // namespace holdfast
