@@ -1,12 +1,11 @@
 // Transactions: from copies of objects to words, and from words to a group of records.
-#include <holdfast/transaction.hpp>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
+#include <holdfast/transaction.hpp>
 
 #include "api/c_api.hpp"
 #include "api/transaction_core.hpp"
@@ -23,6 +22,8 @@ using base::failure_code;
 
 /// New blocks up to this size have their content in the group; larger ones are written back before it.
 constexpr std::size_t content_in_group = 512;
+/// Up to so many objects are looked for one by one.
+constexpr std::size_t few = 16;
 constexpr std::size_t word_size = sizeof(std::uint64_t);
 
 [[noreturn]] void refuse(const manager_core& heap, failure_code code, std::string field, std::string found,
@@ -31,8 +32,7 @@ constexpr std::size_t word_size = sizeof(std::uint64_t);
 }
 
 std::uint64_t load(const std::byte* word) noexcept {
-    return std::atomic_ref<std::uint64_t>(
-               *const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(word)))
+    return std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(word)))
         .load(std::memory_order_relaxed);
 }
 
@@ -43,12 +43,32 @@ std::uint64_t target_of(const std::uint64_t* place) noexcept {
 
 }  // namespace
 
-transaction_core::transaction_core(manager_core& heap) : heap_(heap) { static_cast<void>(operations()); }
+void transaction_core::begin(manager_core& heap) {
+    heap_ = &heap;
+    static_cast<void>(operations());
+}
 
-transaction_core::~transaction_core() { cancel_all(); }
+void transaction_core::end() noexcept {
+    if (heap_ != nullptr && heap_->is_open()) {
+        for (const made_block& each : made_) {
+            if (!heap_->engine().destinations()->cancel(each.block)) {
+                report_failure(heap::engine::last_failure(), heap_->path());
+            }
+        }
+    }
+    opened_.clear();
+    stored_.clear();
+    made_.clear();
+    freed_.clear();
+    opened_at_.clear();
+    made_at_.clear();
+    inner_.clear();
+    memory_.release();
+    heap_ = nullptr;
+}
 
 heap::destination_operations& transaction_core::operations() const {
-    heap::engine& engine = heap_.engine();
+    heap::engine& engine = heap().engine();
     if (engine.destinations() == nullptr) {
         throw_read_only(engine, "transaction");
     }
@@ -56,10 +76,10 @@ heap::destination_operations& transaction_core::operations() const {
 }
 
 std::uint64_t transaction_core::offset_of(const void* place, std::size_t bytes) const {
-    const std::uint64_t end = base::to_bytes(heap_.engine().files().frontier());
-    const std::uint64_t offset = heap_.engine().files().view().offset(place).value;
+    const std::uint64_t end = base::to_bytes(heap().engine().files().frontier());
+    const std::uint64_t offset = heap().engine().files().view().offset(place).value;
     if (offset >= end || bytes > end - offset || offset % word_size != 0) {
-        refuse(heap_, failure_code::bad_address, "address", fmt::format("{}", place),
+        refuse(heap(), failure_code::bad_address, "address", fmt::format("{}", place),
                "an object in this heap, at a multiple of 8");
     }
     return offset;
@@ -78,24 +98,40 @@ std::uint64_t* transaction_core::new_copy(const void* from, const shadow_type& t
     return static_cast<std::uint64_t*>(made);
 }
 
-bool transaction_core::is_made(const std::byte* object) const noexcept {
-    return std::any_of(made_.begin(), made_.end(), [object](const made_block& each) {
-        return object >= each.block && object < each.block + each.bytes;
-    });
+std::uint64_t* transaction_core::find_opened(const std::byte* object, const shadow_type& type) const {
+    const opened_object* found = nullptr;
+    if (opened_.size() <= few) {
+        const auto each = std::find_if(opened_.begin(), opened_.end(),
+                                       [object](const opened_object& one) { return one.object == object; });
+        found = each == opened_.end() ? nullptr : &*each;
+    } else if (const auto at = opened_at_.find(object); at != opened_at_.end()) {
+        found = &opened_[at->second];
+    }
+    if (found != nullptr && found->type->size != type.size) {
+        refuse(heap(), failure_code::invalid_argument, "opened object", type.name,
+               fmt::format("{}, as it was opened before", found->type->name));
+    }
+    return found == nullptr ? nullptr : found->copy;
+}
+
+transaction_core::made_block* transaction_core::find_made(const std::byte* address) {
+    const auto has = [address](const made_block& each) {
+        return address >= each.block && address < each.block + each.bytes;
+    };
+    if (made_.size() <= few) {
+        const auto found = std::find_if(made_.begin(), made_.end(), has);
+        return found == made_.end() ? nullptr : &*found;
+    }
+    const auto below = made_at_.lower_bound(address);
+    return below != made_at_.end() && has(made_[below->second]) ? &made_[below->second] : nullptr;
 }
 
 void* transaction_core::open(void* object, const shadow_type& type) {
     auto* const address = static_cast<std::byte*>(object);
-    const auto known = std::find_if(opened_.begin(), opened_.end(),
-                                    [address](const opened_object& each) { return each.object == address; });
-    if (known != opened_.end()) {
-        if (known->type->size != type.size) {
-            refuse(heap_, failure_code::invalid_argument, "opened object", type.name,
-                   fmt::format("{}, as it was opened before", known->type->name));
-        }
-        return known->copy;
+    if (std::uint64_t* const known = find_opened(address, type)) {
+        return known;
     }
-    if (is_made(address)) {
+    if (find_made(address) != nullptr) {
         return object;
     }
     static_cast<void>(offset_of(object, type.size));
@@ -105,27 +141,31 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     made.twin = type.copy == nullptr ? made.first : new_copy(object, type);
     for (std::size_t i = 0; i < made.words(); ++i) {
         if (made.copy[i] != made.twin[i] && target_of(&made.copy[i]) != target_of(&made.twin[i])) {
-            refuse(heap_, failure_code::invalid_argument, "opened object", type.name,
+            refuse(heap(), failure_code::invalid_argument, "opened object", type.name,
                    "a type without containers: a copy of one is another container");
         }
+    }
+    if (opened_.size() == opened_.capacity()) {
+        opened_.reserve(2 * opened_.size() + few);
+    }
+    if (opened_.size() == few) {
+        for (std::size_t i = 0; i < few; ++i) {
+            opened_at_[opened_[i].object] = i;
+        }
+    }
+    if (opened_.size() >= few) {
+        opened_at_[address] = opened_.size();
     }
     opened_.push_back(made);
     return made.copy;
 }
 
 void transaction_core::store(void* place, std::uint64_t value) {
-    const std::uint64_t offset = offset_of(place, word_size);
-    const auto known = std::find_if(stored_.begin(), stored_.end(),
-                                    [offset](const stored_word& each) { return each.offset == offset; });
-    if (known != stored_.end() && inner_.empty()) {
-        known->value = value;
-    } else {
-        stored_.push_back({offset, value});  // of several, the last one counts
-    }
+    stored_.push_back({offset_of(place, word_size), value});  // of several, the last one counts
 }
 
 void transaction_core::store_pointer(void* place, const void* target) {
-    if (is_made(static_cast<std::byte*>(place))) {
+    if (find_made(static_cast<std::byte*>(place)) != nullptr) {
         *static_cast<ptr<void>*>(place) = const_cast<void*>(target);
         return;
     }
@@ -136,20 +176,36 @@ void transaction_core::store_pointer(void* place, const void* target) {
 }
 
 void* transaction_core::allocate(std::size_t bytes, const allocation_traits& traits) {
-    made_.reserve(made_.size() + 1);
     const std::size_t alignment = traits.alignment != 0 ? traits.alignment : (bytes >= 16 ? 16U : 8U);
     void* const block = operations().reserve({bytes, alignment, traits.zeroed, traits.type});
     if (block == nullptr) {
-        throw_last_failure(heap_.engine());
+        throw_last_failure(heap().engine());
     }
-    made_.push_back({static_cast<std::byte*>(block), bytes});
+    try {
+        if (made_.size() == few) {
+            for (std::size_t i = 0; i < few; ++i) {
+                made_at_[made_[i].block] = i;
+            }
+        }
+        if (made_.size() >= few) {
+            made_at_[static_cast<std::byte*>(block)] = made_.size();
+        }
+        made_.push_back({static_cast<std::byte*>(block), bytes, 0});
+    } catch (const std::bad_alloc&) {
+        made_at_.erase(static_cast<std::byte*>(block));
+        static_cast<void>(operations().cancel(block));
+        throw;
+    }
     return block;
 }
 
 void transaction_core::free(void* block) {
-    const bool own = std::any_of(made_.begin(), made_.end(),
-                                 [block](const made_block& each) { return each.block == block; });
-    (own ? dropped_ : freed_).push_back(block);
+    made_block* const own = find_made(static_cast<const std::byte*>(block));
+    if (own == nullptr || own->block != block || own->dropped_in != 0) {
+        freed_.push_back(block);  // commit() refuses what is no block
+    } else {
+        own->dropped_in = inner_.size() + 1;
+    }
 }
 
 void transaction_core::put(std::uint64_t offset, std::uint64_t value) { words_.push_back({offset, value}); }
@@ -172,7 +228,7 @@ void transaction_core::put_changes_of(const opened_object& each) {
         std::uint64_t value = each.copy[i];
         if (here[i] != there[i]) {
             if (target_of(&here[i]) != target_of(&there[i])) {
-                refuse(heap_, failure_code::invalid_argument, "opened object", each.type->name,
+                refuse(heap(), failure_code::invalid_argument, "opened object", each.type->name,
                        "a type without containers: a copy of one is another container");
             }
             value = segment::encode_pointer(reinterpret_cast<std::uintptr_t>(place), target_of(&here[i]),
@@ -203,7 +259,7 @@ void transaction_core::order_words() {
         return a.offset == b.offset && a.value != b.value;
     });
     if (twice != words_.end()) {
-        refuse(heap_, failure_code::invalid_argument, fmt::format("word at offset {:#x}", twice->offset),
+        refuse(heap(), failure_code::invalid_argument, fmt::format("word at offset {:#x}", twice->offset),
                "two opened objects, or an opened object and a store, that overlap", "one place for each word");
     }
     words_.erase(std::unique(words_.begin(), words_.end(),
@@ -211,114 +267,127 @@ void transaction_core::order_words() {
                  words_.end());
 }
 
-std::vector<heap::data_piece> transaction_core::pieces() const {
-    std::vector<heap::data_piece> all;
+void transaction_core::make_pieces() {
+    pieces_.clear();
     for (const stored_word& each : words_) {
-        if (all.empty() || all.back().words == all.back().values.size() ||
-            all.back().offset + all.back().words * word_size != each.offset) {
-            all.push_back({each.offset, 0, {}});
+        if (pieces_.empty() || pieces_.back().words == pieces_.back().values.size() ||
+            pieces_.back().offset + pieces_.back().words * word_size != each.offset) {
+            pieces_.push_back({each.offset, 0, {}});
         }
-        heap::data_piece& last = all.back();
+        heap::data_piece& last = pieces_.back();
         last.values.at(last.words++) = each.value;
     }
-    return all;
 }
 
-std::vector<void*> transaction_core::kept_blocks() {
-    std::vector<void*> kept;
-    for (const made_block& each : made_) {
-        if (std::find(dropped_.begin(), dropped_.end(), each.block) == dropped_.end()) {
-            kept.push_back(each.block);
-        }
-    }
-    return kept;
-}
-
-void transaction_core::commit() {
-    heap::destination_operations& operations = this->operations();
-    heap::engine& engine = heap_.engine();
-    const std::vector<void*> kept = kept_blocks();
+/// All that the group stores. New blocks that are too large for it are written back instead.
+void transaction_core::put_words() {
     words_.clear();
     bool must_wait = false;
     for (const made_block& each : made_) {
-        if (std::find(kept.begin(), kept.end(), each.block) == kept.end()) {
+        if (each.dropped_in != 0) {
             continue;
         }
         if (each.bytes <= content_in_group) {
             put_content_of(each);
         } else {
-            engine.flush(each.block, each.bytes);
+            heap().engine().flush(each.block, each.bytes);
             must_wait = true;
         }
     }
     std::for_each(opened_.begin(), opened_.end(), [this](const opened_object& each) { put_changes_of(each); });
+    std::stable_sort(stored_.begin(), stored_.end(),
+                     [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; });
     for (std::size_t i = 0; i < stored_.size(); ++i) {
-        const bool is_last = std::none_of(stored_.begin() + static_cast<std::ptrdiff_t>(i) + 1, stored_.end(),
-                                          [&](const stored_word& later) { return later.offset == stored_[i].offset; });
-        if (is_last) {
+        if (i + 1 == stored_.size() || stored_[i + 1].offset != stored_[i].offset) {
             put(stored_[i].offset, stored_[i].value);
         }
     }
     order_words();
-    const std::vector<heap::data_piece> data = pieces();
     if (must_wait) {
-        engine.drain();
+        heap().engine().drain();
     }
-    if (kept.empty() && freed_.empty() && data.empty()) {
-        return;
-    }
-    if (!operations.commit_group({kept, freed_, data})) {
-        throw_last_failure(engine);
-    }
-    std::erase_if(made_, [&kept](const made_block& each) {
-        return std::find(kept.begin(), kept.end(), each.block) != kept.end();
-    });
 }
 
-void transaction_core::cancel_all() noexcept {
-    if (!heap_.is_open()) {
-        return;
-    }
+void transaction_core::commit() {
+    heap::destination_operations& operations = this->operations();
+    put_words();
+    make_pieces();
+    kept_.clear();
     for (const made_block& each : made_) {
-        if (!heap_.engine().destinations()->cancel(each.block)) {
-            report_failure(heap::engine::last_failure(), heap_.path());
+        if (each.dropped_in == 0) {
+            kept_.push_back(each.block);
         }
     }
-    made_.clear();
+    if (kept_.empty() && freed_.empty() && pieces_.empty()) {
+        return;
+    }
+    if (!operations.commit_group({kept_, freed_, pieces_})) {
+        throw_last_failure(heap().engine());
+    }
+    std::erase_if(made_, [](const made_block& each) { return each.dropped_in == 0; });
 }
 
 void transaction_core::begin_inner() {
-    inner_begin begin{opened_.size(), stored_.size(), made_.size(), freed_.size(), dropped_.size(), {}};
+    inner_begin begin{opened_.size(), stored_.size(), made_.size(), freed_.size(), {}, {}};
     for (const opened_object& each : opened_) {
         begin.copies.insert(begin.copies.end(), each.copy, each.copy + each.words());
+    }
+    for (const made_block& each : made_) {
+        begin.contents.insert(begin.contents.end(), each.block, each.block + each.bytes);
     }
     inner_.push_back(std::move(begin));
 }
 
+void transaction_core::keep_inner() noexcept {
+    for (made_block& each : made_) {
+        each.dropped_in = std::min(each.dropped_in, inner_.size());
+    }
+    inner_.pop_back();
+}
+
 void transaction_core::drop_inner() noexcept {
     const inner_begin begin = std::move(inner_.back());
-    inner_.pop_back();
-    opened_.resize(begin.opened);
+    while (opened_.size() > begin.opened) {
+        opened_at_.erase(opened_.back().object);
+        opened_.pop_back();
+    }
     const std::uint64_t* from = begin.copies.data();
     for (const opened_object& each : opened_) {
         std::memcpy(each.copy, from, each.words() * word_size);  // to where it was, so a `ptr` in it stays right
         from += each.words();
     }
+    const std::byte* content = begin.contents.data();
+    for (std::size_t i = 0; i < begin.made; ++i) {
+        std::memcpy(made_[i].block, content, made_[i].bytes);
+        content += made_[i].bytes;
+    }
     stored_.resize(begin.stored);
     freed_.resize(begin.freed);
-    dropped_.resize(begin.dropped);
+    for (made_block& each : made_) {
+        each.dropped_in = each.dropped_in > inner_.size() ? 0 : each.dropped_in;
+    }
+    inner_.pop_back();
     while (made_.size() > begin.made) {
-        if (!heap_.engine().destinations()->cancel(made_.back().block)) {
-            report_failure(heap::engine::last_failure(), heap_.path());
+        if (!heap().engine().destinations()->cancel(made_.back().block)) {
+            report_failure(heap::engine::last_failure(), heap().path());
         }
+        made_at_.erase(made_.back().block);
         made_.pop_back();
     }
 }
 
 }  // namespace detail
 
+namespace {
+
+/// The thread's last one, with its memory: most threads have one transaction at a time.
+thread_local std::unique_ptr<detail::transaction_core> spare;
+
+}  // namespace
+
 transaction::transaction(manager& heap)
-    : owned_(std::make_unique<detail::transaction_core>(detail::manager_access::core(heap))) {
+    : owned_(spare != nullptr ? std::move(spare) : std::make_unique<detail::transaction_core>()) {
+    owned_->begin(detail::manager_access::core(heap));
     core_ = owned_.get();
 }
 
@@ -364,16 +433,22 @@ void transaction::commit() {
         abort();
         throw;
     }
-    core_ = nullptr;
-    owned_.reset();
+    end();
 }
 
 void transaction::abort() noexcept {
     if (core_ != nullptr && is_inner_) {
         core_->drop_inner();
     }
+    end();
+}
+
+void transaction::end() noexcept {
     core_ = nullptr;
-    owned_.reset();
+    if (owned_ != nullptr) {
+        owned_->end();
+        spare = std::move(owned_);
+    }
 }
 
 }  // namespace holdfast

@@ -10,7 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory_resource>
+#include <unordered_map>
 #include <vector>
 
 #include <holdfast/transaction.hpp>
@@ -22,12 +25,15 @@ namespace holdfast::detail {
 
 class transaction_core {
 public:
-    /// Throws error(read_only).
-    explicit transaction_core(manager_core& heap);
+    transaction_core() = default;
     transaction_core(const transaction_core&) = delete;
     transaction_core& operator=(const transaction_core&) = delete;
-    /// Gives back the blocks that no commit() has made.
-    ~transaction_core();
+    ~transaction_core() { end(); }
+
+    /// Throws error(read_only).
+    void begin(manager_core& heap);
+    /// Gives back the blocks that no commit() has made. Keeps the memory of this object for the next begin().
+    void end() noexcept;
 
     [[nodiscard]] void* open(void* object, const shadow_type& type);
     void store(void* place, std::uint64_t value);
@@ -38,7 +44,8 @@ public:
 
     // Transactions within this one.
     void begin_inner();
-    void keep_inner() noexcept { inner_.pop_back(); }
+    void keep_inner() noexcept;
+    /// No other thread sees what is dropped: it lies in copies and in blocks that this transaction has made.
     void drop_inner() noexcept;
 
 private:
@@ -58,6 +65,7 @@ private:
     struct made_block {
         std::byte* block;
         std::size_t bytes;
+        std::size_t dropped_in;  ///< freed again in the transaction of this depth; 0: it is kept
     };
     /// What there was when an inner transaction began.
     struct inner_begin {
@@ -65,31 +73,39 @@ private:
         std::size_t stored;
         std::size_t made;
         std::size_t freed;
-        std::size_t dropped;
         std::vector<std::uint64_t> copies;
+        std::vector<std::byte> contents;  ///< of made blocks
     };
 
     [[nodiscard]] heap::destination_operations& operations() const;
     [[nodiscard]] std::uint64_t offset_of(const void* place, std::size_t bytes) const;
     [[nodiscard]] std::uint64_t* new_copy(const void* from, const shadow_type& type);
-    [[nodiscard]] bool is_made(const std::byte* object) const noexcept;
+    [[nodiscard]] std::uint64_t* find_opened(const std::byte* object, const shadow_type& type) const;
+    /// The block of this transaction that the address lies in, or null.
+    [[nodiscard]] made_block* find_made(const std::byte* address);
     void put(std::uint64_t offset, std::uint64_t value);
     void put_changes_of(const opened_object& each);
     void put_content_of(const made_block& each);
     void order_words();
-    [[nodiscard]] std::vector<heap::data_piece> pieces() const;
-    [[nodiscard]] std::vector<void*> kept_blocks();
-    void cancel_all() noexcept;
+    void make_pieces();
+    void put_words();
+    [[nodiscard]] manager_core& heap() const noexcept { return *heap_; }
 
-    manager_core& heap_;
-    std::pmr::monotonic_buffer_resource memory_;
+    manager_core* heap_ = nullptr;
+    alignas(std::max_align_t) std::byte first_memory_[1024];
+    std::pmr::monotonic_buffer_resource memory_{first_memory_, sizeof first_memory_};
     std::vector<opened_object> opened_;
     std::vector<stored_word> stored_;
     std::vector<made_block> made_;
     std::vector<void*> freed_;
-    std::vector<void*> dropped_;  ///< made, and freed again
+    // Indexes of opened_ and made_, where they have more than a few.
+    std::unordered_map<const std::byte*, std::size_t> opened_at_;
+    std::map<const std::byte*, std::size_t, std::greater<>> made_at_;
     std::vector<inner_begin> inner_;
-    std::vector<stored_word> words_;  ///< of commit()
+    // Of commit().
+    std::vector<stored_word> words_;
+    std::vector<heap::data_piece> pieces_;
+    std::vector<void*> kept_;
 };
 
 }  // namespace holdfast::detail

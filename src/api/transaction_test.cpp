@@ -249,6 +249,13 @@ TEST_P(transaction_test, within_another_drops_its_part_alone) {
             tx.store(heap.root(1), static_cast<void*>(&list));
         }
         EXPECT_EQ(head.value, 1U);
+        head.next->value = 6;
+        {
+            transaction inner(tx);
+            inner.open(head.next).value = 7;
+            inner.destroy(head.next.get());
+        }
+        EXPECT_EQ(head.next->value, 6U);
         {
             transaction inner(tx);
             inner.open(list).tail = 9;
@@ -262,6 +269,43 @@ TEST_P(transaction_test, within_another_drops_its_part_alone) {
     EXPECT_EQ(other.value, 4U);
     EXPECT_EQ(heap.root(1), nullptr);
     EXPECT_EQ(heap.statistics().allocated_blocks, 3U);
+}
+
+TEST_P(transaction_test, of_many_objects_and_blocks) {
+    manager heap = create();
+    constexpr std::size_t count = 3000;
+    auto& all = *heap.construct<node[count]>("all")();
+    const auto expect_all = [&](std::uint64_t value) {
+        for (const node& each : all) {
+            ASSERT_EQ(each.value, value);
+            ASSERT_EQ(each.next->value, value);
+        }
+    };
+    for (std::uint64_t round = 1; round <= 2; ++round) {
+        heap.transact([&](transaction& tx) {
+            for (node& each : all) {
+                node& changed = tx.open(each);
+                changed.value = round;
+                if (changed.next != nullptr) {
+                    tx.destroy(changed.next.get());
+                }
+                changed.next = tx.make<node>();
+                tx.open(changed.next).value = round;
+                ASSERT_EQ(&tx.open(each), &changed);
+            }
+        });
+        expect_all(round);
+        EXPECT_EQ(heap.statistics().allocated_blocks, count + 1);
+    }
+    heap.transact([&](transaction& tx) {
+        transaction inner(tx);
+        for (node& each : all) {
+            inner.open(each).value = 3;
+            inner.open(each).next = inner.make<node>();
+        }
+    });
+    expect_all(2);
+    EXPECT_EQ(heap.statistics().allocated_blocks, count + 1);
 }
 
 TEST_P(transaction_test, that_is_refused_changes_nothing) {
@@ -324,12 +368,12 @@ TEST_P(transaction_test, of_several_threads_with_locks) {
     EXPECT_THAT(open().check(true), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(durabilities, transaction_test,
-                         testing::Values(configuration{"commit", durability::commit},
-                                         configuration{"collect", durability::collect},
-                                         configuration{"atomic", durability::atomic},
-                                         configuration{"emulated", durability::atomic, open_options::domain_choice::emulated}),
-                         [](const auto& named) { return std::string(named.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    durabilities, transaction_test,
+    testing::Values(configuration{"commit", durability::commit}, configuration{"collect", durability::collect},
+                    configuration{"atomic", durability::atomic},
+                    configuration{"emulated", durability::atomic, open_options::domain_choice::emulated}),
+    [](const auto& named) { return std::string(named.param.name); });
 
 }  // namespace
 }  // namespace holdfast

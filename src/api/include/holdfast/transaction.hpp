@@ -15,8 +15,8 @@
 // thread's ring of records. Durability `commit` and `collect`: all or nothing in memory; a crash leaves what these
 // durabilities leave.
 //
-// What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock that
-// is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
+// What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock
+// that is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
 // transactions alone, until the heap was closed or a checkpoint() has passed: after a crash a store of another kind may
 // be taken back to what the last transaction left.
 //
@@ -60,12 +60,11 @@ template <class T>
     static_assert(std::is_trivially_destructible_v<T>,
                   "holdfast: an object that a transaction opens owns nothing: its destructor is trivial");
     static_assert(require_persistable<T>());
-    static const shadow_type type{
-        sizeof(T), alignof(T),
-        std::is_trivially_copyable_v<T>
-            ? nullptr
-            : +[](void* to, const void* from) { ::new (to) T(*static_cast<const T*>(from)); },
-        typeid(T).name()};
+    static const shadow_type type{sizeof(T), alignof(T),
+                                  std::is_trivially_copyable_v<T>
+                                      ? nullptr
+                                      : +[](void* to, const void* from) { ::new (to) T(*static_cast<const T*>(from)); },
+                                  typeid(T).name()};
     return type;
 }
 
@@ -95,8 +94,8 @@ public:
     [[nodiscard]] T& open(const ptr<T>& object) {
         return open(*object);
     }
-    /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old value
-    /// until commit().
+    /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old
+    /// value until commit().
     template <class T>
         requires(sizeof(T) == sizeof(std::uint64_t) && alignof(T) == alignof(std::uint64_t) &&
                  std::is_trivially_copyable_v<T>)
@@ -138,6 +137,7 @@ private:
     void store_word(void* place, std::uint64_t value);
     void store_pointer(void* place, const void* target);
     [[nodiscard]] detail::transaction_core& core() const;
+    void end() noexcept;
 
     std::unique_ptr<detail::transaction_core> owned_;
     detail::transaction_core* core_ = nullptr;
