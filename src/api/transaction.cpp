@@ -208,7 +208,15 @@ void transaction_core::free(void* block) {
     }
 }
 
-void transaction_core::put(std::uint64_t offset, std::uint64_t value) { words_.push_back({offset, value}); }
+/// Words that lie one behind the other become one piece, as long as it has room.
+void transaction_core::put(std::uint64_t offset, std::uint64_t value) {
+    if (last_ == nullptr || last_->words == last_->values.size() ||
+        last_->offset + last_->words * word_size != offset) {
+        last_ = &pieces_.emplace_back();
+        last_->offset = offset;
+    }
+    last_->values[last_->words++] = value;
+}
 
 // TX-2.
 void transaction_core::put_changes_of(const opened_object& each) {
@@ -251,37 +259,27 @@ void transaction_core::put_content_of(const made_block& each) {
     }
 }
 
-/// Of several values of one place, those of store() count by their order; opened objects that overlap are refused.
-void transaction_core::order_words() {
-    std::stable_sort(words_.begin(), words_.end(),
-                     [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; });
-    const auto twice = std::adjacent_find(words_.begin(), words_.end(), [](const stored_word& a, const stored_word& b) {
-        return a.offset == b.offset && a.value != b.value;
-    });
-    if (twice != words_.end()) {
-        refuse(heap(), failure_code::invalid_argument, fmt::format("word at offset {:#x}", twice->offset),
-               "two opened objects, or an opened object and a store, that overlap", "one place for each word");
+/// Opened objects that overlap are refused: a group stores no word twice.
+void transaction_core::refuse_overlaps() {
+    by_offset_.clear();
+    for (const heap::data_piece& each : pieces_) {
+        by_offset_.emplace_back(each.offset, each.words);
     }
-    words_.erase(std::unique(words_.begin(), words_.end(),
-                             [](const stored_word& a, const stored_word& b) { return a.offset == b.offset; }),
-                 words_.end());
-}
-
-void transaction_core::make_pieces() {
-    pieces_.clear();
-    for (const stored_word& each : words_) {
-        if (pieces_.empty() || pieces_.back().words == pieces_.back().values.size() ||
-            pieces_.back().offset + pieces_.back().words * word_size != each.offset) {
-            pieces_.push_back({each.offset, 0, {}});
+    if (!std::is_sorted(by_offset_.begin(), by_offset_.end())) {
+        std::sort(by_offset_.begin(), by_offset_.end());
+    }
+    for (std::size_t i = 1; i < by_offset_.size(); ++i) {
+        if (by_offset_[i - 1].first + by_offset_[i - 1].second * word_size > by_offset_[i].first) {
+            refuse(heap(), failure_code::invalid_argument, fmt::format("word at offset {:#x}", by_offset_[i].first),
+                   "two opened objects, or an opened object and a store, that overlap", "one place for each word");
         }
-        heap::data_piece& last = pieces_.back();
-        last.values.at(last.words++) = each.value;
     }
 }
 
 /// All that the group stores. New blocks that are too large for it are written back instead.
 void transaction_core::put_words() {
-    words_.clear();
+    pieces_.clear();
+    last_ = nullptr;
     bool must_wait = false;
     for (const made_block& each : made_) {
         if (each.dropped_in != 0) {
@@ -295,14 +293,16 @@ void transaction_core::put_words() {
         }
     }
     std::for_each(opened_.begin(), opened_.end(), [this](const opened_object& each) { put_changes_of(each); });
-    std::stable_sort(stored_.begin(), stored_.end(),
-                     [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; });
+    if (stored_.size() > 1) {  // of several values of one place, the last one counts
+        std::stable_sort(stored_.begin(), stored_.end(),
+                         [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; });
+    }
     for (std::size_t i = 0; i < stored_.size(); ++i) {
         if (i + 1 == stored_.size() || stored_[i + 1].offset != stored_[i].offset) {
             put(stored_[i].offset, stored_[i].value);
         }
     }
-    order_words();
+    refuse_overlaps();
     if (must_wait) {
         heap().engine().drain();
     }
@@ -311,7 +311,6 @@ void transaction_core::put_words() {
 void transaction_core::commit() {
     heap::destination_operations& operations = this->operations();
     put_words();
-    make_pieces();
     kept_.clear();
     for (const made_block& each : made_) {
         if (each.dropped_in == 0) {

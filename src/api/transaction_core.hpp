@@ -14,6 +14,7 @@
 #include <map>
 #include <memory_resource>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <holdfast/transaction.hpp>
@@ -86,8 +87,7 @@ private:
     void put(std::uint64_t offset, std::uint64_t value);
     void put_changes_of(const opened_object& each);
     void put_content_of(const made_block& each);
-    void order_words();
-    void make_pieces();
+    void refuse_overlaps();
     void put_words();
     [[nodiscard]] manager_core& heap() const noexcept { return *heap_; }
 
@@ -103,8 +103,9 @@ private:
     std::map<const std::byte*, std::size_t, std::greater<>> made_at_;
     std::vector<inner_begin> inner_;
     // Of commit().
-    std::vector<stored_word> words_;
     std::vector<heap::data_piece> pieces_;
+    heap::data_piece* last_ = nullptr;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< places of pieces, and their words
     std::vector<void*> kept_;
 };
 

@@ -6,7 +6,8 @@
 
 #include <new>
 #include <span>
-#include <vector>
+
+#include <boost/container/small_vector.hpp>
 
 #include "heap/destination_operations.hpp"
 #include "heap/reservations.hpp"
@@ -55,12 +56,16 @@ public:
         }
         allocated_.clear();
     }
-    [[nodiscard]] std::span<const slab::held_block> allocated() const noexcept { return allocated_; }
-    [[nodiscard]] std::span<const slab::held_block> freed() const noexcept { return freed_; }
+    [[nodiscard]] std::span<const slab::held_block> allocated() const noexcept {
+        return {allocated_.data(), allocated_.size()};
+    }
+    [[nodiscard]] std::span<const slab::held_block> freed() const noexcept { return {freed_.data(), freed_.size()}; }
 
 private:
-    std::vector<slab::held_block> allocated_;
-    std::vector<slab::held_block> freed_;
+    /// Most transactions have fewer, and need no memory for them.
+    static constexpr std::size_t few = 4;
+    boost::container::small_vector<slab::held_block, few> allocated_;
+    boost::container::small_vector<slab::held_block, few> freed_;
 };
 
 }  // namespace holdfast::heap

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include <holdfast/transaction.hpp>
+
+#include "transactions/backend.hpp"
+
+namespace transactions {
+
+namespace {
+
+using namespace holdfast;
+
+struct object {
+    std::uint64_t words[8];
+};
+struct entry {
+    std::uint64_t key = 0;
+    std::uint64_t value = 0;
+    ptr<entry> next;
+};
+struct map_head {
+    std::uint64_t size = 0;
+    ptr<entry> buckets[bucket_count];
+};
+
+open_options options() {
+    open_options wanted;
+    wanted.durability = durability::atomic;
+    wanted.domain = open_options::domain_choice::emulated;
+    wanted.accept_process_crash_only = true;
+    wanted.commit_on_close = false;
+    return wanted;
+}
+
+class holdfast_backend final : public backend {
+public:
+    explicit holdfast_backend(const std::filesystem::path& directory)
+        : heap_(create_only, (directory / "transactions.hf").string(), options()),
+          word_(*heap_.construct<std::uint64_t>("word")()),
+          objects_(heap_.construct<object>("objects")[4](object{})),
+          made_(*heap_.construct<ptr<object>>("made")()),
+          map_(*heap_.construct<map_head>("map")()) {}
+
+    std::string name() const override { return "holdfast"; }
+
+    void change_word(std::uint64_t count) override {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            heap_.transact([&](transaction& tx) { tx.open(word_) += 1; });
+        }
+    }
+    void change_objects(std::uint64_t count) override {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            heap_.transact([&](transaction& tx) {
+                for (object* each = objects_; each != objects_ + 4; ++each) {
+                    object& changed = tx.open(*each);
+                    std::for_each(std::begin(changed.words), std::end(changed.words), [](auto& word) { ++word; });
+                }
+                if (made_ != nullptr) {
+                    tx.destroy(made_.get());
+                }
+                tx.store(made_, tx.make<object>(objects_[0]));
+            });
+        }
+    }
+    void insert(const std::uint64_t* keys, std::uint64_t count) override {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            heap_.transact([&](transaction& tx) {
+                ptr<entry>& bucket = map_.buckets[bucket_of(keys[i])];
+                auto* const made = tx.make<entry>();
+                made->key = keys[i];
+                made->value = i;
+                made->next = bucket;
+                tx.store(bucket, made);
+                tx.open(map_.size) += 1;
+            });
+        }
+    }
+    void remove(const std::uint64_t* keys, std::uint64_t count) override {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            heap_.transact([&](transaction& tx) {
+                ptr<entry>* link = &map_.buckets[bucket_of(keys[i])];
+                while (*link != nullptr && (*link)->key != keys[i]) {
+                    link = &(*link)->next;
+                }
+                entry* const gone = link->get();
+                if (gone != nullptr) {
+                    tx.store(*link, gone->next.get());
+                    tx.open(map_.size) -= 1;
+                    tx.destroy(gone);
+                }
+            });
+        }
+    }
+    std::uint64_t look_up(const std::uint64_t* keys, std::uint64_t count) const override {
+        std::uint64_t sum = 0;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const entry* found = map_.buckets[bucket_of(keys[i])].get();
+            while (found != nullptr && found->key != keys[i]) {
+                found = found->next.get();
+            }
+            sum += found == nullptr ? 0 : found->value;
+        }
+        return sum;
+    }
+
+private:
+    manager heap_;
+    std::uint64_t& word_;
+    object* objects_;
+    ptr<object>& made_;
+    map_head& map_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory) {
+    return std::make_unique<holdfast_backend>(directory);
+}
+
+double time_of_a_record(const std::filesystem::path& directory, std::uint64_t pairs) {
+    manager heap(create_only, (directory / "records.hf").string(), options());
+    auto& destination = *heap.construct<ptr<object>>("destination")();
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint64_t i = 0; i < pairs; ++i) {
+        heap.allocate_to(destination, sizeof(object));
+        heap.free_from(destination);
+    }
+    const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+    heap.close();
+    manager::remove((directory / "records.hf").string());
+    return taken.count() / static_cast<double>(2 * pairs);
+}
+
+}  // namespace transactions
