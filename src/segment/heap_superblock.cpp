@@ -1,6 +1,8 @@
 #include "segment/heap_superblock.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstring>
 
 #include "segment/journal_space.hpp"
 #include "segment/transaction.hpp"
@@ -12,6 +14,20 @@ namespace {
 std::int64_t wall_clock_ns() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
+}
+
+/// Other threads read without the lock what stays the same while the heap is open: uuid, flags, nodes. So these words
+/// are not even stored again.
+void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
+    std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;
+    std::memcpy(wanted.data(), &next, sizeof next);
+    auto* const bytes = reinterpret_cast<std::byte*>(&old);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        std::byte* const word = bytes + i * sizeof(std::uint32_t);
+        if (std::memcmp(word, &wanted[i], sizeof(std::uint32_t)) != 0) {
+            std::memcpy(word, &wanted[i], sizeof(std::uint32_t));
+        }
+    }
 }
 
 }  // namespace
@@ -48,7 +64,7 @@ base::result<void> heap_superblock::write(heap_state state, change by, bool dura
     superblock_on_media next = now_;
     by(next);
     HF_TRY(write_state(location_.storage(), location_.paths(), next, state, durable));
-    now_ = next;
+    replace_what_differs(now_, next);
     return {};
 }
 
@@ -61,7 +77,10 @@ base::result<void> heap_superblock::mark_running() {
         // On a full disk the session goes on without.
         static_cast<void>(reserve_journal(location_, base::pages_for(now_.frontier)).ok());
     }
-    return write_state(location_.storage(), location_.paths(), now_, heap_state::running);
+    superblock_on_media next = now_;
+    HF_TRY(write_state(location_.storage(), location_.paths(), next, heap_state::running));
+    replace_what_differs(now_, next);
+    return {};
 }
 
 base::result<void> heap_superblock::begin_session(const std::byte* base_address, change by) {

@@ -30,6 +30,7 @@ public:
 
     using change = base::function_ref<void(superblock_on_media&)>;
 
+    /// Without the lock: only what stays the same while the heap is open.
     [[nodiscard]] const superblock_on_media& now() const noexcept { return now_; }
     [[nodiscard]] geometry shape() const noexcept { return geometry_of(now_); }
     /// False until the first commit of a new heap; true for a scratch heap.
