@@ -48,8 +48,8 @@ private:
 
 class containers_growth_test : public manager_test {
 protected:
-    containers_growth_test() { fragile::fails = false; }
-    ~containers_growth_test() override { fragile::fails = false; }
+    void SetUp() override { fragile::fails = false; }
+    void TearDown() override { fragile::fails = false; }
 
     /// A vector that must grow for another element.
     template <class Vector>

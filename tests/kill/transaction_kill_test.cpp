@@ -91,6 +91,7 @@ private:
     /// More than half of a ring on the page cache.
     void change_all() {
         std::vector<std::unique_lock<std::mutex>> held;
+        held.reserve(locks_.size());
         for (std::mutex& each : locks_) {  // in one order
             held.emplace_back(each);
         }
