@@ -75,9 +75,14 @@ private:
 /// All that the judgement of an image depends on.
 struct judged_image {
     image crashed;
-    std::array<std::array<byte, 2>, max_threads> words{};
-    std::array<std::array<byte, 2>, max_threads> allocated{};
-    std::array<std::array<byte, 2>, max_threads> freed{};
+    std::array<std::array<byte, max_elements>, max_threads> words{};
+    std::array<std::array<byte, max_elements>, max_threads> allocated{};
+    std::array<std::array<byte, max_elements>, max_threads> freed{};
+    std::array<std::array<byte, max_elements>, max_threads> stamps{};
+    std::array<std::array<byte, max_elements>, max_threads> targets{};
+    std::array<content_kind, max_threads> contents{};
+    std::array<byte, max_words> settled_words{};
+    std::array<byte, max_threads> elements{};
     std::array<byte, max_words> allowed{};
     std::array<block_mode, block_count> modes{};
     byte settled = 0;
@@ -89,12 +94,19 @@ judged_image judgement_key(const state& before) {
     judged_image key;
     for (std::size_t who = 0; who < before.threads.size(); ++who) {
         const thread& each = before.threads[who];
-        if (each.doing == activity::call) {
+        if (each.doing == activity::call && each.durable == 0) {
             key.words[who] = each.word;
             key.allocated[who] = each.allocated;
             key.freed[who] = each.freed;
         }
+        if (each.kind == operation::group && each.durable == 0) {
+            key.stamps[who] = each.stamp;
+            key.targets[who] = each.target;
+            key.contents[who] = each.content;
+            key.elements[who] = each.elements;
+        }
     }
+    key.settled_words = before.settled_words;
     key.allowed = before.allowed;
     key.modes = before.modes;
     key.settled = before.settled_blocks;

@@ -117,7 +117,8 @@ void stepper::choose_lines(state& next, thread& self) const {
     self.lines = 0;
     for (const auto& ring : next.rings) {
         for (const slot& each : ring) {
-            if (each.status == slot_status::complete && each.newest().time <= self.mark) {
+            const bool flushed = each.newest().data == 0 || !rules_.wrong.checkpoint_flushes_no_data;
+            if (each.status == slot_status::complete && each.newest().time <= self.mark && flushed) {
                 self.lines |= static_cast<byte>(1 | 1 << line_of(each.newest().destination));
             }
         }
@@ -142,7 +143,7 @@ bool stepper::next_state_has_all_images(const state& from) const {
             return false;
         }
         const call_step next = plan(each)[each.step].step;
-        return next == call_step::destination || next == call_step::bits;
+        return next == call_step::destination || next == call_step::bits || next == call_step::store_all;
     });
 }
 
@@ -159,15 +160,20 @@ void stepper::normalise(state& each) const {
         for (slot& old : ring) {
             // The media still hold it, but T on media is and stays at its time or above.
             const bool replaced = old.status == slot_status::reusable || !old.pending.is_void();
-            if (replaced && old.media.time <= oldest_time) {
+            const bool forgotten = old.media.time <= oldest_time && !rules_.wrong.older_records_count_as_members;
+            if (replaced && forgotten) {
                 old.media = {};
             }
         }
     }
     compress_times(each);
     // If the program copies stamps from word to word, stamps of different words must stay comparable.
+    const int seen = stamp_of(content_of(each, 0));
     for (int word = 0; word < word_count() && !rules_.wrong.program_copies_stamps; ++word) {
-        rotate_stamps(each, word);
+        rotate_stamps(each, word, rules_.about.moves_copy_stamps ? seen : stamp_of(content_of(each, word)));
+    }
+    if (has_groups()) {
+        normalise_groups(each);
     }
 }
 
@@ -183,8 +189,7 @@ void stepper::compress_times(state& each) const {
         }
     }
     for (const thread& other : each.threads) {
-        note(other.time[0]);
-        note(other.time[1]);
+        std::for_each(other.time.begin(), other.time.end(), note);
     }
     const auto rank = [present](byte time) { return static_cast<byte>(std::popcount(present & ((2U << time) - 1U))); };
     for (auto& ring : each.rings) {
@@ -194,7 +199,7 @@ void stepper::compress_times(state& each) const {
         }
     }
     for (thread& other : each.threads) {
-        other.time = {rank(other.time[0]), rank(other.time[1])};
+        std::transform(other.time.begin(), other.time.end(), other.time.begin(), rank);
         other.mark = rank(other.mark);
         other.announced = other.announced == nothing ? nothing : rank(other.announced);
         other.buffered = other.buffered == nothing ? nothing : rank(other.buffered);
@@ -210,9 +215,8 @@ void stepper::compress_times(state& each) const {
 }
 
 /// The stamp that threads see becomes 0; under rule 5, the first stamp of its half does.
-void stepper::rotate_stamps(state& each, int word) const {
+void stepper::rotate_stamps(state& each, int word, int seen) const {
     const int stamps = rules_.about.stamps;
-    const int seen = stamp_of(content_of(each, word));
     const int rotation = rules_.about.flushes_at_half ? seen - seen % (stamps / 2) : seen;
     if (rotation == 0) {
         return;
@@ -227,6 +231,8 @@ void stepper::rotate_stamps(state& each, int word) const {
     line& target = each.lines[index_of(line_of(word))];
     rotate_content(target.current);
     std::for_each(target.possible.begin(), target.possible.begin() + target.count, rotate_content);
+    byte& settled = each.settled_words[index_of(word)];
+    settled = has_groups() ? make_word(target_of(settled), rotated(stamp_of(settled))) : settled;
     std::sort(target.possible.begin(), target.possible.begin() + target.count);
     for (auto& ring : each.rings) {
         for (slot& used : ring) {
@@ -239,7 +245,8 @@ void stepper::rotate_stamps(state& each, int word) const {
     }
     for (thread& other : each.threads) {
         for (std::size_t element = 0; other.doing == activity::call && element < other.elements; ++element) {
-            const bool has_chosen = other.allocated[element] != 0 || other.kind == operation::release;
+            const bool has_chosen =
+                other.allocated[element] != 0 || other.kind == operation::release || other.kind == operation::group;
             if (has_chosen && other.word[element] == word) {
                 other.stamp[element] = rotated(other.stamp[element]);
             }
@@ -250,7 +257,7 @@ void stepper::rotate_stamps(state& each, int word) const {
 // --- descriptions for a path ---
 
 std::string describe(const label& step) {
-    static constexpr std::array calls{"?", "allocate_to", "free_from", "realloc_to"};
+    static constexpr std::array calls{"?", "allocate_to", "free_from", "realloc_to", "group"};
     static constexpr std::array checkpoints{"reads the clock", "membarrier",     "reads an announcement",
                                             "chooses lines",   "flushes a line", "stores T",
                                             "flushes T",       "releases slots"};
@@ -264,6 +271,9 @@ std::string describe(const label& step) {
         case event::destination: return who + "stores the destination, word " + first;
         case event::bits: return who + "stores the bits";
         case event::finish: return who + "marks it complete, returns";
+        case event::store_all: return who + "stores in place";
+        case event::unlock: return who + "unlocks";
+        case event::raw_store: return who + "stores to word " + first + ", persists it";
         case event::move: return who + "moves word " + first + " to word " + std::to_string(step.second) + ", one step";
         case event::initialise: return who + "makes block " + first + " a home of destinations";
         case event::scribble: return who + "fills block " + first + " with data";

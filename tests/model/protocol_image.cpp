@@ -67,6 +67,9 @@ private:
             return true;
         }
         for (const record& each : {record{}, from.pending}) {
+            if (each == from.media) {
+                continue;
+            }
             image_.rings[lane][at] = each;
             if (!choose_slot(index + 1)) {
                 return false;

@@ -1,53 +1,15 @@
 // The one-fence protocol holds in every world that the model explores, and every wrong variant is found.
 //
 // `--soak` adds the larger worlds. A world without a limit is explored completely; one with a limit of states is
-// searched breadth first up to it. See docs/atomic-protocol.md.
-#include <chrono>
-#include <cstdio>
+// searched breadth first up to it. See docs/atomic-protocol.md. Worlds of groups: protocol_groups_test.cpp.
 #include <cstring>
-#include <ostream>
 
 #include <gtest/gtest.h>
 
-#include "model/protocol_rules.hpp"
+#include "model/scenario.hpp"
 
 namespace holdfast::model {
 namespace {
-
-bool soak = false;
-
-struct scenario {
-    const char* name;
-    world about;
-    wrongs wrong{};
-    bool only_in_soak = false;
-};
-
-std::ostream& operator<<(std::ostream& stream, const scenario& each) { return stream << each.name; }
-
-std::string name_of(const testing::TestParamInfo<scenario>& info) { return info.param.name; }
-
-outcome run(const scenario& each) {
-    const auto begin = std::chrono::steady_clock::now();
-    outcome result = explore({each.about, each.wrong});
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::printf("%-45s %9zu states %8zu images depth %3zu %-8s %6.2f s  %s\n", each.name, result.states, result.images,
-                result.depth,
-                result.complete            ? "complete"
-                : result.violation.empty() ? "bounded"
-                                           : "fails",
-                took.count(), result.violation.c_str());
-    std::fflush(stdout);
-    return result;
-}
-
-std::string path_of(const outcome& result) {
-    std::string path;
-    for (const std::string& step : result.path) {
-        path += "  " + step + '\n';
-    }
-    return path;
-}
 
 // --- worlds in which the protocol holds ---
 
@@ -58,9 +20,7 @@ TEST_P(protocol_model, holds_in_every_state) {
     if (each.only_in_soak && !soak) {
         GTEST_SKIP() << "a larger world: --soak";
     }
-    const outcome result = run(each);
-    EXPECT_EQ(result.violation, "") << path_of(result);
-    EXPECT_EQ(result.complete, each.about.state_limit == 0);
+    expect_right(each);
 }
 
 constexpr auto strict = program_moves::persist_both;
@@ -157,9 +117,7 @@ TEST_P(wrong_protocol, is_found_out) {
     if (each.only_in_soak && !soak) {
         GTEST_SKIP() << "needs a larger world: --soak";
     }
-    const outcome result = run(each);
-    EXPECT_NE(result.violation, "");
-    std::printf("%s", path_of(result).c_str());
+    expect_wrong(each);
 }
 
 const world small{.holders = two_roots, .lines = {1, 2}};

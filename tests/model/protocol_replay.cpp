@@ -21,14 +21,46 @@ struct record_list {
     }
 };
 
+/// Whether a record counts: in worlds of groups, whether its group is whole.
+bool counts(const rules& chosen, const std::array<record, max_slots>& ring, const record& each) {
+    if (chosen.about.group_records == 0 || chosen.wrong.group_counts_per_record) {
+        return true;
+    }
+    std::size_t members = 0;
+    std::size_t number = 0;
+    for (const record& other : ring) {
+        members += other.time == each.time ? 1 : 0;
+        number = other.time == each.time ? std::max<std::size_t>(number, other.number) : number;
+    }
+    return number != 0 && (members == number || chosen.wrong.group_number_not_checked);
+}
+
+/// The mistake: whatever lies in the slots before the last record of a group is taken for its other records.
+void take_older_records(const rules& chosen, std::array<record, max_slots>& ring) {
+    const auto slots = static_cast<std::size_t>(chosen.about.slots);
+    for (std::size_t last = 0; last < slots; ++last) {
+        for (std::size_t before = 1; before < ring[last].number; ++before) {
+            record& member = ring[(last + slots - before) % slots];
+            if (!member.is_void() && member.time != ring[last].time) {
+                member.time = ring[last].time;
+                member.number = 0;
+            }
+        }
+    }
+}
+
 record_list records_to_replay(const rules& chosen, const image& crashed) {
     // On the page cache there is no clock: only the records of one lane are ordered.
     const bool sorts_lanes = !chosen.wrong.lanes_not_sorted && !chosen.about.page_cache;
     record_list list;
-    for (auto ring = crashed.rings.rbegin(); ring != crashed.rings.rend(); ++ring) {
+    for (auto on_media = crashed.rings.rbegin(); on_media != crashed.rings.rend(); ++on_media) {
         const std::size_t kept = sorts_lanes ? 0 : list.count;
-        for (const record& each : *ring) {
-            if (each.time > crashed.time) {
+        auto ring = *on_media;
+        if (chosen.wrong.older_records_count_as_members) {
+            take_older_records(chosen, ring);
+        }
+        for (const record& each : ring) {
+            if (each.time > crashed.time && counts(chosen, ring, each)) {
                 list.insert(each, kept);
             }
         }
@@ -41,7 +73,7 @@ byte holder_bit(const rules& chosen, int word) {
 }
 
 /// Whether a call in flight allocates (or frees) the block.
-bool in_flight(const state& before, int block, std::array<byte, 2> thread::*blocks) {
+bool in_flight(const state& before, int block, std::array<byte, max_elements> thread::*blocks) {
     return std::any_of(before.threads.begin(), before.threads.end(), [&](const thread& each) {
         const auto& chosen_blocks = each.*blocks;
         return each.doing == activity::call && (chosen_blocks[0] == block || chosen_blocks[1] == block);
@@ -100,15 +132,69 @@ std::string examine_word(const rules& chosen, const state& before, const image& 
     return {};
 }
 
+/// Decides what each word must hold. Sees the records from the newest to the oldest.
+class word_decider {
+public:
+    word_decider(const rules& chosen, const image& crashed, image& recovered)
+        : chosen_(chosen), crashed_(crashed), recovered_(recovered) {}
+
+    void decide_destination(const record& each, byte freed_now_or_later, bool target_freed) {
+        const byte word = each.destination;
+        const byte content = make_word(target_freed ? 0 : each.allocated, each.stamp);
+        if (is_decided(word)) {
+            return;
+        }
+        decided_ |= static_cast<byte>(1 << word);
+        const bool holder_freed = (freed_now_or_later & holder_bit(chosen_, word)) != 0;
+        if (holder_freed && !chosen_.wrong.replay_ignores_freed_holders) {
+            return;
+        }
+        if (stamp_of(crashed_.words[word]) != each.stamp) {
+            recovered_.words[word] = content;
+        } else {
+            left_ |= static_cast<byte>(1 << word);
+            wanted_[word] = content;
+        }
+    }
+
+    void decide_data(const record& each, byte freed_now_or_later) {
+        const byte word = each.destination;
+        const bool holder_freed = (freed_now_or_later & holder_bit(chosen_, word)) != 0;
+        const bool writes = !holder_freed || chosen_.wrong.replay_writes_into_freed_blocks;
+        if (is_decided(word)) {
+            // The stamp on media may be older than this record, which bears none: only the newer record tells.
+            if (writes && (left_ >> word & 1) != 0 && !chosen_.wrong.stamps_decide_after_data) {
+                recovered_.words[word] = wanted_[word];
+            }
+            return;
+        }
+        decided_ |= static_cast<byte>(chosen_.wrong.data_does_not_decide_destinations ? 0 : 1 << word);
+        if (writes) {
+            recovered_.words[word] = make_word(each.target, each.stamp);
+        }
+    }
+
+private:
+    [[nodiscard]] bool is_decided(byte word) const { return (decided_ >> word & 1) != 0; }
+
+    const rules& chosen_;
+    const image& crashed_;
+    image& recovered_;
+    byte decided_ = 0;
+    /// Destinations left alone because of their stamp, and what their records say.
+    byte left_ = 0;
+    std::array<byte, max_words> wanted_{};
+};
+
 }  // namespace
 
 image replay(const rules& chosen, const image& crashed) {
     const record_list list = records_to_replay(chosen, crashed);
     image recovered = crashed;
     byte decided_blocks = 0;
-    byte decided_words = 0;
     byte freed_later = 0;
     byte freed_now_or_later = 0;
+    word_decider words(chosen, crashed, recovered);
     for (std::size_t index = 0; index < list.count; ++index) {
         const record& each = list.records[index];
         if (index == 0 || list.records[index - 1].time != each.time) {
@@ -117,8 +203,6 @@ image replay(const rules& chosen, const image& crashed) {
                 freed_now_or_later |= block_bit(list.records[same].freed);
             }
         }
-        const bool target_freed =
-            !chosen.wrong.replay_ignores_freed_targets && (freed_later & block_bit(each.allocated)) != 0;
         if ((decided_blocks & block_bit(each.allocated)) == 0) {
             recovered.blocks |= block_bit(each.allocated);
         }
@@ -126,14 +210,12 @@ image replay(const rules& chosen, const image& crashed) {
             recovered.blocks = static_cast<byte>(recovered.blocks & ~block_bit(each.freed));
         }
         decided_blocks |= static_cast<byte>(block_bit(each.allocated) | block_bit(each.freed));
-        const byte word = each.destination;
-        if ((decided_words >> word & 1) == 0) {
-            decided_words |= static_cast<byte>(1 << word);
-            const bool holder_freed = (freed_now_or_later & holder_bit(chosen, word)) != 0;
-            if ((!holder_freed || chosen.wrong.replay_ignores_freed_holders) &&
-                stamp_of(crashed.words[word]) != each.stamp) {
-                recovered.words[word] = make_word(target_freed ? 0 : each.allocated, each.stamp);
-            }
+        if (each.data != 0) {
+            words.decide_data(each, freed_now_or_later);
+        } else {
+            const bool target_freed =
+                !chosen.wrong.replay_ignores_freed_targets && (freed_later & block_bit(each.allocated)) != 0;
+            words.decide_destination(each, freed_now_or_later, target_freed);
         }
         recovered.time = std::max(recovered.time, each.time);
     }
@@ -142,6 +224,9 @@ image replay(const rules& chosen, const image& crashed) {
 
 std::string examine(const rules& chosen, const state& before, const image& crashed, const image& recovered,
                     bool& excused) {
+    if (chosen.about.group_records != 0) {
+        return examine_groups(chosen, before, crashed, recovered);
+    }
     byte reached = 0;
     for (int word = 0; word < static_cast<int>(chosen.about.holders.size()); ++word) {
         if (std::string wrong = examine_word(chosen, before, crashed, recovered, word, excused); !wrong.empty()) {
@@ -195,6 +280,9 @@ std::string examine_second_crash(const rules& chosen, const image& crashed, cons
 }
 
 state reopen(const rules& chosen, const state& before, const image& recovered) {
+    if (chosen.about.group_records != 0) {
+        return reopen_groups(chosen, before, recovered);
+    }
     state after;
     const auto words = static_cast<int>(chosen.about.holders.size());
     after.lines[0].current = recovered.blocks;

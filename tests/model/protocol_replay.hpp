@@ -18,6 +18,11 @@ std::string examine(const rules& chosen, const state& before, const image& crash
 /// How a second crash, during the recovery from `crashed` to `recovered`, changes the result; empty if it does not.
 std::string examine_second_crash(const rules& chosen, const image& crashed, const image& recovered);
 
+/// examine() and reopen() in worlds of groups, where there is exactly one right content of each word and each bit for
+/// each choice of which groups in flight have taken effect.
+std::string examine_groups(const rules& chosen, const state& before, const image& crashed, const image& recovered);
+state reopen_groups(const rules& chosen, const state& before, const image& recovered);
+
 state reopen(const rules& chosen, const state& before, const image& recovered);
 
 /// Visits every image that a crash in this state may leave, until a visit returns false.

@@ -38,6 +38,20 @@ struct world {
     /// A crash ends processes only: all stores survive.
     bool page_cache = false;
     int stamps = max_stamps;
+    /// Groups instead of calls, and the records of the largest one (0: no groups).
+    std::size_t group_records = 0;
+    /// A bit for each word that is no destination; its content is the stamp, and target 0.
+    byte data_words = 0;
+    /// How blocks that groups allocate get their content.
+    std::vector<content_kind> contents{};
+    /// A group may move a pointer: two words of data that are destinations otherwise.
+    bool group_moves = false;
+    /// The new word gets the stamp of the old one, instead of keeping its own.
+    bool moves_copy_stamps = false;
+    /// The program itself stores to words of data on which no record is pending, and persists them.
+    bool raw_stores = false;
+    /// States that differ only in which thread does what are one state.
+    bool threads_are_alike = false;
     /// Rule 5: before a stamp enters a new half of the stamps, the destination is flushed.
     bool flushes_at_half = false;
     /// 0: none
@@ -45,7 +59,22 @@ struct world {
 };
 
 /// The steps of a call. `boundary` ends a group of steps whose middle other threads cannot observe.
-enum class call_step : byte { choose, announce, time, write, fence, destination, bits, finish, boundary };
+enum class call_step : byte {
+    choose,
+    announce,
+    time,
+    write,
+    fence,
+    destination,
+    bits,
+    finish,
+    boundary,
+    // Of groups alone:
+    lock,
+    store_one,
+    store_all,
+    unlock
+};
 
 /// Deviations; the protocol has none.
 struct wrongs {
@@ -66,7 +95,19 @@ struct wrongs {
     bool freed_block_reused_early = false;
     bool recovery_sets_time_first = false;
     bool record_after_stores = false;
+    // Of groups.
+    bool group_counts_per_record = false;
+    bool group_number_not_checked = false;
+    bool older_records_count_as_members = false;
+    bool replay_writes_into_freed_blocks = false;
+    bool data_does_not_decide_destinations = false;
+    bool stamps_decide_after_data = false;
+    bool checkpoint_flushes_no_data = false;
+    bool new_content_not_fenced = false;
+    bool time_before_lock = false;
+    bool unlocked_before_complete = false;
     // Promises that the program breaks.
+    bool program_stores_to_pending_words = false;
     bool program_copies_stamps = false;
     bool program_does_not_initialise = false;
     bool program_frees_unpersisted = false;
@@ -84,6 +125,7 @@ struct planned_step {
 };
 
 std::vector<planned_step> plan_of_call(const rules& chosen, std::size_t elements);
+std::vector<planned_step> plan_of_group(const rules& chosen);
 
 struct outcome {
     std::size_t states = 0;

@@ -1,4 +1,5 @@
-// The state of the model of the one-fence protocol: up to three threads, two blocks, up to three destinations.
+// The state of the model of the one-fence protocol: up to three threads, two blocks, up to four destinations
+// or words of data.
 //
 // The model uses nothing of src/. Equal states have equal bytes, because they have no padding. For each cache line the
 // state holds the set of contents that evictions may have left on media; a crash chooses one of each. Times are ranks
@@ -15,16 +16,25 @@ namespace holdfast::model {
 using byte = std::uint8_t;
 
 inline constexpr int max_threads = 3;
-inline constexpr int max_slots = 2;
-inline constexpr int max_words = 3;
+inline constexpr int max_slots = 3;
+inline constexpr int max_words = 4;
+/// Records of one call.
+inline constexpr int max_elements = 3;
 inline constexpr int block_count = 2;
 /// Line 0 holds the bitmap, the others hold destinations.
 inline constexpr int max_lines = 4;
-inline constexpr int max_contents = 14;
+inline constexpr int max_contents = 20;
 /// A block gets no data while its line may have more contents than this, which bounds the number of states.
 inline constexpr int max_contents_for_data = 4;
 inline constexpr int max_stamps = 8;
 inline constexpr byte nothing = 0xff;
+
+/// Sets of up to eight words or blocks.
+template <class Number>
+constexpr byte bit_of(Number number) {
+    return static_cast<byte>(1U << static_cast<unsigned>(number));
+}
+constexpr byte without(byte set, byte removed) { return static_cast<byte>(set & ~removed); }
 
 // --- a destination: target (0: null, else block 1 .. block_count) and stamp, five bits ---
 
@@ -35,13 +45,17 @@ constexpr byte block_bit(int block) { return static_cast<byte>(block == 0 ? 0 : 
 
 // --- a record ---
 
-/// Time 0: void. Block 0: none.
+/// Time 0: void. Block 0: none. A record of data has the word's new content (`target` and `stamp`) and no block. The
+/// last record of a group has the number of the group's records, all others 0.
 struct record {
     byte time = 0;
     byte destination = 0;
     byte stamp = 0;
     byte allocated = 0;
     byte freed = 0;
+    byte target = 0;
+    byte data = 0;
+    byte number = 0;
 
     [[nodiscard]] bool is_void() const { return time == 0; }
     bool operator==(const record&) const = default;
@@ -70,21 +84,31 @@ struct line {
 // --- a thread ---
 
 enum class activity : byte { idle, call, move, checkpoint };
-enum class operation : byte { none, allocate, release, reallocate };
+enum class operation : byte { none, allocate, release, reallocate, group };
+
+/// What a group does to one word. `initialise`: the word lies in a block that the group allocates.
+enum class role : byte { none, allocate, release, write, move_to, move_from, initialise };
+/// How the words in a block that a group allocates get their content; `unfilled`: they get none.
+enum class content_kind : byte { unfilled, in_group, before_group };
 
 struct thread {
     activity doing = activity::idle;
     operation kind = operation::none;
     /// Index into the steps of a call, a move or a checkpoint.
     byte step = 0;
-    /// Two in a batch, otherwise one.
+    /// Two in a batch, up to three in a group, otherwise one.
     byte elements = 0;
     /// The elements' destinations; a move's source and target.
-    std::array<byte, 2> word{};
-    std::array<byte, 2> allocated{};
-    std::array<byte, 2> freed{};
-    std::array<byte, 2> stamp{};
-    std::array<byte, 2> time{};
+    std::array<byte, max_elements> word{};
+    std::array<byte, max_elements> allocated{};
+    std::array<byte, max_elements> freed{};
+    std::array<byte, max_elements> stamp{};
+    std::array<byte, max_elements> time{};
+    /// Of a group alone: `durable` from its fence on.
+    std::array<role, max_elements> roles{};
+    std::array<byte, max_elements> target{};
+    content_kind content = content_kind::unfilled;
+    byte durable = 0;
     byte next_slot = 0;
     /// The highest time that a checkpoint may choose during this call; `nothing`: no call in flight. `buffered`: an
     /// announcement that other threads do not see yet.
@@ -96,17 +120,18 @@ struct thread {
     byte lines = 0;
 };
 
+/// `pointers`: the words in the block are destinations, and words of transactions in worlds of groups.
 enum class block_mode : byte { raw, data, pointers };
 
 struct state {
     std::array<line, max_lines> lines{};
-    std::array<std::array<slot, max_slots>, max_threads> rings{};
-    std::array<thread, max_threads> threads{};
-
-    /// T as threads see it, and a bit for each time that media may hold.
+    /// A bit for each T that media may hold, and T as threads see it.
+    std::uint16_t possible_times = 1;
     byte checkpoint_time = 0;
     byte checkpointer_busy = 0;
-    std::uint16_t possible_times = 1;
+
+    std::array<std::array<slot, max_slots>, max_threads> rings{};
+    std::array<thread, max_threads> threads{};
 
     /// The volatile caches.
     byte cached_blocks = 0;
@@ -121,6 +146,10 @@ struct state {
     /// A bit for each target that the destination may have after a crash (bit 0: null).
     std::array<byte, max_words> allowed{};
     std::array<block_mode, block_count> modes{};
+    /// In worlds of groups: what each word must hold after a crash, by the groups that are durable.
+    std::array<byte, max_words> settled_words{};
+    /// In the place of padding.
+    byte unused = 0;
 };
 static_assert(std::has_unique_object_representations_v<state>, "states are compared and hashed as bytes");
 
@@ -133,7 +162,7 @@ inline byte newest_time(const state& from) {
         }
     }
     for (const thread& each : from.threads) {
-        newest = std::max({newest, each.time[0], each.time[1]});
+        newest = std::max({newest, each.time[0], each.time[1], each.time[2]});
     }
     return newest;
 }

@@ -7,13 +7,6 @@
 
 namespace holdfast::model {
 
-namespace {
-
-constexpr byte bit_of(int number) { return static_cast<byte>(1 << number); }
-constexpr byte without(byte set, byte removed) { return static_cast<byte>(set & ~removed); }
-
-}  // namespace
-
 std::vector<planned_step> plan_of_call(const rules& chosen, std::size_t elements) {
     using enum call_step;
     const wrongs& wrong = chosen.wrong;
@@ -65,11 +58,13 @@ std::vector<planned_step> plan_of_call(const rules& chosen, std::size_t elements
     return plan;
 }
 
-stepper::stepper(const rules& chosen) : rules_(chosen), plans_{plan_of_call(chosen, 1), plan_of_call(chosen, 2)} {
+stepper::stepper(const rules& chosen)
+    : rules_(chosen), plans_{plan_of_call(chosen, 1), plan_of_call(chosen, 2)}, group_plan_(plan_of_group(chosen)) {
     std::array<int, max_lines> used{};
     for (int word = 0; word < word_count(); ++word) {
         shift_[index_of(word)] = 5 * used[index_of(line_of(word))]++;
     }
+    list_groups();
 }
 
 state stepper::initial() const {
@@ -341,22 +336,46 @@ void stepper::continue_call(state next, int who, label step, const visitor& visi
     for (;;) {
         const planned_step planned = steps[self.step++];
         switch (planned.step) {
-            case call_step::choose: choose(next, who, 0, step, visit); return;
+            case call_step::choose:
+                if (self.kind == operation::group) {
+                    choose_in_group(next, who, 0, step, visit);
+                } else {
+                    choose(next, who, 0, step, visit);
+                }
+                return;
+            case call_step::lock:
+                if (!may_lock(next, self)) {
+                    return;
+                }
+                break;
             case call_step::announce:
                 // Below the call's own time, and below all later ones.
                 (rules_.about.store_buffers ? self.buffered : self.announced) =
                     self.time[0] == 0 ? newest_time(next) : static_cast<byte>(self.time[0] - 1);
                 break;
             case call_step::time: take_time(next, who, planned.element); break;
-            case call_step::write: write_record(next, who, planned.element); break;
+            case call_step::write:
+                if (self.kind == operation::group) {
+                    append_group(next, who);
+                } else {
+                    write_record(next, who, planned.element);
+                }
+                break;
             case call_step::fence: fence(next, who); break;
             case call_step::destination:
                 store_word(next, self.word[planned.element],
                            make_word(self.allocated[planned.element], self.stamp[planned.element]));
                 break;
             case call_step::bits: store_bits(next, who, planned.element); break;
+            case call_step::store_one: store_part(next, who, planned.element); break;
+            case call_step::store_all: store_group(next, who); break;
+            case call_step::unlock: unlock(next, who); break;
             case call_step::finish:
-                finish(next, who);
+                if (self.kind == operation::group) {
+                    finish_group(next, who);
+                } else {
+                    finish(next, who);
+                }
                 emit(next, step, visit);
                 return;
             case call_step::boundary: emit(next, step, visit); return;
@@ -428,6 +447,9 @@ void stepper::fence(state& next, int who) const {
         self.announced = self.buffered;
         self.buffered = nothing;
     }
+    if (self.kind == operation::group) {
+        settle(next, who);
+    }
     if (rules_.wrong.freed_block_reused_early) {
         next.cached_blocks |= block_bit(self.freed[0]);
         next.settled_blocks = without(next.settled_blocks, block_bit(self.freed[0]));
@@ -487,6 +509,13 @@ void stepper::for_each_successor(const state& from, const visitor& visit) const 
         const auto thread_number = static_cast<byte>(who);
         switch (self.doing) {
             case activity::idle:
+                if (has_groups()) {
+                    start_groups(from, who, visit);
+                    start_raw_stores(from, who, visit);
+                    start_scribbles(from, who, visit);
+                    start_checkpoint(from, who, visit);
+                    break;
+                }
                 start_calls(from, who, visit);
                 if (rules_.about.batches) {
                     start_batches(from, who, visit);
@@ -499,8 +528,8 @@ void stepper::for_each_successor(const state& from, const visitor& visit) const 
                 break;
             case activity::call: {
                 using enum event;
-                static constexpr std::array events{proceed,     proceed, write,  write,  fence,
-                                                   destination, bits,    finish, proceed};
+                static constexpr std::array events{proceed, proceed, write,   write,     fence,     destination, bits,
+                                                   finish,  proceed, proceed, store_all, store_all, unlock};
                 const planned_step planned = plan(self)[self.step];
                 const event what = events[static_cast<std::size_t>(planned.step)];
                 continue_call(from, who, {what, thread_number, self.word[planned.element]}, visit);

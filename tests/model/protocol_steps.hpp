@@ -20,9 +20,12 @@ enum class event : byte {
     destination,
     bits,
     finish,
+    store_all,
+    unlock,
     move,
     initialise,
     scribble,
+    raw_store,
     checkpoint,
     crash
 };
@@ -69,6 +72,27 @@ private:
     void fence(state& next, int who) const;
     void store_bits(state& next, int who, std::size_t element) const;
     void finish(state& next, int who) const;
+
+    // Groups: protocol_groups.cpp.
+    void list_groups();
+    void start_groups(const state& from, int who, const visitor& visit) const;
+    void start_raw_stores(const state& from, int who, const visitor& visit) const;
+    void start_scribbles(const state& from, int who, const visitor& visit) const;
+    [[nodiscard]] bool may_lock(const state& from, const thread& self) const;
+    [[nodiscard]] bool may_take(const state& from, const thread& self, std::size_t element) const;
+    [[nodiscard]] bool is_freeable_in_group(const state& from, const thread& self, std::size_t element) const;
+    [[nodiscard]] byte words_of_group(const thread& self) const;
+    void choose_in_group(const state& from, int who, std::size_t element, const label& step,
+                         const visitor& visit) const;
+    [[nodiscard]] bool fill_new_blocks(state& next, int who) const;
+    void append_group(state& next, int who) const;
+    void settle(state& next, int who) const;
+    void store_part(state& next, int who, std::size_t part) const;
+    void store_group(state& next, int who) const;
+    void unlock(state& next, int who) const;
+    void finish_group(state& next, int who) const;
+    void normalise_groups(state& each) const;
+
     void continue_move(const state& from, int who, const visitor& visit) const;
     void continue_checkpoint(const state& from, int who, const visitor& visit) const;
     void choose_lines(state& next, thread& self) const;
@@ -83,15 +107,27 @@ private:
     [[nodiscard]] bool may_free_through(const state& from, int word) const;
     [[nodiscard]] byte words_inside(int block) const;
     void compress_times(state& each) const;
-    void rotate_stamps(state& each, int word) const;
+    void rotate_stamps(state& each, int word, int seen) const;
 
     int word_count() const { return static_cast<int>(rules_.about.holders.size()); }
     int line_of(int word) const { return rules_.about.lines[static_cast<std::size_t>(word)]; }
     int holder_of(int word) const { return rules_.about.holders[static_cast<std::size_t>(word)]; }
-    const std::vector<planned_step>& plan(const thread& self) const { return plans_[self.elements - 1U]; }
+    bool is_data(int word) const { return (rules_.about.data_words >> word & 1) != 0; }
+    bool has_groups() const { return rules_.about.group_records != 0; }
+    const std::vector<planned_step>& plan(const thread& self) const {
+        return self.kind == operation::group ? group_plan_ : plans_[self.elements - 1U];
+    }
+
+    struct planned_group {
+        std::vector<role> roles;
+        std::vector<byte> words;
+        bool allocates = false;
+    };
 
     rules rules_;
     std::array<std::vector<planned_step>, 2> plans_;
+    std::vector<planned_step> group_plan_;
+    std::vector<planned_group> groups_;
     std::array<int, max_words> shift_{};
 };
 
