@@ -58,7 +58,11 @@ std::vector<planned_step> plan_of_group(const rules& chosen) {
             plan.insert(plan.end(), {{store_one, part}, {boundary, part}});
         }
     }
-    if (unlocks_early) {
+    if (wrong.unlocked_before_stores) {
+        together({unlock});
+        together({store_all});
+        together({finish});
+    } else if (unlocks_early) {
         together({store_all, unlock});
         together({finish});
     } else {
@@ -132,49 +136,79 @@ void stepper::start_groups(const state& from, int who, const visitor& visit) con
     }
 }
 
-/// The program stores to a word by itself. It may do so only while no record on the word is pending.
-void stepper::start_raw_stores(const state& from, int who, const visitor& visit) const {
-    if (!rules_.about.raw_stores) {
-        return;
-    }
+/// Whether the program may store to a word by itself: it is not locked, and no record of data on it is pending.
+bool stepper::may_store(const state& from, int word) const {
     const int durable_time = std::countr_zero(from.possible_times);
-    for (int word = 0; word < word_count(); ++word) {
-        bool pending = false;
-        for (const auto& ring : from.rings) {
-            pending = pending || std::any_of(ring.begin(), ring.end(), [&](const slot& each) {
-                          return each.newest().destination == word && each.newest().time > durable_time;
-                      });
-        }
-        if (!is_data(word) || !is_usable(from, word) || (pending && !rules_.wrong.program_stores_to_pending_words)) {
-            continue;
-        }
-        state next = from;
-        const byte content = make_word(0, (stamp_of(content_of(from, word)) + 1) % rules_.about.stamps);
+    bool pending = false;
+    for (const auto& ring : from.rings) {
+        pending = pending || std::any_of(ring.begin(), ring.end(), [&](const slot& each) {
+                      const record& newest = each.newest();
+                      return newest.destination == word && newest.data != 0 && newest.time > durable_time;
+                  });
+    }
+    return is_usable(from, word) && (!pending || rules_.wrong.program_stores_to_pending_words);
+}
+
+/// The program stores to a word of data, or moves a pointer, and persists it.
+void stepper::start_raw_stores(const state& from, int who, const visitor& visit) const {
+    const auto put = [this](state& next, int word, int content) {
         store_word(next, word, content);
         flush(next, line_of(word));
-        next.settled_words[index_of(word)] = content;
-        emit(next, {event::raw_store, static_cast<byte>(who), static_cast<byte>(word), 0}, visit);
+        next.settled_words[index_of(word)] = static_cast<byte>(content);
+    };
+    for (int word = 0; rules_.about.raw_stores && word < word_count(); ++word) {
+        const int content = content_of(from, word);
+        if (!may_store(from, word)) {
+            continue;
+        }
+        if (is_data(word)) {
+            state next = from;
+            put(next, word, make_word(0, (stamp_of(content) + 1) % rules_.about.stamps));
+            emit(next, {event::raw_store, static_cast<byte>(who), static_cast<byte>(word), 0}, visit);
+            continue;
+        }
+        for (int source = 0; source < word_count(); ++source) {
+            const int moved = target_of(content_of(from, source));
+            if (source != word && !is_data(source) && target_of(content) == 0 && moved != 0 &&
+                moved != holder_of(word) && may_store(from, source)) {
+                state next = from;
+                put(next, word, make_word(moved, stamp_of(content)));
+                put(next, source, make_word(0, stamp_of(content_of(from, source))));
+                emit(next, {event::move, static_cast<byte>(who), static_cast<byte>(source), static_cast<byte>(word)},
+                     visit);
+            }
+        }
     }
 }
 
-/// The owner of a block without transactions fills it with bytes that look like pointers with old stamps.
-void stepper::start_scribbles(const state& from, int who, const visitor& visit) const {
-    for (int block = 1; rules_.about.scribbles && block <= block_count; ++block) {
+/// The owner of a block that its group did not fill durably initialises its words for transactions, or fills it with
+/// bytes that look like pointers with old stamps.
+void stepper::start_uses_of_unfilled(const state& from, int who, const visitor& visit) const {
+    for (int block = 1; block <= block_count; ++block) {
         const byte inside = words_inside(block);
         if (inside == 0 || (from.settled_blocks & block_bit(block)) == 0 || (from.busy_words & inside) != 0 ||
-            from.modes[index_of(block - 1)] != block_mode::raw ||
-            from.lines[index_of(line_of(std::countr_zero(inside)))].count > max_contents_for_data) {
+            from.modes[index_of(block - 1)] != block_mode::raw) {
             continue;
         }
-        for (int age = 0; age < 2; ++age) {
+        const auto use = [&](block_mode mode, int target, int age) {
             state next = from;
-            next.modes[index_of(block - 1)] = block_mode::data;
+            next.modes[index_of(block - 1)] = mode;
             for_each_word(inside, [&](int word) {
-                const int stamp = (stamp_of(content_of(from, word)) + rules_.about.stamps - age) % rules_.about.stamps;
-                store_word(next, word, make_word(block % block_count + 1, stamp));
+                const int change = mode == block_mode::pointers ? change_by_filling(word) : rules_.about.stamps - age;
+                const int stamp = (stamp_of(content_of(from, word)) + change) % rules_.about.stamps;
+                store_word(next, word, make_word(target, stamp));
+                if (mode == block_mode::pointers) {
+                    flush(next, line_of(word));
+                    next.settled_words[index_of(word)] = make_word(target, stamp);
+                }
             });
-            const label step{event::scribble, static_cast<byte>(who), static_cast<byte>(block), 0};
-            emit(next, step, visit);
+            const event what = mode == block_mode::pointers ? event::initialise : event::scribble;
+            emit(next, {what, static_cast<byte>(who), static_cast<byte>(block), 0}, visit);
+        };
+        use(block_mode::pointers, 0, 0);
+        const line& first_line = from.lines[index_of(line_of(std::countr_zero(inside)))];
+        for (int age = 0; rules_.about.scribbles && first_line.count <= max_contents_for_data && age < 2; ++age) {
+            use(block_mode::data, block % block_count + 1, age);
         }
     }
 }
@@ -259,7 +293,9 @@ void stepper::choose_in_group(const state& from, int who, std::size_t element, c
     }
     const int content = content_of(from, before.word[element]);
     const bool keeps_stamp = before.roles[element] == role::move_to || before.roles[element] == role::move_from;
-    self.stamp[element] = static_cast<byte>((stamp_of(content) + (keeps_stamp ? 0 : 1)) % rules_.about.stamps);
+    // Where two threads may change a word at once, they write different contents.
+    const int change = keeps_stamp ? 0 : rules_.wrong.unlocked_before_stores ? 1 + who : 1;
+    self.stamp[element] = static_cast<byte>((stamp_of(content) + change) % rules_.about.stamps);
     if (before.roles[element] == role::move_to) {
         const int source = content_of(from, before.word[element + 1]);
         self.target[element] = static_cast<byte>(target_of(source));
@@ -280,6 +316,9 @@ void stepper::choose_in_group(const state& from, int who, std::size_t element, c
     }
 }
 
+/// A destination gets the stamp with which its next record has the stamp of the garbage that is there.
+int stepper::change_by_filling(int word) const { return is_data(word) ? 1 : rules_.about.stamps - 1; }
+
 /// Content goes into the group, or is stored, flushed and fenced now. False if the ring has no room for the group, or
 /// if another kind of content gives the same.
 bool stepper::fill_new_blocks(state& next, int who) const {
@@ -296,9 +335,8 @@ bool stepper::fill_new_blocks(state& next, int who) const {
     }
     bool fits = true;
     for_each_word(self.content == content_kind::unfilled ? byte{0} : inside, [&](int word) {
-        // A destination gets the stamp with which its next record has the stamp of the garbage that is there.
-        const int change = is_data(word) ? 1 : rules_.about.stamps - 1;
-        const auto stamp = static_cast<byte>((stamp_of(content_of(next, word)) + change) % rules_.about.stamps);
+        const int old = stamp_of(content_of(next, word));
+        const auto stamp = static_cast<byte>((old + change_by_filling(word)) % rules_.about.stamps);
         if (self.content == content_kind::before_group) {
             store_word(next, word, make_word(0, stamp));
             if (!rules_.wrong.new_content_not_fenced) {
@@ -387,6 +425,9 @@ void stepper::store_group(state& next, int who) const {
 void stepper::unlock(state& next, int who) const {
     thread& self = next.threads[index_of(who)];
     next.busy_words = without(next.busy_words, words_of_group(self));
+    if (rules_.wrong.unlocked_before_stores) {
+        return;
+    }
     // What is not needed any more would only tell equal states apart.
     self.word = {};
     self.roles = {};

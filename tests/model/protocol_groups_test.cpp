@@ -56,6 +56,12 @@ const scenario right_groups[] = {
     {"groups_word_and_a_word_in_a_block",
      groups_in({.holders = {0, 0, 1}, .lines = {1, 2, 3}, .data_words = 6, .contents = filled})},
     {"groups_move_pointers", groups_in({.holders = {0, 0}, .lines = {1, 2}, .contents = before, .group_moves = true})},
+    {"groups_and_moves_by_the_program", groups_in({.threads = 1,
+                                                   .holders = {0, 0},
+                                                   .lines = {1, 2},
+                                                   .contents = before,
+                                                   .group_moves = true,
+                                                   .raw_stores = true})},
     {"groups_destination_in_a_block",
      groups_in({.holders = {0, 1}, .lines = {1, 2}, .drops = true, .contents = filled})},
     {"groups_destination_in_a_block_overwritten",
@@ -75,7 +81,8 @@ const scenario right_groups[] = {
                                                .drops = true,
                                                .page_cache = true,
                                                .contents = any,
-                                               .group_moves = true})},
+                                               .group_moves = true,
+                                               .raw_stores = true})},
 };
 INSTANTIATE_TEST_SUITE_P(world, group_model, testing::ValuesIn(right_groups), name_of);
 
@@ -87,6 +94,18 @@ const scenario right_and_large_groups[] = {
      true},
     {"groups_move_into_a_block",
      groups_in({.holders = {0, 0, 1}, .lines = {1, 2, 3}, .contents = filled, .group_moves = true}),
+     {},
+     true},
+    {"groups_and_moves_by_the_program_two_threads",
+     groups_in({.holders = {0, 0}, .lines = {1, 2}, .contents = before, .group_moves = true, .raw_stores = true}),
+     {},
+     true},
+    {"groups_word_and_a_destination_in_a_block",
+     groups_in({.holders = {0, 0, 1}, .lines = {1, 2, 3}, .drops = true, .data_words = 2, .contents = filled}),
+     {},
+     true},
+    {"groups_two_words_in_a_block_overwritten",
+     groups_in({.holders = {0, 1, 1}, .lines = {1, 2, 2}, .scribbles = true, .data_words = 6, .contents = any}),
      {},
      true},
     {"groups_moves_copy_stamps",
@@ -131,6 +150,13 @@ const world pointer_in_filled_block{
     .slots = 2, .holders = {0, 1}, .lines = {1, 2}, .drops = true, .group_records = 2, .contents = before};
 const world moves{
     .slots = 2, .holders = {0, 0}, .lines = {1, 2}, .group_records = 2, .contents = before, .group_moves = true};
+const world moves_with_stamps{.slots = 2,
+                              .holders = {0, 0},
+                              .lines = {1, 2},
+                              .group_records = 2,
+                              .contents = before,
+                              .group_moves = true,
+                              .moves_copy_stamps = true};
 
 const scenario mistaken_groups[] = {
     {"group_counts_per_record", two_words, {.group_counts_per_record = true}},
@@ -148,11 +174,22 @@ const scenario mistaken_groups[] = {
     {"freed_holders_ignored_by_groups", pointer_in_filled_block, {.replay_ignores_freed_holders = true}},
     {"destination_written_after_a_newer_group", moves, {.data_does_not_decide_destinations = true}},
     {"stamps_decide_after_data", pointer_in_block, {.stamps_decide_after_data = true}},
+    {"stamps_decide_after_copied_stamps", moves_with_stamps, {.stamps_decide_after_data = true}},
+    {"unlocked_before_the_stores", two_words, {.unlocked_before_stores = true}},
     {"page_cache_unlocked_before_complete",
      {.slots = 2, .holders = {0, 0}, .lines = {1, 2}, .page_cache = true, .group_records = 2, .data_words = 3},
      {.unlocked_before_complete = true}},
     {"program_stores_to_words_of_pending_groups",
      {.slots = 2, .holders = {0, 0}, .lines = {1, 2}, .group_records = 2, .data_words = 3, .raw_stores = true},
+     {.program_stores_to_pending_words = true}},
+    {"program_moves_pointers_of_pending_groups",
+     {.slots = 2,
+      .holders = {0, 0},
+      .lines = {1, 2},
+      .group_records = 2,
+      .contents = before,
+      .group_moves = true,
+      .raw_stores = true},
      {.program_stores_to_pending_words = true}},
 };
 INSTANTIATE_TEST_SUITE_P(mistake, wrong_groups, testing::ValuesIn(mistaken_groups), name_of);

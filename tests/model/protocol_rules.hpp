@@ -48,7 +48,8 @@ struct world {
     bool group_moves = false;
     /// The new word gets the stamp of the old one, instead of keeping its own.
     bool moves_copy_stamps = false;
-    /// The program itself stores to words of data on which no record is pending, and persists them.
+    /// The program itself stores to words of data and moves pointers, and persists them, where no record of data on
+    /// them is pending.
     bool raw_stores = false;
     /// States that differ only in which thread does what are one state.
     bool threads_are_alike = false;
@@ -105,6 +106,7 @@ struct wrongs {
     bool checkpoint_flushes_no_data = false;
     bool new_content_not_fenced = false;
     bool time_before_lock = false;
+    bool unlocked_before_stores = false;
     bool unlocked_before_complete = false;
     // Promises that the program breaks.
     bool program_stores_to_pending_words = false;

@@ -512,7 +512,7 @@ void stepper::for_each_successor(const state& from, const visitor& visit) const 
                 if (has_groups()) {
                     start_groups(from, who, visit);
                     start_raw_stores(from, who, visit);
-                    start_scribbles(from, who, visit);
+                    start_uses_of_unfilled(from, who, visit);
                     start_checkpoint(from, who, visit);
                     break;
                 }

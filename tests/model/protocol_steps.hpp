@@ -76,14 +76,16 @@ private:
     // Groups: protocol_groups.cpp.
     void list_groups();
     void start_groups(const state& from, int who, const visitor& visit) const;
+    [[nodiscard]] bool may_store(const state& from, int word) const;
     void start_raw_stores(const state& from, int who, const visitor& visit) const;
-    void start_scribbles(const state& from, int who, const visitor& visit) const;
+    void start_uses_of_unfilled(const state& from, int who, const visitor& visit) const;
     [[nodiscard]] bool may_lock(const state& from, const thread& self) const;
     [[nodiscard]] bool may_take(const state& from, const thread& self, std::size_t element) const;
     [[nodiscard]] bool is_freeable_in_group(const state& from, const thread& self, std::size_t element) const;
     [[nodiscard]] byte words_of_group(const thread& self) const;
     void choose_in_group(const state& from, int who, std::size_t element, const label& step,
                          const visitor& visit) const;
+    [[nodiscard]] int change_by_filling(int word) const;
     [[nodiscard]] bool fill_new_blocks(state& next, int who) const;
     void append_group(state& next, int who) const;
     void settle(state& next, int who) const;
