@@ -3,7 +3,7 @@
 // Steps that no other thread can tell apart are one step here, too. Locked words and new blocks are seen by their
 // thread alone, so filling a new block belongs to its choice, and the stores in place are one step: a crash, or a
 // checkpoint that flushes a line between two of them, leaves nothing that it could not leave before the first or after
-// the last.
+// the last. (With a step for each store the images are the same.)
 #include <algorithm>
 #include <bit>
 #include <cstring>

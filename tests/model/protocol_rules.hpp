@@ -38,9 +38,11 @@ struct world {
     /// A crash ends processes only: all stores survive.
     bool page_cache = false;
     int stamps = max_stamps;
+    /// Rule 5: before a stamp enters a new half of the stamps, the destination is flushed.
+    bool flushes_at_half = false;
     /// Groups instead of calls, and the records of the largest one (0: no groups).
     std::size_t group_records = 0;
-    /// A bit for each word that is no destination; its content is the stamp, and target 0.
+    /// A bit for each word of data, which is no destination: it has no target, and its stamp is what it holds.
     byte data_words = 0;
     /// How blocks that groups allocate get their content.
     std::vector<content_kind> contents{};
@@ -53,13 +55,11 @@ struct world {
     bool raw_stores = false;
     /// States that differ only in which thread does what are one state.
     bool threads_are_alike = false;
-    /// Rule 5: before a stamp enters a new half of the stamps, the destination is flushed.
-    bool flushes_at_half = false;
     /// 0: none
     std::size_t state_limit = 0;
 };
 
-/// The steps of a call. `boundary` ends a group of steps whose middle other threads cannot observe.
+/// The steps of a call. `boundary` ends a series of steps whose middle other threads cannot observe.
 enum class call_step : byte {
     choose,
     announce,
