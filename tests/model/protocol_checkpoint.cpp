@@ -80,9 +80,9 @@ void stepper::continue_checkpoint(const state& from, int who, const visitor& vis
             }
             break;
         case write_back: {
-            const int line_index = std::bit_width(self.lines) - 1;
-            flush(next, line_index);
-            self.lines = static_cast<byte>(self.lines & ~(1 << line_index));
+            const byte last = std::bit_floor(self.lines);
+            flush(next, std::countr_zero(last));
+            self.lines = without(self.lines, last);
             if (self.lines == 0) {
                 self.step = time_first ? release : store_time;
             }
