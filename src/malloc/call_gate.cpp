@@ -36,7 +36,7 @@ void call_gate::wait_inside(call_record& thread) noexcept {
         closing_.lock();
         closing_.unlock();
         barrier_.announce(thread.state, static_cast<std::uint64_t>(call_state::inside));
-    } while (closed_.load(std::memory_order_relaxed));
+    } while (closed_.load(std::memory_order_acquire));
     errno = before;
 }
 

@@ -46,7 +46,7 @@ public:
             return false;
         }
         barrier_.announce(thread.state, static_cast<std::uint64_t>(call_state::inside));
-        if (closed_.load(std::memory_order_relaxed)) [[unlikely]] {
+        if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
             wait_inside(thread);
         }
         return true;

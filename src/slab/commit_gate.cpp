@@ -10,7 +10,7 @@ void commit_gate::wait_for_open(thread_cache& cache) noexcept {
         closing_.lock();
         closing_.unlock();
         barrier_.announce(cache.inside, 1);
-    } while (closed_.load(std::memory_order_relaxed));
+    } while (closed_.load(std::memory_order_acquire));
 }
 
 bool commit_gate::enter_late() noexcept {

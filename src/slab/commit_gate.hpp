@@ -44,7 +44,8 @@ public:
             return false;
         }
         barrier_.announce(cache->inside, 1);
-        if (closed_.load(std::memory_order_relaxed)) [[unlikely]] {
+        // Acquire: a call that finds the gate open again stores after the commit has read.
+        if (closed_.load(std::memory_order_acquire)) [[unlikely]] {
             wait_for_open(*cache);
         }
         return true;
