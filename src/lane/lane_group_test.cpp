@@ -164,6 +164,40 @@ TEST_F(lane_group_test, gives_way_to_a_later_record_of_a_destination) {
     EXPECT_EQ(word(8), segment::encode_pointer(8, block, 5));
 }
 
+// What lies on media may be what a former block left there.
+TEST_F(lane_group_test, shows_that_a_stamp_on_media_came_about_by_chance) {
+    const std::uint64_t of_former = segment::encode_pointer(block, far_word, 1);
+    append_group(*own_, {blocks(block, nowhere), data(block, {segment::null_pointer(0), segment::null_pointer(0)})});
+    set_.complete(*own_);
+    append_only(set_, *own_, allocation(block, 1, block + 64));
+    set_.complete(*own_);
+    word(block) = of_former;
+    word(block + 8) = of_former;
+    replay();
+    EXPECT_EQ(word(block), segment::encode_pointer(block, block + 64, 1));
+    EXPECT_EQ(word(block + 8), segment::null_pointer(0));
+}
+
+TEST_F(lane_group_test, of_a_former_block_says_nothing_about_a_stamp) {
+    append_group(*own_, {data(block, {segment::null_pointer(0)})});
+    set_.complete(*own_);
+    append_group(*own_, {blocks(nowhere, block), data(8, {1})});
+    set_.complete(*own_);
+    append_only(set_, *own_, allocation(block, 1, far_word));
+    word(block) = segment::null_pointer(1);  // the next owner emptied it, and made that durable
+    replay();
+    EXPECT_EQ(word(block), segment::null_pointer(1));
+}
+
+TEST_F(lane_group_test, that_does_not_count_makes_its_time_void) {
+    append_group(*own_, {data(8, {1}), data(far_word, {2})});
+    const record_on_media first = own_->slots[1];
+    own_->slots[2] = {};
+    const replay_source from = source();
+    EXPECT_EQ(make_replay(from).value().newest_time, first.time);
+    EXPECT_EQ(make_replay(from).value().report.pending, 0U);
+}
+
 TEST_F(lane_group_test, whose_thread_ended_before_its_last_record_is_undone) {
     set_.prepare(*own_, 2);
     set_.announce(*own_);

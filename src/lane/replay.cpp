@@ -131,6 +131,13 @@ struct pending_record {
     const record_on_media* record;
 };
 
+/// What the lanes hold.
+struct gathered_records {
+    std::vector<pending_record> pending;
+    bool have_data = false;
+    std::uint64_t newest_time = 0;  ///< LANE-1: also of whole records whose group does not count
+};
+
 /// The records of a group that lie in memory of the heap. They were durable before the record that leads to them
 /// (LANE-32), so damage is no crash.
 base::result<void> gather_payload(const replay_source& source, const record_on_media& last, std::uint64_t lane,
@@ -187,9 +194,10 @@ base::result<bool> gather_group(const replay_source& source, const record_on_med
 }
 
 /// The pending records of all lanes.
-base::result<std::vector<pending_record>> gather(const replay_source& source, std::uint64_t checkpoint_time,
-                                                 replay_report& report) {
-    std::vector<pending_record> pending;
+base::result<gathered_records> gather(const replay_source& source, std::uint64_t checkpoint_time,
+                                      replay_report& report) {
+    gathered_records found;
+    std::vector<pending_record>& pending = found.pending;
     const bool by_clock = source.order == record_order::clock;
     const std::uint64_t used = by_clock ? source.slots : std::min(source.slots, in_flight_slots);
     for (std::uint64_t lane = 0; lane < report.lanes; ++lane) {
@@ -216,6 +224,8 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
             }
             HF_TRY(validate(record, lane, slot, source.frontier));
             newest = std::max(newest, number_of(record));
+            found.newest_time = std::max(found.newest_time, record.time);
+            found.have_data = found.have_data || has_flag(record, data_flag);
             if (has_flag(record, last_flag)) {
                 HF_TRY_ASSIGN(const bool whole, gather_group(source, record, slots, used, lane, seed, pending));
                 report.rolled_back += whole ? 0 : 1;
@@ -231,14 +241,17 @@ base::result<std::vector<pending_record>> gather(const replay_source& source, st
             ++report.rolled_back;
         }
     }
-    return pending;
+    return found;
 }
 
 /// Decides what each word must hold. Sees the records from the newest to the oldest.
 class decider {
 public:
-    decider(const replay_source& source, std::size_t records)
-        : source_(source), blocks_(4 * records), destinations_(data_words * records) {}
+    decider(const replay_source& source, const gathered_records& records)
+        : source_(source),
+          have_data_(records.have_data),
+          blocks_(4 * records.pending.size()),
+          destinations_(data_words * records.pending.size()) {}
 
     /// Takes the records of one call, which have one time, as one operation.
     void consider(std::span<const pending_record> call) {
@@ -311,26 +324,36 @@ private:
             return;
         }
         const std::uint16_t stamp = destination_stamp(record.destination);
-        auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
-        if (!HF_MUTANT("replay.stamp") && segment::stamp_of(*word) == stamp) {
-            return;
-        }
         const bool null = record.allocated == nowhere || (!HF_MUTANT("replay.freed_target") && target_freed_later);
-        write(word, ~std::uint64_t{0},
-              null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp));
+        const std::uint64_t value =
+            null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp);
+        auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
+        if (HF_MUTANT("replay.stamp") || segment::stamp_of(*word) != stamp) {
+            write(word, ~std::uint64_t{0}, value);
+        } else if (have_data_) {
+            left_alone_.emplace(offset, value);
+        }
     }
 
-    // LANE-31.
+    // LANE-31, LANE-34, LANE-35. Where an earlier group stored the word, its old content on media may be a former
+    // block's, and looks like the stamp by chance alone.
     void decide_data(const record_on_media& record) {
         const data_place place = decode_data(record.destination);
         const auto words = words_of(record);
         for (std::uint64_t i = 0; i < place.words; ++i) {
             const std::uint64_t offset = place.offset + i * sizeof(std::uint64_t);
-            if ((!HF_MUTANT("replay.data.last") && !destinations_.insert(offset + 1)) ||
-                (!HF_MUTANT("replay.data.freed") && freed_.contains(offset))) {
+            auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
+            const bool decided = !destinations_.insert(offset + 1) && !HF_MUTANT("replay.data.last");
+            if (!HF_MUTANT("replay.data.freed") && freed_.contains(offset)) {
                 continue;
             }
-            write(reinterpret_cast<std::uint64_t*>(source_.space.address({offset})), ~std::uint64_t{0}, words[i]);
+            if (!decided) {
+                write(word, ~std::uint64_t{0}, words[i]);
+            } else if (const auto left = left_alone_.find(offset);
+                       left != left_alone_.end() && !HF_MUTANT("replay.data.stamp")) {
+                write(word, ~std::uint64_t{0}, left->second);
+                left_alone_.erase(left);
+            }
         }
     }
 
@@ -349,10 +372,13 @@ private:
     }
 
     const replay_source& source_;
+    bool have_data_;
     number_set blocks_;
     number_set destinations_;
     range_union freed_;
-    std::vector<bool> target_freed_later_;             ///< for each record of the call in consider()
+    std::map<std::uint64_t, std::uint64_t>
+        left_alone_;                        ///< destinations with their stamp -> their values
+    std::vector<bool> target_freed_later_;  ///< for each record of the call in consider()
     std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the write of a bitmap word
     std::vector<word_write> writes_;
 };
@@ -367,14 +393,16 @@ base::result<replay_plan> make_replay(const replay_source& source) {
     // All lanes of the file, not only those that the number in force asks for: if its copy is damaged, the other copy
     // does not count the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
-    HF_TRY_ASSIGN(std::vector<pending_record> pending, gather(source, plan.checkpoint_time, plan.report));
+    HF_TRY_ASSIGN(gathered_records found, gather(source, plan.checkpoint_time, plan.report));
+    std::vector<pending_record>& pending = found.pending;
+    plan.newest_time = std::max(plan.newest_time, found.newest_time);
     plan.report.pending = pending.size();
     if (!HF_MUTANT("replay.sort")) {
         std::sort(pending.begin(), pending.end(), [](const pending_record& a, const pending_record& b) {
             return a.time != b.time ? a.time > b.time : number_of(*a.record) > number_of(*b.record);
         });
     }
-    decider decide(source, pending.size());
+    decider decide(source, found);
     for (std::span<const pending_record> rest(pending); !rest.empty();) {
         const std::uint64_t time = rest.front().time;
         const auto end = std::find_if(rest.begin(), rest.end(), [time](const auto& each) { return each.time != time; });

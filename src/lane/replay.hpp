@@ -9,9 +9,10 @@
 //   a destination in memory that its own call or a later one frees is left alone (LANE-12);
 //   a destination whose block was freed later becomes null (LANE-13);
 //   LANE-24: only the last record of a destination may rewrite it, and only where the word does not have its stamp yet;
-//   LANE-29: the records of a group count if all of them are whole, from its first to its last one; else none does;
-//   LANE-31: the last group that stored a word decides it, unless that group or a later call freed the word's block;
-//            earlier records of a destination in that place are void.
+//   the records of a group count if all of them are whole, else none does (LANE-29);
+//   the last group that stored a word decides it (LANE-31), unless that group or a later call freed the word's block
+//   (LANE-35);
+//   a stamp says nothing about a word that an earlier pending record of data covers (LANE-34).
 //
 //   LANE-30: a record has no flags, or those of a group; its data and its payload lie below the frontier.
 //   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is void.
@@ -59,7 +60,8 @@ struct word_write {
 struct replay_plan {
     std::vector<word_write> writes;     ///< words whose new value differs from the old one
     std::uint64_t checkpoint_time = 0;  ///< in force now
-    std::uint64_t newest_time = 0;      ///< of all pending records: apply() puts it in force
+    std::uint64_t newest_time =
+        0;  ///< of all whole records, groups that do not count included: for apply()
     replay_report report;
 };
 
