@@ -10,7 +10,8 @@ namespace holdfast::simulator {
 
 namespace {
 
-constexpr std::uint64_t block_words = 8;
+/// A destination in each thread's block. Only the group that makes the block says that it is null.
+constexpr std::uint64_t inside_block = 24;
 constexpr std::uint64_t bytes_of_block = 64;
 constexpr std::uint64_t bytes_of_large_block = 8 * base::page_size;
 
@@ -63,17 +64,17 @@ bool program_runner::transact(const step& one, unsigned thread) {
     group_maker group;
     if (makes) {
         group.store(counter_of(thread), {number, segment::encode_pointer(pointer_of(thread), block, 0)});
-        for (std::uint64_t i = 0; i < block_words; i += heap::data_piece{}.values.size()) {
-            const std::uint64_t value = number * 1000 + thread * 100 + i;
-            group.store(block + i * 8, {value, value + 1, value + 2, value + 3});
-        }
+        const std::uint64_t value = number * 1000 + thread * 100;
+        group.store(block, {value, value + 1, value + 2, segment::null_pointer(0)});
+        group.store(block + 32, {value + 3, value + 4, value + 5, value + 6});
     } else if (frees) {
         group.store(counter_of(thread), {number, segment::null_pointer(0)});
     } else {
         group.store(counter_of(thread), {number});
         group.store(pair_of(thread), {number, number});
         if (one.what == verb::transact_change) {
-            group.store(old + 16, {number, number});
+            group.store(old + 16, {number});
+            group.store(old + 48, {number, number});
         }
     }
     for (std::uint64_t i = 0; one.size == request::other && i < many; ++i) {
@@ -92,7 +93,20 @@ bool program_runner::transact(const step& one, unsigned thread) {
         return true;
     }
     finish(thread, {block});
+    adopt_place_inside(thread);
     return true;
+}
+
+std::uint64_t program_runner::place_inside(unsigned thread) const {
+    const std::uint64_t block = target(pointer_of(thread));
+    return block == 0 ? no_offset : block + inside_block;
+}
+
+void program_runner::adopt_place_inside(unsigned thread) {
+    const std::uint64_t inside = place_inside(thread);
+    if (inside != no_offset && !model_.is_destination(inside)) {
+        model_.add_destination(inside, 0);
+    }
 }
 
 namespace {
@@ -110,17 +124,36 @@ constexpr step point{verb::checkpoint};
 constexpr step give_back{verb::give_back};
 constexpr step publish{verb::publish, 0};
 constexpr step take{verb::free, 0};
+constexpr step publish_inside{verb::publish_inside};
+constexpr step free_inside{verb::free_inside};
 
 const std::vector<step>& alphabet() {
-    static const std::vector<step> steps{
-        words, make,      make_large, change, drop, replace, replace_by_large, many_words, replace_and_many,
-        point, give_back, publish,    take};
+    static const std::vector<step> steps{words,
+                                         make,
+                                         make_large,
+                                         change,
+                                         drop,
+                                         replace,
+                                         replace_by_large,
+                                         many_words,
+                                         replace_and_many,
+                                         point,
+                                         give_back,
+                                         publish,
+                                         take,
+                                         publish_inside,
+                                         free_inside};
     return steps;
 }
 
 const std::vector<std::vector<step>>& starts() {
     static const std::vector<std::vector<step>> all{
-        {}, {make}, {make, change, words, replace}, {make, drop, give_back}, {publish, make_large},
+        {},
+        {make},
+        {make, change, words, replace},
+        {make, drop, give_back},
+        {publish, make_large},
+        {make, publish_inside, point, drop},
     };
     return all;
 }
@@ -130,6 +163,9 @@ const std::vector<concurrent_program>& pairs() {
         {"groups of two threads, in one line", {}, {{{words, words}, {words, point, words}}}},
         {"a block goes from group to group", {}, {{{make, drop, make}, {make, drop, words}}}, false},
         {"a group and a block that another publishes", {}, {{{make, change, replace}, {publish, take, publish}}}},
+        {"words that are destinations between groups",
+         {make, publish_inside, point},
+         {{{drop, make, publish_inside}, {make, publish_inside, drop}}}},
         {"a group with a payload beside another", {make}, {{{many_words, replace_and_many}, {words, many_words}}}},
         {"one fills its ring with groups while the other is in one",
          {},
@@ -138,40 +174,50 @@ const std::vector<concurrent_program>& pairs() {
     return all;
 }
 
+/// Room for several groups that are pending.
+atomic_setting larger(atomic_setting setting) {
+    setting.slots *= 2;
+    return setting;
+}
+
 }  // namespace
 
-atomic_report explore_groups(const atomic_setting& setting, const atomic_effort& effort, std::size_t length,
-                             unsigned preemptions) {
+std::size_t group_starts() { return starts().size(); }
+
+atomic_report explore_groups(const atomic_setting& setting, const atomic_effort& effort, std::size_t start,
+                             std::size_t length) {
     atomic_report all;
-    atomic_setting larger = setting;  // room for several groups that are pending
-    larger.slots = 2 * setting.slots;
-    for (const std::vector<step>& start : starts()) {
-        for (const bool settled : {true, false}) {
-            atomic_explorer explorer(larger, effort);
-            atomic_program program{start, {}, 0, settled, 0};
-            const auto go_on = [&](const auto& again) -> void {
-                for (const step& next : alphabet()) {
-                    program.steps.push_back(next);
-                    program.cut_from = program.steps.size() - 1;
-                    if (explorer.run(program) && program.steps.size() < length) {
-                        again(again);
-                    }
-                    program.steps.pop_back();
+    for (const bool settled : {true, false}) {
+        atomic_explorer explorer(larger(setting), effort);
+        atomic_program program{starts().at(start), {}, 0, settled, 0};
+        const auto go_on = [&](const auto& again) -> void {
+            for (const step& next : alphabet()) {
+                program.steps.push_back(next);
+                program.cut_from = program.steps.size() - 1;
+                if (explorer.run(program) && program.steps.size() < length) {
+                    again(again);
                 }
-            };
-            go_on(go_on);
-            all += explorer.report();
-        }
+                program.steps.pop_back();
+            }
+        };
+        go_on(go_on);
+        all += explorer.report();
     }
+    return all;
+}
+
+atomic_report explore_groups_of_two(const atomic_setting& setting, const atomic_effort& effort, unsigned preemptions,
+                                    std::uint64_t random_programs) {
+    atomic_report all;
     for (const concurrent_program& program : pairs()) {
-        for (const atomic_setting& each : {setting, larger}) {
+        for (const atomic_setting& each : {setting, larger(setting)}) {
             atomic_explorer explorer(each, effort);
             explorer.run_all_orders(program, preemptions, 0, 1);
             all += explorer.report();
         }
     }
     atomic_explorer explorer(setting, effort);
-    for (std::uint64_t seed = 0; seed < 20 * length && !explorer.failed(); ++seed) {
+    for (std::uint64_t seed = 0; seed < random_programs && !explorer.failed(); ++seed) {
         explorer.run_random(seed, alphabet(), 40);
     }
     all += explorer.report();

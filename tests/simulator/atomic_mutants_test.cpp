@@ -95,9 +95,11 @@ std::vector<exploration> explorations() {
         all.push_back({"space that goes back", [=] {
                            return explore_space(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}, 1, 1);
                        }});
-        all.push_back({"groups", [=] {
-                           return explore_groups(setting, {{256, 32, 32, 32}, 32, {64, 8, 8, 8}, 8}, 2, 1);
-                       }});
+        constexpr atomic_effort for_groups{{256, 32, 32, 32}, 32, {64, 8, 8, 8}, 8};
+        for (std::size_t start = 0; start < group_starts(); ++start) {
+            all.push_back({"groups", [=] { return explore_groups(setting, for_groups, start, 2); }});
+        }
+        all.push_back({"groups of two", [=] { return explore_groups_of_two(setting, for_groups, 1, 40); }});
         all.push_back({"a death", [=] { return explore_deaths(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}); }});
         for (const atomic_start& start : atomic_starts()) {
             all.push_back({start.name + ", one step", [=] { return explore_short(setting, start, 1); }});

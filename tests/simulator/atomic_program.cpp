@@ -93,7 +93,9 @@ std::string to_string(const step& one) {
                                             "transact_make",
                                             "transact_change",
                                             "transact_free",
-                                            "transact_replace"};
+                                            "transact_replace",
+                                            "publish_inside",
+                                            "free_inside"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot", "six_pages"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
                        sizes[static_cast<int>(one.size)]);
@@ -120,6 +122,9 @@ void program_runner::start_again() {
     const std::uint64_t holder = model_.target_of(place(holder_place));
     if (holder != 0 && !model_.is_destination(holder + 8)) {
         adopt_inner_places(holder);  // its allocation was in flight
+    }
+    for (unsigned thread = 0; thread < model_threads; ++thread) {
+        adopt_place_inside(thread);
     }
     // A crash in a move may leave two pointers to one block; the program keeps one.
     for (unsigned i = 0; i < place_count; ++i) {
@@ -153,9 +158,11 @@ bool program_runner::run(const step& one, unsigned thread) {
     switch (one.what) {
         case verb::allocate:
         case verb::allocate_zeroed: return allocate(one, thread);
-        case verb::free: return free(one, thread);
+        case verb::free:
+        case verb::free_inside: return free(one, thread);
         case verb::reallocate: return reallocate(one, thread);
-        case verb::publish: return publish(one, thread);
+        case verb::publish:
+        case verb::publish_inside: return publish(one, thread);
         case verb::cancel: return cancel(one);
         case verb::keep: return keep(one, thread);
         case verb::discard: return discard(thread);
@@ -216,7 +223,7 @@ bool program_runner::allocate(const step& one, unsigned thread) {
 }
 
 bool program_runner::free(const step& one, unsigned thread) {
-    const std::uint64_t destination = place(one.to);
+    const std::uint64_t destination = one.what == verb::free_inside ? place_inside(thread) : place(one.to);
     if (destination == no_offset || model_.target_of(destination) == 0) {
         return false;
     }
@@ -265,8 +272,9 @@ void program_runner::persist(const void* begin, std::uint64_t bytes) {
 }
 
 bool program_runner::publish(const step& one, unsigned thread) {
-    const std::uint64_t destination = place(one.to);
-    if (destination == no_offset || model_.target_of(destination) != 0 || one.to == holder_place) {
+    const bool inside = one.what == verb::publish_inside;
+    const std::uint64_t destination = inside ? place_inside(thread) : place(one.to);
+    if (destination == no_offset || model_.target_of(destination) != 0 || (!inside && one.to == holder_place)) {
         return false;
     }
     void* const block = session_.heap().reserve(asked(one));

@@ -37,6 +37,8 @@ enum class verb : std::uint8_t {
     transact_change,      ///< and changes words of that block
     transact_free,        ///< and frees it
     transact_replace,     ///< and frees it, and makes another one
+    publish_inside,       ///< publish(a word of the block that a group made)
+    free_inside,
 };
 
 /// The places of destinations: 0 and 2 share a line; 3 and 4 share one in the block that place 1 points to.
@@ -76,6 +78,9 @@ public:
     [[nodiscard]] bool run(const step& one, unsigned thread);
     /// Offset of the destination, or no_offset.
     [[nodiscard]] std::uint64_t place(unsigned index) const;
+    /// The destination in the block that the thread's groups made, or no_offset.
+    [[nodiscard]] std::uint64_t place_inside(unsigned thread) const;
+    void adopt_place_inside(unsigned thread);
 
 private:
     [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const;

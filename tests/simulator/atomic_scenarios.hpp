@@ -39,9 +39,13 @@ struct named_program {
 /// Three lanes with more pending records on one destination than there are stamps.
 [[nodiscard]] atomic_report explore_lap_of_stamps();
 
-/// Groups: every short program of them beside calls on destinations, from blocks of several sizes, and two threads.
+/// Groups: every short program of them beside calls on destinations, from a number of starts.
+[[nodiscard]] std::size_t group_starts();
 [[nodiscard]] atomic_report explore_groups(const atomic_setting& setting, const atomic_effort& effort,
-                                           std::size_t length, unsigned preemptions);
+                                           std::size_t start, std::size_t length);
+/// Groups of two threads, and random programs.
+[[nodiscard]] atomic_report explore_groups_of_two(const atomic_setting& setting, const atomic_effort& effort,
+                                                  unsigned preemptions, std::uint64_t random_programs);
 
 /// Every program of two threads; the first dies at each of its steps in turn.
 [[nodiscard]] atomic_report explore_deaths(const atomic_setting& setting, const atomic_effort& effort);
