@@ -121,7 +121,7 @@ hf_code open_as(Mode mode, const char* path, const hf_options* options, hf_heap*
     return guarded([&] {
         required(path, "path");
         hf_heap*& handle = required(heap, "heap");
-        auto opened = std::make_unique<hf_heap>(hf_heap{manager(mode, path, options_of(options))});
+        auto opened = std::make_unique<hf_heap>(manager(mode, path, options_of(options)));
         handle = opened.release();
     });
 }
@@ -207,7 +207,12 @@ hf_code hf_close(hf_heap* heap) {
     if (heap == nullptr) {
         return HF_OK;
     }
-    const hf_code closed = guarded([&] { heap->manager.close(); });
+    const hf_code closed = guarded([&] {
+        if (const std::size_t open = heap->transactions; open != 0) {
+            holdfast::c_api::throw_invalid("heap", std::to_string(open) + " open transactions", "none");
+        }
+        heap->manager.close();
+    });
     if (closed == HF_OK) {
         const std::unique_ptr<hf_heap> owner(heap);
     }

@@ -1,19 +1,24 @@
 // Shared by the functions of the C interface: handles, and the translation of exceptions to codes.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <holdfast/error.hpp>
 #include <holdfast/holdfast.h>
 #include <holdfast/manager.hpp>
 
 struct hf_heap {
+    explicit hf_heap(holdfast::manager&& opened) : manager(std::move(opened)) {}
+
     holdfast::manager manager;
+    std::atomic<std::size_t> transactions{0};  ///< open ones: they lead here
 };
 
 namespace holdfast {
@@ -62,6 +67,9 @@ void fill_known_part(Struct* out, Struct known, const char* name, const char* in
     known.size = given.size;
     std::memcpy(&given, &known, given.size < sizeof known ? given.size : sizeof known);
 }
+
+/// NULL: the defaults.
+[[nodiscard]] allocation_traits traits_of(const hf_traits* given);
 
 /// hf_ptr and ptr<void> have the same layout.
 inline const ptr<void>& word_of(const hf_ptr* pointer) noexcept { return *reinterpret_cast<const ptr<void>*>(pointer); }

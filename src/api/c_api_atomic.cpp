@@ -7,8 +7,6 @@
 
 namespace holdfast::c_api {
 
-namespace {
-
 allocation_traits traits_of(const hf_traits* given) {
     if (given == nullptr) {
         return {};
@@ -17,6 +15,8 @@ allocation_traits traits_of(const hf_traits* given) {
     const hf_traits known = known_part(*given, defaults, "traits", "HF_TRAITS_INIT");
     return {known.alignment, known.zeroed != 0, known.type};
 }
+
+namespace {
 
 /// hf_root() returns NULL for a heap opened read-only; a caller who passes that on is told read_only.
 ptr<void>& destination_of(const manager& heap, hf_ptr* pointer) {

@@ -62,6 +62,7 @@ void transaction_core::end() noexcept {
     freed_.clear();
     opened_at_.clear();
     made_at_.clear();
+    copies_at_.clear();
     inner_.clear();
     memory_.release();
     heap_ = nullptr;
@@ -160,6 +161,42 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     return made.copy;
 }
 
+void* transaction_core::open_range(void* begin, std::size_t bytes) {
+    auto* const address = static_cast<std::byte*>(begin);
+    if (bytes == 0) {
+        refuse(heap(), failure_code::invalid_argument, "bytes", "0", "at least 1");
+    }
+    constexpr std::size_t longest_name = 32;
+    auto* const name = static_cast<char*>(memory_.allocate(longest_name, 1));
+    *fmt::format_to_n(name, longest_name - 1, "{} bytes", bytes).out = 0;
+    auto* const type = ::new (memory_.allocate(sizeof(shadow_type), alignof(shadow_type)))
+        shadow_type{bytes, alignof(std::max_align_t), nullptr, name};
+    const std::size_t before = opened_.size();
+    void* const copy = open(address, *type);
+    if (opened_.size() > before) {
+        copies_at_[static_cast<std::byte*>(copy)] = before;
+    }
+    return copy;
+}
+
+std::byte* transaction_core::original_of(const void* place) const {
+    const auto* const address = static_cast<const std::byte*>(place);
+    const auto below = copies_at_.lower_bound(address);
+    if (below == copies_at_.end()) {
+        return nullptr;
+    }
+    const opened_object& of = opened_[below->second];
+    const auto at = static_cast<std::size_t>(address - below->first);
+    return at < of.type->size ? of.object + at : nullptr;
+}
+
+void* transaction_core::load_pointer(const void* place) const {
+    const std::byte* const original = original_of(place);
+    const std::uint64_t word = load(static_cast<const std::byte*>(place));
+    const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
+    return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
+}
+
 void transaction_core::store(void* place, std::uint64_t value) {
     stored_.push_back({offset_of(place, word_size), value});  // of several, the last one counts
 }
@@ -169,10 +206,17 @@ void transaction_core::store_pointer(void* place, const void* target) {
         *static_cast<ptr<void>*>(place) = const_cast<void*>(target);
         return;
     }
+    std::byte* const original = original_of(place);
+    const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
     const std::uint16_t stamp = segment::stamp_of(load(static_cast<const std::byte*>(place)));
-    store(place, target == nullptr ? segment::null_pointer(stamp)
-                                   : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(place),
-                                                             reinterpret_cast<std::uintptr_t>(target), stamp));
+    const std::uint64_t value = target == nullptr
+                                    ? segment::null_pointer(stamp)
+                                    : segment::encode_pointer(from, reinterpret_cast<std::uintptr_t>(target), stamp);
+    if (original == nullptr) {
+        store(place, value);
+    } else {
+        *static_cast<std::uint64_t*>(place) = value;
+    }
 }
 
 void* transaction_core::allocate(std::size_t bytes, const allocation_traits& traits) {
@@ -348,6 +392,7 @@ void transaction_core::drop_inner() noexcept {
     const inner_begin begin = std::move(inner_.back());
     while (opened_.size() > begin.opened) {
         opened_at_.erase(opened_.back().object);
+        copies_at_.erase(reinterpret_cast<const std::byte*>(opened_.back().copy));
         opened_.pop_back();
     }
     const std::uint64_t* from = begin.copies.data();

@@ -37,7 +37,11 @@ public:
     void end() noexcept;
 
     [[nodiscard]] void* open(void* object, const shadow_type& type);
+    /// open() for plain bytes. Pointers in the copy stay relative to the places that it was made of.
+    [[nodiscard]] void* open_range(void* begin, std::size_t bytes);
+    [[nodiscard]] void* load_pointer(const void* place) const;
     void store(void* place, std::uint64_t value);
+    /// In the heap or, for ranges, in a copy.
     void store_pointer(void* place, const void* target);
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits);
     void free(void* block);
@@ -84,6 +88,8 @@ private:
     [[nodiscard]] std::uint64_t* find_opened(const std::byte* object, const shadow_type& type) const;
     /// The block of this transaction that the address lies in, or null.
     [[nodiscard]] made_block* find_made(const std::byte* address);
+    /// What the place in the copy of a range is a copy of; null for all other places.
+    [[nodiscard]] std::byte* original_of(const void* place) const;
     void put(std::uint64_t offset, std::uint64_t value);
     void put_changes_of(const opened_object& each);
     void put_content_of(const made_block& each);
@@ -101,12 +107,17 @@ private:
     // Indexes of opened_ and made_, where they have more than a few.
     std::unordered_map<const std::byte*, std::size_t> opened_at_;
     std::map<const std::byte*, std::size_t, std::greater<>> made_at_;
+    std::map<const std::byte*, std::size_t, std::greater<>> copies_at_;  ///< of ranges
     std::vector<inner_begin> inner_;
     // Of commit().
     std::vector<heap::data_piece> pieces_;
     heap::data_piece* last_ = nullptr;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< places of pieces, and their words
     std::vector<void*> kept_;
+};
+
+struct transaction_access {
+    [[nodiscard]] static transaction_core& core(const transaction& of) { return of.core(); }
 };
 
 }  // namespace holdfast::detail

@@ -376,10 +376,9 @@ private:
     number_set blocks_;
     number_set destinations_;
     range_union freed_;
-    std::map<std::uint64_t, std::uint64_t>
-        left_alone_;                        ///< destinations with their stamp -> their values
-    std::vector<bool> target_freed_later_;  ///< for each record of the call in consider()
-    std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the write of a bitmap word
+    std::map<std::uint64_t, std::uint64_t> left_alone_;  ///< destinations with their stamp -> their values
+    std::vector<bool> target_freed_later_;               ///< for each record of the call in consider()
+    std::map<std::uint64_t*, std::size_t> bit_words_;    ///< index of the write of a bitmap word
     std::vector<word_write> writes_;
 };
 

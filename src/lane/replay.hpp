@@ -60,8 +60,7 @@ struct word_write {
 struct replay_plan {
     std::vector<word_write> writes;     ///< words whose new value differs from the old one
     std::uint64_t checkpoint_time = 0;  ///< in force now
-    std::uint64_t newest_time =
-        0;  ///< of all whole records, groups that do not count included: for apply()
+    std::uint64_t newest_time = 0;      ///< of all whole records, groups that do not count included: for apply()
     replay_report report;
 };
 

@@ -162,8 +162,8 @@ hf_code hf_open_or_create(const char* path, const hf_options* options, hf_heap**
 /* Opens a heap without changing it on media. Stores go to private pages and are lost at the close; allocation fails
  * with HF_READ_ONLY. */
 hf_code hf_open_read_only(const char* path, const hf_options* options, hf_heap** heap);
-/* Commits (unless options.no_commit_on_close) and closes. On success the handle is invalid; on failure the heap stays
- * open and may be closed again or discarded. NULL is ignored. */
+/* Commits (unless options.no_commit_on_close) and closes. On success the handle is invalid; on failure, as while a
+ * transaction is open, the heap stays open and may be closed again or discarded. NULL is ignored. */
 hf_code hf_close(hf_heap* heap);
 /* Closes without a commit. The handle is invalid, whatever is returned. NULL is ignored. */
 hf_code hf_discard(hf_heap* heap);

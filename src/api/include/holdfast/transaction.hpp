@@ -46,6 +46,7 @@ namespace holdfast {
 namespace detail {
 
 class transaction_core;
+struct transaction_access;
 
 /// How a copy of an opened object is made.
 struct shadow_type {
@@ -133,6 +134,8 @@ public:
     [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
 
 private:
+    friend struct detail::transaction_access;
+
     void* open_object(void* object, const detail::shadow_type& type);
     void store_word(void* place, std::uint64_t value);
     void store_pointer(void* place, const void* target);

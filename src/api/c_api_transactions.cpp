@@ -1,0 +1,112 @@
+// The C interface: transactions over ranges of bytes.
+#include <memory>
+#include <vector>
+
+#include <holdfast/transaction.h>
+#include <holdfast/transaction.hpp>
+
+#include "api/c_api.hpp"
+#include "api/transaction_core.hpp"
+
+/// The outermost transaction, and the parts that are open within it.
+struct hf_transaction {
+    explicit hf_transaction(hf_heap& of) : heap(of), outermost(of.manager) { ++heap.transactions; }
+    hf_transaction(const hf_transaction&) = delete;
+    hf_transaction& operator=(const hf_transaction&) = delete;
+    ~hf_transaction() {
+        parts.clear();
+        outermost.abort();
+        --heap.transactions;
+    }
+
+    [[nodiscard]] holdfast::detail::transaction_core& core() const {
+        return holdfast::detail::transaction_access::core(outermost);
+    }
+
+    hf_heap& heap;
+    holdfast::transaction outermost;
+    std::vector<std::unique_ptr<holdfast::transaction>> parts;
+};
+
+using holdfast::c_api::guarded;
+using holdfast::c_api::required;
+
+hf_code hf_begin(hf_heap* heap, hf_transaction** transaction) {
+    return guarded([&] {
+        hf_transaction*& out = required(transaction, "transaction");
+        out = std::make_unique<hf_transaction>(required(heap, "heap")).release();
+    });
+}
+
+hf_code hf_begin_inner(hf_transaction* transaction) {
+    return guarded([&] {
+        hf_transaction& of = required(transaction, "transaction");
+        of.parts.push_back(std::make_unique<holdfast::transaction>(of.outermost));
+    });
+}
+
+void* hf_open_range(hf_transaction* transaction, void* begin, size_t bytes) {
+    void* copy = nullptr;
+    static_cast<void>(guarded([&] {
+        hf_transaction& of = required(transaction, "transaction");
+        copy = of.core().open_range(&required(static_cast<std::byte*>(begin), "begin"), bytes);
+    }));
+    return copy;
+}
+
+void* hf_ptr_get_in(const hf_transaction* transaction, const hf_ptr* pointer) {
+    void* target = nullptr;
+    static_cast<void>(guarded(
+        [&] { target = required(transaction, "transaction").core().load_pointer(&required(pointer, "pointer")); }));
+    return target;
+}
+
+hf_code hf_ptr_set_in(hf_transaction* transaction, hf_ptr* pointer, const void* target) {
+    return guarded(
+        [&] { required(transaction, "transaction").core().store_pointer(&required(pointer, "pointer"), target); });
+}
+
+hf_code hf_store_in(hf_transaction* transaction, uint64_t* place, uint64_t value) {
+    return guarded([&] { required(transaction, "transaction").core().store(&required(place, "place"), value); });
+}
+
+void* hf_allocate_in(hf_transaction* transaction, size_t bytes, const hf_traits* traits) {
+    void* block = nullptr;
+    static_cast<void>(guarded([&] {
+        block = required(transaction, "transaction").core().allocate(bytes, holdfast::c_api::traits_of(traits));
+    }));
+    return block;
+}
+
+hf_code hf_free_in(hf_transaction* transaction, void* block) {
+    return guarded([&] {
+        hf_transaction& of = required(transaction, "transaction");
+        if (block != nullptr) {
+            of.core().free(block);
+        }
+    });
+}
+
+hf_code hf_commit_transaction(hf_transaction* transaction) {
+    return guarded([&] {
+        hf_transaction& of = required(transaction, "transaction");
+        if (!of.parts.empty()) {
+            of.parts.back()->commit();
+            of.parts.pop_back();
+            return;
+        }
+        const std::unique_ptr<hf_transaction> owner(&of);
+        of.outermost.commit();
+    });
+}
+
+void hf_abort(hf_transaction* transaction) {
+    if (transaction == nullptr) {
+        return;
+    }
+    if (!transaction->parts.empty()) {
+        transaction->parts.pop_back();
+        return;
+    }
+    const std::unique_ptr<hf_transaction> owner(transaction);
+}

@@ -1,0 +1,67 @@
+/* Transactions of the C interface: changes of objects, blocks and roots that count together or not at all.
+ *
+ *     hf_transaction *tx = NULL;
+ *     hf_begin(heap, &tx);
+ *     struct account *a = hf_open_range(tx, heap_a, sizeof *a);   // a copy in DRAM: read and write it
+ *     struct account *b = hf_open_range(tx, heap_b, sizeof *b);
+ *     if (a == NULL || b == NULL) { hf_abort(tx); return; }
+ *     a->balance -= 10;
+ *     b->balance += 10;
+ *     hf_commit_transaction(tx);                                  // both are changed, or neither
+ *
+ * Nothing in the heap changes before the commit. What a crash leaves, what it costs and what the program promises
+ * stands in <holdfast/transaction.hpp> and docs/transactions.md. In short: in durability `atomic` the changes survive
+ * once hf_commit_transaction has returned HF_OK; while a transaction is open, no other thread changes or opens the same
+ * memory; words that transactions change are changed by transactions alone.
+ *
+ * Thread safety: a transaction belongs to one thread; any number of threads have one each. */
+#pragma once
+
+#include <holdfast/holdfast.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(readability-identifier-naming,modernize-use-using): C. */
+
+typedef struct hf_transaction hf_transaction;
+
+/* Begins a transaction. hf_commit_transaction or hf_abort ends it. While one is open, hf_close fails with
+ * HF_INVALID_ARGUMENT, and hf_discard must not be called. HF_READ_ONLY for a heap opened so. */
+hf_code hf_begin(hf_heap* heap, hf_transaction** transaction);
+/* Begins a part of the transaction that can be aborted alone. The next hf_abort drops what was done since; the next
+ * hf_commit_transaction hands it over to the part around it. Parts may contain parts. */
+hf_code hf_begin_inner(hf_transaction* transaction);
+
+/* The copy of `bytes` bytes at `begin`, in which the transaction reads and writes them; it is aligned to 16 and valid
+ * until the transaction ends. The same copy for each call; `begin` itself in a block that the transaction has made. An
+ * hf_ptr in the copy is read and written with hf_ptr_get_in and hf_ptr_set_in. NULL with hf_errorcode() on failure:
+ * HF_BAD_ADDRESS where the bytes do not lie in the heap at a multiple of 8, HF_INVALID_ARGUMENT where `begin` was
+ * opened with another size. Ranges must not overlap: then the commit fails with HF_INVALID_ARGUMENT. */
+void* hf_open_range(hf_transaction* transaction, void* begin, size_t bytes);
+/* The target of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
+void* hf_ptr_get_in(const hf_transaction* transaction, const hf_ptr* pointer);
+/* Sets a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
+hf_code hf_ptr_set_in(hf_transaction* transaction, hf_ptr* pointer, const void* target);
+/* Stores 8 bytes in a place that is not opened. Reading the place gives the old value until the commit. */
+hf_code hf_store_in(hf_transaction* transaction, uint64_t* place, uint64_t value);
+
+/* A block that becomes allocated with the commit: the program fills it, and lets an object or a root point to it. NULL
+ * on failure. `traits` may be NULL. */
+void* hf_allocate_in(hf_transaction* transaction, size_t bytes, const hf_traits* traits);
+/* Frees a block with the commit. A block that this transaction has made is gone at once. Where it is no allocated
+ * block, the commit fails with HF_BAD_ADDRESS. NULL is ignored. */
+hf_code hf_free_in(hf_transaction* transaction, void* block);
+
+/* Carries everything out, or hands the innermost part over. On failure nothing is changed. Ends the transaction in
+ * either case, unless it was in a part. */
+hf_code hf_commit_transaction(hf_transaction* transaction);
+/* Drops the innermost part or, where there is none, the transaction, and ends it. NULL is ignored. */
+void hf_abort(hf_transaction* transaction);
+
+/* NOLINTEND(readability-identifier-naming,modernize-use-using) */
+
+#ifdef __cplusplus
+}
+#endif
