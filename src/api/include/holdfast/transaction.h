@@ -2,7 +2,7 @@
  *
  *     hf_transaction *tx = NULL;
  *     hf_begin(heap, &tx);
- *     struct account *a = hf_open_range(tx, heap_a, sizeof *a);   // a copy in DRAM: read and write it
+ *     struct account *a = hf_open_range(tx, heap_a, sizeof *a);  // a copy in DRAM: read and write it
  *     struct account *b = hf_open_range(tx, heap_b, sizeof *b);
  *     if (a == NULL || b == NULL) { hf_abort(tx); return; }
  *     a->balance -= 10;
