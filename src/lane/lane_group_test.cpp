@@ -54,7 +54,7 @@ protected:
             set_.carry_out(own.slots[number & own.slot_mask]);
         }
     }
-    [[nodiscard]] std::size_t writes() { return make_replay(source()).value().writes.size(); }
+    [[nodiscard]] std::uint64_t writes() { return make_replay(source()).value().report.replayed; }
     void expect_refused(record_on_media wrong, std::uint64_t flags, const std::string& what) {
         std::memset(own_->slots, 0, slots * sizeof wrong);
         set_.prepare(*own_, 1);

@@ -134,6 +134,7 @@ struct pending_record {
 /// What the lanes hold.
 struct gathered_records {
     std::vector<pending_record> pending;
+    std::vector<const record_on_media*> records;  ///< whole ones in rings, also of groups that do not count
     bool have_data = false;
     std::uint64_t newest_time = 0;  ///< LANE-1: also of whole records whose group does not count
 };
@@ -223,6 +224,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
                 continue;
             }
             HF_TRY(validate(record, lane, slot, source.frontier));
+            found.records.push_back(&record);
             newest = std::max(newest, number_of(record));
             found.newest_time = std::max(found.newest_time, record.time);
             found.have_data = found.have_data || has_flag(record, data_flag);
@@ -330,7 +332,10 @@ private:
         auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
         if (HF_MUTANT("replay.stamp") || segment::stamp_of(*word) != stamp) {
             write(word, ~std::uint64_t{0}, value);
-        } else if (have_data_) {
+            return;
+        }
+        write(word, ~std::uint64_t{0}, *word);  // LANE-38
+        if (have_data_) {
             left_alone_.emplace(offset, value);
         }
     }
@@ -382,6 +387,15 @@ private:
     std::vector<word_write> writes_;
 };
 
+/// By address; of several writes of a word the last one.
+std::vector<word_write> in_order(std::vector<word_write> writes) {
+    std::ranges::stable_sort(writes, {}, &word_write::word);
+    const auto kept = std::unique(writes.rbegin(), writes.rend(),
+                                  [](const word_write& a, const word_write& b) { return a.word == b.word; });
+    writes.erase(writes.begin(), kept.base());
+    return writes;
+}
+
 }  // namespace
 
 base::result<replay_plan> make_replay(const replay_source& source) {
@@ -401,6 +415,7 @@ base::result<replay_plan> make_replay(const replay_source& source) {
             return a.time != b.time ? a.time > b.time : number_of(*a.record) > number_of(*b.record);
         });
     }
+    plan.records = std::move(found.records);
     decider decide(source, found);
     for (std::span<const pending_record> rest(pending); !rest.empty();) {
         const std::uint64_t time = rest.front().time;
@@ -410,9 +425,9 @@ base::result<replay_plan> make_replay(const replay_source& source) {
         decide.consider(call);
         rest = rest.subspan(call.size());
     }
-    plan.writes = std::move(decide).take();
-    std::erase_if(plan.writes, [](const word_write& write) { return *write.word == write.value; });
-    plan.report.replayed = plan.writes.size();
+    plan.writes = in_order(std::move(decide).take());
+    plan.report.replayed = static_cast<std::uint64_t>(
+        std::ranges::count_if(plan.writes, [](const word_write& write) { return *write.word != write.value; }));
     return plan;
 }
 

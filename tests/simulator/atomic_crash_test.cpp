@@ -72,7 +72,7 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
 
 TEST(atomic_crash_test, NamedSequences) {
     for (const named_setting& one : settings()) {
-        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1, 1});
         for (const named_program& each : named_programs()) {
             const std::uint64_t before = explorer.report().images;
             EXPECT_TRUE(explorer.run(each.program)) << each.name << ": a step makes no sense";
@@ -118,7 +118,7 @@ TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
 
 TEST(atomic_crash_test, OpeningsAndNewLanes) {
     for (const named_setting& one : settings()) {
-        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1, 1});
         explorer.run_openings_and_new_lanes();
         print(one.name + ", openings and new lanes", explorer.report());
         ASSERT_FALSE(explorer.failed()) << explorer.report().violations.front();

@@ -109,7 +109,7 @@ std::string atomic_space::recover_again(bool hints) {
     if (!plan) {
         return "second replay: " + plan.error().message();
     }
-    if (setting_.order == lane::record_order::in_flight && !plan->writes.empty()) {
+    if (setting_.order == lane::record_order::in_flight && plan->report.replayed != 0) {
         // Calls in flight still count: a page entry may go from "free" to zero and back.
         const auto hash = [this] {
             return memory_.hash_of(tracked_memory::part::metadata) ^ memory_.hash_of(tracked_memory::part::user);
@@ -121,8 +121,8 @@ std::string atomic_space::recover_again(bool hints) {
         memory_.notice();
         return before == hash() ? std::string{} : "a second recovery changes the heap";
     }
-    if (!plan->writes.empty()) {
-        return fmt::format("second replay would write {} words", plan->writes.size());
+    if (plan->report.replayed != 0) {
+        return fmt::format("second replay would write {} words", plan->report.replayed);
     }
     if (setting_.order == lane::record_order::clock && plan->report.pending != 0) {
         return fmt::format("second replay finds {} records pending", plan->report.pending);

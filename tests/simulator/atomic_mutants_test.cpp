@@ -54,7 +54,7 @@ const std::vector<atomic_setting>& settings() {
 }
 
 atomic_report explore_named(const atomic_setting& setting) {
-    atomic_explorer explorer(setting, {{4096, 64, 64, 256}, 4, {64, 16, 16, 16}, 1});
+    atomic_explorer explorer(setting, {{4096, 64, 64, 256}, 4, {64, 16, 16, 16}, 1, 1});
     for (const named_program& each : named_programs()) {
         static_cast<void>(explorer.run(each.program));
     }
