@@ -46,7 +46,7 @@ protected:
             }
             set_.append(own, each, {}, flags_of(each) | (is_last ? last_flag : 0));
         }
-        set_.fence(own);
+        EXPECT_TRUE(set_.fence(own));
     }
     void carry_out_last(lane& own, std::uint64_t records) {
         const std::uint64_t end = own.sequence.load();
@@ -60,7 +60,7 @@ protected:
         set_.prepare(*own_, 1);
         set_.announce(*own_);
         set_.append(*own_, wrong, {}, flags);
-        set_.fence(*own_);
+        EXPECT_TRUE(set_.fence(*own_));
         set_.complete(*own_);
         const auto plan = make_replay(source());
         ASSERT_FALSE(plan.ok()) << what;

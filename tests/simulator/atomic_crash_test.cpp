@@ -34,6 +34,7 @@ struct named_setting {
 const std::vector<named_setting>& settings() {
     static const std::vector<named_setting> all{
         {"power loss, rings of 8", {}, 3},
+        {"power loss, a log of 24 records", {8, lane::record_order::logged, crash_kind::power_loss, 3}, 2},
         {"caches survive, rings of 8", {8, lane::record_order::clock, crash_kind::process_crash}, 3},
         {"process crash, call in flight", {8, lane::record_order::in_flight, crash_kind::process_crash}, 3},
     };

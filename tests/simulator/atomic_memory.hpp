@@ -204,6 +204,7 @@ private:
 class tracked_domain {
 public:
     static constexpr persist::domain_kind kind = persist::domain_kind::dax;
+    static constexpr bool models_disks = true;  ///< with records in a log (lane::may_log)
 
     explicit tracked_domain(tracked_memory& memory) : memory_(&memory) {}
 

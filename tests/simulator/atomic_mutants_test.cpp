@@ -49,7 +49,9 @@ struct exploration {
 };
 
 const std::vector<atomic_setting>& settings() {
-    static const std::vector<atomic_setting> all{{}, {8, lane::record_order::in_flight, crash_kind::process_crash}};
+    static const std::vector<atomic_setting> all{{},
+                                                 {8, lane::record_order::in_flight, crash_kind::process_crash},
+                                                 {8, lane::record_order::logged, crash_kind::power_loss, 3}};
     return all;
 }
 
