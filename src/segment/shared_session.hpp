@@ -10,11 +10,11 @@
 #include <cstdint>
 
 #include "base/result.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/files/lane_file.hpp"
+#include "segment/files/objects_file.hpp"
+#include "segment/files/segment_files.hpp"
 #include "segment/heap_mapping.hpp"
-#include "segment/heap_superblock.hpp"
-#include "segment/lane_file.hpp"
-#include "segment/objects_file.hpp"
-#include "segment/segment_files.hpp"
 
 namespace holdfast::segment {
 
