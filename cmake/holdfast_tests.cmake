@@ -193,17 +193,17 @@ function(hf_add_test name)
     )
 endfunction()
 
-# src/<layer>/*_test.cpp: one executable a layer; it links its own layer and those below, no more.
+# src/<layer>/**/*_test.cpp: one executable a layer; it links its own layer and those below, no more.
 function(hf_add_layer_tests)
     foreach(layer IN LISTS ARGN)
-        file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_test.cpp)
+        file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_test.cpp)
         if(sources)
             hf_add_test(${layer}_test SOURCES ${sources} LIBRARIES hf_${layer} LABELS unit)
         endif()
     endforeach()
 endfunction()
 
-# src/<layer>/<x>_fuzz.cpp: one libFuzzer executable each, build/fuzz/fuzz/<x>_fuzz, and two tests. <x>_fuzz, in the
+# src/<layer>/**/<x>_fuzz.cpp: one libFuzzer executable each, build/fuzz/fuzz/<x>_fuzz, and two tests. <x>_fuzz, in the
 # tier suite: HOLDFAST_FUZZ_RUNS_<x> inputs from a fixed seed, about 20 s. <x>_fuzz_soak: ten minutes from a random one;
 # it keeps what it learns in build/fuzz/fuzz/<x>.
 set(HOLDFAST_FUZZ_RUNS_superblock 100000)
@@ -214,7 +214,7 @@ set(HOLDFAST_FUZZ_RUNS_lanes 10000)
 function(hf_add_layer_fuzzers)
     target_compile_options(hf_simulator PRIVATE -fno-sanitize=fuzzer-no-link)
     foreach(layer IN LISTS ARGN)
-        file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_fuzz.cpp)
+        file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_fuzz.cpp)
         foreach(source IN LISTS sources)
             get_filename_component(name ${source} NAME_WE)
             string(REGEX REPLACE "_fuzz$" "" subject ${name})
@@ -240,15 +240,15 @@ function(hf_add_layer_fuzzers)
     endforeach()
 endfunction()
 
-# src/<layer>/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the shortest
-# run.
+# src/<layer>/**/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the
+# shortest run.
 function(hf_add_layer_benchmarks)
     if(NOT TARGET benchmark::benchmark)
         message(STATUS "Not configured: benchmarks of single layers (Google Benchmark is not found)")
         return()
     endif()
     foreach(layer IN LISTS ARGN)
-        file(GLOB sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)
+        file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)
         if(sources)
             add_executable(${layer}_bench EXCLUDE_FROM_ALL ${sources})
             target_link_libraries(

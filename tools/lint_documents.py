@@ -71,7 +71,7 @@ class Names:
 
     def add_path(self, path: str) -> None:
         self.words.update(WORD.findall(path))
-        built = re.fullmatch(r"src/(\w+)/\w+_(test|bench)\.cpp", path)
+        built = re.fullmatch(r"src/(\w+)/(?:\w+/)*\w+_(test|bench)\.cpp", path)
         if built:
             self.words.add(f"{built.group(1)}_{built.group(2)}")  # one program a layer
 

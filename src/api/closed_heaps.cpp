@@ -6,7 +6,7 @@
 
 #include "api/lane_files.hpp"
 #include "api/manager_core.hpp"
-#include "segment/superblock.hpp"
+#include "segment/format/superblock.hpp"
 
 namespace holdfast {
 

@@ -15,9 +15,9 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
-#include "heap/object_format.hpp"
-#include "segment/segment_format.hpp"
-#include "segment/superblock_format.hpp"
+#include "heap/objects/object_format.hpp"
+#include "segment/format/segment_format.hpp"
+#include "segment/format/superblock_format.hpp"
 
 namespace holdfast {
 namespace {

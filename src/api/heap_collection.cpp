@@ -2,7 +2,7 @@
 #include <holdfast/heap_collection.hpp>
 
 #include "api/manager_core.hpp"
-#include "heap/trace.hpp"
+#include "heap/trace/trace.hpp"
 
 namespace holdfast {
 

@@ -4,7 +4,7 @@
 #include <holdfast/heap_destinations.hpp>
 
 #include "api/manager_core.hpp"
-#include "segment/pointer_format.hpp"
+#include "segment/format/pointer_format.hpp"
 
 namespace holdfast {
 

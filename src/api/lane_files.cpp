@@ -13,7 +13,7 @@
 #include "api/manager_core.hpp"
 #include "lane/replay.hpp"
 #include "lane/writer_counters.hpp"
-#include "segment/lane_places.hpp"
+#include "segment/files/lane_places.hpp"
 
 namespace holdfast {
 

@@ -9,7 +9,7 @@
 
 #include "api/c_api.hpp"
 #include "api/transaction_core.hpp"
-#include "segment/pointer_format.hpp"
+#include "segment/format/pointer_format.hpp"
 
 namespace holdfast {
 

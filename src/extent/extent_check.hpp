@@ -11,7 +11,7 @@
 
 #include "base/failure.hpp"
 #include "base/units.hpp"
-#include "segment/segment_format.hpp"
+#include "segment/format/segment_format.hpp"
 
 namespace holdfast::extent {
 

@@ -5,7 +5,7 @@
 
 #include "heap/heap_opening.hpp"
 #include "heap/registry.hpp"
-#include "segment/copy.hpp"
+#include "segment/files/copy.hpp"
 
 namespace holdfast::heap {
 

@@ -10,7 +10,7 @@
 //
 // Thread safety: any number of threads may allocate, free, ask for sizes and types, and use destinations(). objects()
 // needs object_mutex(). commit, close, check and statistics run alone; a commit keeps calls that run nevertheless away
-// from what it writes (slab/commit_gate.hpp).
+// from what it writes (slab/calls/commit_gate.hpp).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 #include "heap/heap_operations.hpp"
 #include "heap/heap_recovery.hpp"
 #include "heap/heap_space.hpp"
-#include "heap/trace.hpp"
+#include "heap/trace/trace.hpp"
 #include "lane/replay.hpp"
 #include "segment/heap_files.hpp"
 

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "heap/heap.hpp"
-#include "segment/pointer_format.hpp"
+#include "segment/format/pointer_format.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::heap {

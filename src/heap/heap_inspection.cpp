@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "segment/pointer_format.hpp"
+#include "segment/format/pointer_format.hpp"
 
 namespace holdfast::heap {
 

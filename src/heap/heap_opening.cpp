@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "heap/registry.hpp"
-#include "segment/copy.hpp"
+#include "segment/files/copy.hpp"
 
 namespace holdfast::heap {
 

@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "heap/collect_operations.hpp"
-#include "heap/hardened_operations.hpp"
-#include "heap/ordered_destinations.hpp"
+#include "heap/collect/collect_operations.hpp"
+#include "heap/ordered/hardened_operations.hpp"
+#include "heap/ordered/ordered_destinations.hpp"
 #include "lane/replay.hpp"
 
 namespace holdfast::heap {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/result.hpp"
-#include "heap/atomic_operations.hpp"
+#include "heap/atomic/atomic_operations.hpp"
 #include "heap/block_operations.hpp"
 #include "heap/destination_operations.hpp"
 #include "heap/heap_parts.hpp"

@@ -14,8 +14,8 @@
 
 #include "base/result.hpp"
 #include "extent/extent.hpp"
-#include "heap/object_directory.hpp"
-#include "heap/type_registry.hpp"
+#include "heap/objects/object_directory.hpp"
+#include "heap/objects/type_registry.hpp"
 #include "segment/heap_files.hpp"
 #include "slab/slab.hpp"
 

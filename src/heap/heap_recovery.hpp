@@ -14,7 +14,7 @@
 
 #include "base/result.hpp"
 #include "heap/heap_parts.hpp"
-#include "heap/trace.hpp"
+#include "heap/trace/trace.hpp"
 #include "lane/replay.hpp"
 
 namespace holdfast::heap {

@@ -12,9 +12,9 @@
 
 #include "heap/heap.hpp"
 #include "segment/test_support.hpp"
-#include "slab/node_heap.hpp"
-#include "slab/remote_touches.hpp"
-#include "slab/slab_check.hpp"
+#include "slab/nodes/node_heap.hpp"
+#include "slab/nodes/remote_touches.hpp"
+#include "slab/pool/slab_check.hpp"
 
 namespace holdfast::heap {
 namespace {

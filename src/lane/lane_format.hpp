@@ -2,8 +2,8 @@
 //
 //     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
 //
-// The superblock holds the number of slots of a lane, the record_order, and the incarnation. segment/lanes_format.hpp
-// says where lanes lie in files: this layer sees them all in one range.
+// The superblock holds the number of slots of a lane, the record_order, and the incarnation.
+// segment/format/lanes_format.hpp says where lanes lie in files: this layer sees them all in one range.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
-#include "segment/lanes_format.hpp"
+#include "segment/format/lanes_format.hpp"
 
 namespace holdfast::lane {
 

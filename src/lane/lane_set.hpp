@@ -39,9 +39,9 @@
 #include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
 #include "persist/mutant.hpp"
-#include "segment/pointer_format.hpp"
+#include "segment/format/pointer_format.hpp"
+#include "segment/format/superblock_format.hpp"
 #include "segment/space.hpp"
-#include "segment/superblock_format.hpp"
 
 namespace holdfast::lane {
 

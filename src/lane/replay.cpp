@@ -10,7 +10,7 @@
 #include "lane/head.hpp"
 #include "lane/record.hpp"
 #include "persist/mutant.hpp"
-#include "segment/pointer_format.hpp"
+#include "segment/format/pointer_format.hpp"
 
 namespace holdfast::lane {
 

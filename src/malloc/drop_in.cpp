@@ -72,8 +72,8 @@ void report_invalid(process_heap* of, const char* function, const void* address)
     say(text.data());
 }
 
-// A thread's cache (slab/thread_cache.hpp) ends with the thread-local storage. That is work of the allocator, and a
-// fork waits for it: one of these two objects is destroyed before the cache, the other after it.
+// A thread's cache (slab/calls/thread_cache.hpp) ends with the thread-local storage. That is work of the allocator, and
+// a fork waits for it: one of these two objects is destroyed before the cache, the other after it.
 struct before_cache_ends {
     before_cache_ends() = default;
     before_cache_ends(const before_cache_ends&) = delete;

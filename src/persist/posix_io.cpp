@@ -304,7 +304,7 @@ result<void> copy_sparse(int source, const std::string& source_path, int target,
     HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, source_path));
     HF_TRY(set_size(target, size, target_path));
     // No read-ahead: the source may have holes and be mapped shared, and the page cache must not get folios that reach
-    // into holes (segment/folio_policy.cpp).
+    // into holes (segment/commit/folio_policy.cpp).
     static_cast<void>(::posix_fadvise(source, 0, 0, POSIX_FADV_RANDOM));
     for (std::uint64_t at = 0; at < size;) {
         HF_TRY_ASSIGN(byte_range data, next_data(source, at, size, source_path));

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "segment/node_directories.hpp"
-#include "segment/superblock.hpp"
+#include "segment/files/node_directories.hpp"
+#include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
 

@@ -12,8 +12,8 @@
 
 #include "base/checksum.hpp"
 #include "base/under_qemu.hpp"
-#include "segment/page_sums.hpp"
-#include "segment/superblock.hpp"
+#include "segment/format/page_sums.hpp"
+#include "segment/format/superblock.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {

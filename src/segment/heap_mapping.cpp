@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "base/under_qemu.hpp"
-#include "segment/fork_copy.hpp"
-#include "segment/mapping_limit.hpp"
-#include "segment/superblock.hpp"
+#include "segment/files/fork_copy.hpp"
+#include "segment/files/mapping_limit.hpp"
+#include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
 

@@ -20,14 +20,14 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "segment/address_range.hpp"
-#include "segment/folio_policy.hpp"
-#include "segment/heap_location.hpp"
+#include "segment/commit/folio_policy.hpp"
+#include "segment/commit/journal.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/hole_cover.hpp"
+#include "segment/format/superblock_format.hpp"
 #include "segment/heap_options.hpp"
-#include "segment/hole_cover.hpp"
-#include "segment/journal.hpp"
 #include "segment/space.hpp"
-#include "segment/superblock_format.hpp"
 
 namespace holdfast::segment {
 

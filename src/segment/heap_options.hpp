@@ -9,8 +9,8 @@
 
 #include "persist/domain.hpp"
 #include "persist/topology.hpp"
-#include "segment/address_range.hpp"
-#include "segment/geometry.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/format/geometry.hpp"
 
 namespace holdfast::segment {
 

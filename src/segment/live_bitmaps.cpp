@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/checksum.hpp"
-#include "segment/page_sums.hpp"
+#include "segment/format/page_sums.hpp"
 
 namespace holdfast::segment {
 

@@ -10,9 +10,9 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/backing.hpp"
-#include "segment/heap_location.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/segment_files.hpp"
 #include "segment/heap_mapping.hpp"
-#include "segment/segment_files.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::segment {

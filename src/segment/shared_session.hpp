@@ -11,12 +11,12 @@
 
 #include "base/result.hpp"
 #include "persist/mapped_sync.hpp"
-#include "segment/heap_location.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/lane_file.hpp"
+#include "segment/files/objects_file.hpp"
+#include "segment/files/segment_files.hpp"
 #include "segment/heap_mapping.hpp"
-#include "segment/heap_superblock.hpp"
-#include "segment/lane_file.hpp"
-#include "segment/objects_file.hpp"
-#include "segment/segment_files.hpp"
 
 namespace holdfast::segment {
 

@@ -15,8 +15,8 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "persist/storage.hpp"
-#include "segment/geometry.hpp"
-#include "segment/segment_format.hpp"
+#include "segment/format/geometry.hpp"
+#include "segment/format/segment_format.hpp"
 
 namespace holdfast::segment {
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "segment/address_range.hpp"
-#include "segment/journal_space.hpp"
-#include "segment/mapping_limit.hpp"
+#include "segment/commit/journal_space.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/files/mapping_limit.hpp"
 
 namespace holdfast::segment {
 

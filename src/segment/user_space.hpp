@@ -13,12 +13,12 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "segment/heap_location.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/promised_space.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/segment_files.hpp"
 #include "segment/heap_mapping.hpp"
-#include "segment/heap_superblock.hpp"
 #include "segment/live_bitmaps.hpp"
-#include "segment/promised_space.hpp"
-#include "segment/segment_files.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::segment {

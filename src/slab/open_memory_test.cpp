@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slab/remote_touches.hpp"
+#include "slab/nodes/remote_touches.hpp"
 #include "slab/test_heap.hpp"
 
 namespace holdfast::slab {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "slab/last_failure.hpp"
+#include "slab/calls/last_failure.hpp"
 
 namespace holdfast::slab {
 

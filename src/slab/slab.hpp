@@ -21,12 +21,12 @@
 #include "base/units.hpp"
 #include "extent/extent.hpp"
 #include "segment/space.hpp"
-#include "slab/block_core.hpp"
-#include "slab/block_inspector.hpp"
-#include "slab/cache_filler.hpp"
-#include "slab/node_blocks.hpp"
-#include "slab/page_blocks.hpp"
-#include "slab/slow_path.hpp"
+#include "slab/calls/block_core.hpp"
+#include "slab/calls/block_inspector.hpp"
+#include "slab/calls/cache_filler.hpp"
+#include "slab/calls/page_blocks.hpp"
+#include "slab/calls/slow_path.hpp"
+#include "slab/nodes/node_blocks.hpp"
 
 namespace holdfast::slab {
 

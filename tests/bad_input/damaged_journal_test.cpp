@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "refusal.hpp"
-#include "segment/journal_format.hpp"
-#include "segment/superblock_format.hpp"
+#include "segment/format/journal_format.hpp"
+#include "segment/format/superblock_format.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 

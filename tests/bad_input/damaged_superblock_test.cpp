@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "refusal.hpp"
-#include "segment/superblock.hpp"
+#include "segment/format/superblock.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 

@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "heap/object_directory.hpp"
-#include "heap/type_registry.hpp"
+#include "heap/objects/object_directory.hpp"
+#include "heap/objects/type_registry.hpp"
 #include "interposer.hpp"
 #include "segment/test_support.hpp"
 

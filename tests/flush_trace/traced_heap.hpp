@@ -8,7 +8,7 @@
 #include "extent/extent.hpp"
 #include "extent/fake_space.hpp"
 #include "flush_trace/recording_domain.hpp"
-#include "heap/atomic_operations_of.hpp"
+#include "heap/atomic/atomic_operations_of.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::flush_trace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "simulator/choices.hpp"
-#include "simulator/sparse_content.hpp"
+#include "simulator/storage/sparse_content.hpp"
 
 namespace holdfast::simulator {
 

@@ -1,0 +1,104 @@
+// Who owns a block while an operation of durability `atomic` changes it: the states of small blocks in DRAM, and the
+// bits and page entries on media.
+//
+// Invariants:
+//   HEAP-18: of several operations that free one block, claim() or clear() succeeds for one.
+//   HEAP-19: a freed block is `held` until it is released, so that nobody gets it before its operation is complete.
+//
+// Thread safety: all functions by any number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "lane/lane_set.hpp"
+#include "persist/domain.hpp"
+#include "segment/format/segment_format.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::heap {
+
+class atomic_block_states final : public lane::block_states {
+public:
+    atomic_block_states(slab::block_allocator& blocks, lane::record_order order) noexcept
+        : blocks_(blocks), bitmaps_follow_(lane::is_by_clock(order)) {}
+
+    void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept override {
+        blocks_.slabs().table().bits_of_line(line, bits);
+    }
+    bool set_state(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
+        std::uint8_t* const found = blocks_.inspect().block_state_of(offset, block);
+        if (found != nullptr) {
+            // A block whose freeing thread is gone stays `held` until the next open.
+            std::atomic_ref(*found).store(allocated ? slab::block_state::live : slab::block_state::held,
+                                          std::memory_order_release);
+        }
+        return found != nullptr;
+    }
+
+    /// Of several threads that free a block, one succeeds. Comes after the call has taken its time: a locked
+    /// instruction waits for earlier non-temporal stores and would delay that.
+    [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
+        if (!found.is_small()) [[unlikely]] {
+            return !found.is_by_node() || blocks_.nodes().claim(found);
+        }
+        std::uint8_t live = slab::block_state::live;
+        return !bitmaps_follow_ ||
+               std::atomic_ref(*found.state)
+                   .compare_exchange_strong(live, slab::block_state::freeing, std::memory_order_acq_rel);
+    }
+    /// Takes a claim back: the block is live again.
+    void unclaim(const slab::held_block& found) const noexcept {
+        if (found.is_by_node()) {
+            blocks_.nodes().unclaim(found);
+        } else if (found.is_small() && bitmaps_follow_) {
+            std::atomic_ref(*found.state).store(slab::block_state::live, std::memory_order_release);
+        }
+    }
+    template <persist::persistence_domain Domain>
+    void set(Domain& domain, const slab::held_block& held) noexcept {
+        if (!held.is_small()) {
+            domain.store(*held.place.word, held.place.set, "heap.entry.set");
+            return;
+        }
+        if (!bitmaps_follow_) {
+            domain.fetch_or(*held.place.word, held.place.mask, "heap.bit.set");
+        }
+        std::atomic_ref(*held.state).store(slab::block_state::live, std::memory_order_release);
+    }
+    /// False: another thread freed it first. The block is `held` until release() (HEAP-19).
+    template <persist::persistence_domain Domain>
+    [[nodiscard]] bool clear(Domain& domain, const slab::held_block& held) noexcept {
+        if (held.is_by_node()) [[unlikely]] {
+            if (!bitmaps_follow_) {
+                domain.fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear");
+            }
+            blocks_.nodes().clear(held);
+            return true;
+        }
+        if (!held.is_small()) {
+            return domain.replace_if(*held.place.word, held.place.set,
+                                     segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
+                                     "heap.entry.clear");
+        }
+        const bool cleared =
+            bitmaps_follow_ ||  // claim() decided
+            (domain.fetch_and(*held.place.word, ~held.place.mask, "heap.bit.clear") & held.place.mask) != 0;
+        if (cleared) {
+            std::atomic_ref(*held.state).store(slab::block_state::held, std::memory_order_release);
+        }
+        return cleared;
+    }
+    /// A checkpoint writes back the line of this word.
+    [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
+        return bitmaps_follow_ && (held.is_small() || held.is_by_node()) ? lane::follows_states(held.place.word)
+                                                                         : held.place.word;
+    }
+
+private:
+    slab::block_allocator& blocks_;
+    const bool bitmaps_follow_;  ///< checkpoints write them from the block states; else each call does
+};
+
+}  // namespace holdfast::heap

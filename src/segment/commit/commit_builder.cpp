@@ -1,0 +1,359 @@
+#include "segment/commit/commit_builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "persist/mutant.hpp"
+#include "segment/format/page_sums.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::page_size;
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+}  // namespace
+
+base::result<void> commit_builder::scan() {
+    const space_view& view = from_.mapping.view();
+    const geometry& shape = view.shape();
+    std::vector<memory_run> dirty;
+    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty));
+    scan_user_runs(dirty);
+
+    const std::uint64_t segments = from_.mapping.segment_count(from_.mapping.frontier());
+    const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
+    for (std::uint64_t i = 0; i < segments; ++i) {
+        dirty.clear();
+        std::byte* const metadata = view.metadata_of(i);
+        HF_TRY(from_.scanner.scan(metadata, shape.metadata_size(), dirty));
+        for (const memory_run& run : dirty) {
+            for (std::uint64_t k = 0; k < run.pages; ++k) {
+                std::byte* const page = run.address + k * page_size;
+                const auto offset = static_cast<std::uint64_t>(page - metadata);
+                if (offset >= shape.checksums_at()) {
+                    checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
+                } else {
+                    add({i, shape.pages() + offset / page_size, 1, page},
+                        i >= committed ? content::none : content::known);
+                }
+            }
+        }
+    }
+    dirty.clear();
+    HF_TRY(from_.scanner.scan(from_.objects.begin(), from_.objects.size(), dirty));
+    const std::uint64_t committed_objects = from_.objects.committed_size() / page_size;
+    for (const memory_run& run : dirty) {
+        for (std::uint64_t k = 0; k < run.pages; ++k) {
+            std::byte* const address = run.address + k * page_size;
+            const auto page = static_cast<std::uint64_t>(address - from_.objects.begin()) / page_size;
+            if (page % objects_group_pages == 0) {
+                object_groups_.push_back(page / objects_group_pages);
+            } else {
+                add({objects_file_id, page, 1, address}, page >= committed_objects ? content::none : content::known);
+            }
+        }
+    }
+    return {};
+}
+
+base::result<void> commit_builder::check_metadata(metadata_check check) const {
+    const std::uint64_t user_pages = from_.mapping.view().shape().pages();
+    for (const summed_run& each : runs_) {
+        const page_run& run = each.run;
+        const bool is_directory = run.file == objects_file_id;
+        if (!is_directory && run.page < user_pages) {
+            continue;
+        }
+        const std::uint64_t first = is_directory ? run.page : run.page - user_pages;
+        for (std::uint64_t i = 0; i < run.count; ++i) {
+            auto checked = check(run.file, (first + i) * page_size);
+            if (!checked) {
+                base::failure what = std::move(checked).error();
+                what.path = from_.paths.file(run.file);
+                what.hint =
+                    "the commit was refused, the last one stands: a store to a wrong address has hit the heap's own "
+                    "tables";
+                return what;
+            }
+        }
+    }
+    return {};
+}
+
+/// Takes free space out of the dirty runs; both are sorted.
+void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
+    auto free = free_.begin();
+    for (const memory_run& run : dirty) {
+        const base::pages first = base::page_of(from_.mapping.view().offset(run.address));
+        std::uint64_t position = first.value;
+        const std::uint64_t end = position + run.pages;
+        while (position < end) {
+            while (free != free_.end() && free->first.value + free->second.value <= position) {
+                ++free;
+            }
+            const std::uint64_t free_from = free == free_.end() ? end : std::clamp(free->first.value, position, end);
+            if (free_from > position) {
+                add_user({position}, free_from - position);
+            }
+            const std::uint64_t free_to =
+                free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
+            if (free_to > free_from) {
+                dropped_.push_back(
+                    {from_.mapping.view().address(base::offset_of(base::pages{free_from})), free_to - free_from});
+            }
+            position = std::max(free_to, free_from);
+        }
+    }
+}
+
+/// Splits at segment borders, and by what the last commit has there.
+void commit_builder::add_user(base::pages first, std::uint64_t count) {
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+    while (count > 0) {
+        const std::uint64_t index = first.value / per_segment;
+        const auto [before, now] = content_before(first, std::min(count, (index + 1) * per_segment - first.value));
+        add({index, first.value % per_segment, now, from_.mapping.view().address(base::offset_of(first))}, before);
+        first.value += now;
+        count -= now;
+    }
+}
+
+/// What the last commit has at page `first`, and for how many of the `most` pages from there on this is so. Calls come
+/// in order of address.
+std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
+                                                                                 std::uint64_t most) {
+    const base::pages committed = from_.mapping.committed();
+    if (first >= committed) {
+        return {content::none, most};
+    }
+    const free_runs& free = from_.committed_free;
+    while (next_free_ != free.end() && next_free_->first + next_free_->second <= first) {
+        ++next_free_;
+    }
+    const bool is_free = next_free_ != free.end() && next_free_->first <= first;
+    base::pages end = std::min(committed, first + base::pages{most});
+    if (is_free) {
+        end = std::min(end, next_free_->first + next_free_->second);
+    } else if (next_free_ != free.end()) {
+        end = std::min(end, next_free_->first);
+    }
+    const bool blank = is_blank(first, is_free);
+    base::pages same = first + base::pages{1};
+    while (same < end && is_blank(same, is_free) == blank) {
+        ++same.value;
+    }
+    return {blank ? content::blank : content::known, (same - first).value};
+}
+
+// JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
+// last commit has it free and without a sum. Whichever of the two commits a crash leaves, nobody then needs the page's
+// old content. A used page without a sum was never written, and must go on to read as zero. A free page with a sum is
+// still compared with its sum.
+bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
+    if (!free && !HF_MUTANT("space.blank_though_used")) {
+        return false;
+    }
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+    const sum_place place = place_of_sum(page.value % per_segment);
+    return checksum_page(page.value / per_segment, place.checksum_page)[place.entry] == 0 ||
+           (free && HF_MUTANT("space.blank_though_summed"));
+}
+
+void commit_builder::add(const page_run& run, content before) {
+    if (!runs_.empty()) {
+        summed_run& last = runs_.back();
+        if (last.before == before && last.run.file == run.file && last.run.page + last.run.count == run.page &&
+            last.run.content + last.run.count * page_size == run.content) {
+            last.run.count += run.count;
+            return;
+        }
+    }
+    runs_.push_back({run, 0, before});
+}
+
+bool commit_builder::empty() const noexcept {
+    return runs_.empty() && checksum_pages_.empty() && object_groups_.empty();
+}
+
+std::uint32_t* commit_builder::checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept {
+    return reinterpret_cast<std::uint32_t*>(from_.mapping.view().metadata_of(segment) +
+                                            from_.mapping.view().shape().checksums_at() + index * page_size);
+}
+
+void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum) {
+    for (std::uint64_t i = 0; i < run.count; ++i) {
+        const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
+        const sum_place place = place_of_sum(run.page + i);
+        std::uint32_t& entry = checksum_page(run.file, place.checksum_page)[place.entry];
+        replaced_sums_.emplace_back(&entry, entry);
+        entry = narrow_sum(sum);
+        if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{run.file, place.checksum_page}) {
+            checksum_pages_.emplace_back(run.file, place.checksum_page);
+        }
+        sums_[first_sum + i] = sum;
+    }
+}
+
+void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum) {
+    for (std::uint64_t i = 0; i < run.count; ++i) {
+        const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
+        const std::uint64_t page = run.page + i;
+        auto* const group = reinterpret_cast<std::uint64_t*>(from_.objects.begin() +
+                                                             base::align_down(page, objects_group_pages) * page_size);
+        group[page % objects_group_pages] = nonzero_sum(sum);
+        object_groups_.push_back(page / objects_group_pages);
+        sums_[first_sum + i] = sum;
+    }
+}
+
+/// A page that becomes a hole reads as zero, so its old sum must go: the sum would be wrong now, and when the page is
+/// used again.
+void commit_builder::forget_sums(base::pages first, base::pages end) {
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+    for (base::pages page = first; page < end; ++page.value) {
+        const std::uint64_t segment = page.value / per_segment;
+        const sum_place place = place_of_sum(page.value % per_segment);
+        std::uint32_t& entry = checksum_page(segment, place.checksum_page)[place.entry];
+        if (entry != 0) {
+            replaced_sums_.emplace_back(&entry, entry);
+            entry = 0;
+            if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{segment, place.checksum_page}) {
+                checksum_pages_.emplace_back(segment, place.checksum_page);
+            }
+        }
+    }
+}
+
+void commit_builder::forget_sums_of_going() {
+    for (const auto& [start, length] : going_.holes) {
+        forget_sums(start, start + length);
+    }
+    if (going_.frontier) {
+        const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+        forget_sums(*going_.frontier, {base::align_up(going_.frontier->value, per_segment)});
+    }
+}
+
+/// Checksum pages are summed last: each covers entries of all other pages.
+void commit_builder::close_checksum_pages() {
+    sort_unique(checksum_pages_);
+    const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
+    const geometry& shape = from_.mapping.view().shape();
+    for (const auto& [segment, index] : checksum_pages_) {
+        std::uint32_t* const page = checksum_page(segment, index);
+        page[checksums_per_page] = own_sum({page, checksums_per_page + 1});
+        const auto* const bytes = reinterpret_cast<const std::byte*>(page);
+        const std::uint64_t file_page = shape.pages() + shape.checksums_at() / page_size + index;
+        runs_.push_back(
+            {{segment, file_page, 1, bytes}, sums_.size(), segment >= committed ? content::none : content::known});
+        sums_.push_back(base::checksum64({bytes, page_size}));
+    }
+}
+
+void commit_builder::close_object_groups() {
+    sort_unique(object_groups_);
+    for (const std::uint64_t group : object_groups_) {
+        const std::uint64_t page = group * objects_group_pages;
+        auto* const bytes = from_.objects.begin() + page * page_size;
+        auto* const entries = reinterpret_cast<std::uint64_t*>(bytes);
+        entries[0] = own_group_sum({entries, objects_group_pages});
+        const bool beyond = page >= from_.objects.committed_size() / page_size;
+        runs_.push_back({{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known});
+        sums_.push_back(base::checksum64({bytes, page_size}));
+    }
+}
+
+void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
+    std::size_t pages = 0;
+    for (summed_run& run : runs_) {
+        run.first_sum = pages;
+        pages += run.run.count;
+    }
+    sums_.resize(pages);
+    for (const summed_run& run : runs_) {
+        if (run.run.file == objects_file_id) {
+            sum_objects_run(run.run, run.first_sum);
+        } else {
+            sum_segment_run(run.run, run.first_sum);
+        }
+    }
+    statistics.dirty_pages = pages;
+    if (!HF_MUTANT("space.keep_sums")) {
+        forget_sums_of_going();
+    }
+    close_checksum_pages();
+    close_object_groups();
+    // A file that grew is synced even where no page of it is written: its size is part of the commit.
+    for (std::uint64_t index = from_.mapping.segment_count(from_.mapping.committed());
+         index < from_.mapping.segment_count(from_.mapping.frontier()); ++index) {
+        runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none});
+    }
+    if (from_.objects.size() != from_.objects.committed_size()) {
+        runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), content::none});
+    }
+    std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
+        return std::tie(a.run.file, a.run.page) < std::tie(b.run.file, b.run.page);
+    });
+    for (const summed_run& run : runs_) {
+        const auto sums = std::span(sums_).subspan(run.first_sum, run.run.count);
+        (run.fresh() ? plan.fresh : plan.changed).push_back(run.run);
+        auto& of_kind = run.fresh() ? plan.fresh_sums : plan.changed_sums;
+        of_kind.insert(of_kind.end(), sums.begin(), sums.end());
+    }
+    statistics.fresh_pages = plan.fresh_sums.size();
+    statistics.journaled_pages = plan.changed_sums.size();
+}
+
+void commit_builder::restore_sums() noexcept {
+    for (const auto& [entry, sum] : replaced_sums_) {
+        *entry = sum;
+    }
+}
+
+/// Whether the file's content appears where private pages of the run are dropped (MAP-2).
+bool commit_builder::is_file_below(const page_run& run) const noexcept {
+    if (run.file == objects_file_id) {
+        return (run.page + run.count) * page_size <= from_.objects.adopted_size();
+    }
+    const std::uint64_t user_pages = from_.mapping.view().shape().pages();
+    if (run.page >= user_pages) {
+        return run.file < from_.mapping.segment_count(from_.mapping.adopted());
+    }
+    return run.file * user_pages + run.page + run.count <= from_.mapping.adopted().value;
+}
+
+void commit_builder::release() noexcept {
+    // Pages beyond the end of the last commit are not dropped: they are memory, which adopt() replaces by a mapping of
+    // the file.
+    std::array<std::span<std::byte>, 1024> batch;
+    std::size_t count = 0;
+    const auto drop = [&](std::byte* address, std::uint64_t pages) {
+        if (count == batch.size()) {
+            drop_private_pages(batch);
+            count = 0;
+        }
+        batch[count++] = {address, pages * page_size};
+    };
+    for (const summed_run& run : runs_) {
+        if (run.before != content::none && is_file_below(run.run)) {
+            drop(const_cast<std::byte*>(run.run.content), run.run.count);
+        }
+    }
+    for (const memory_run& run : dropped_) {
+        drop(run.address, run.pages);
+    }
+    drop_private_pages(std::span{batch}.first(count));
+}
+
+}  // namespace holdfast::segment

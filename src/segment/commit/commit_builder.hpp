@@ -1,0 +1,85 @@
+// Makes the commit_plan of a mapped heap: finds its dirty pages, drops those that are free, stores their checksums, and
+// sorts them into fresh ones (the last commit has nothing that counts there, so they are written to their places at
+// once) and changed ones.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "segment/commit/committer.hpp"
+
+namespace holdfast::segment {
+
+/// What a commit is made of.
+struct commit_sources {
+    const heap_mapping& mapping;
+    const objects_file& objects;
+    dirty_scanner& scanner;
+    const heap_paths& paths;
+    const free_runs& committed_free;  ///< free extents of the last commit; perhaps not all
+};
+
+class commit_builder {
+public:
+    commit_builder(const commit_sources& from, const free_runs& free, const space_going& going)
+        : from_(from), free_(free), going_(going), next_free_(from.committed_free.begin()) {}
+
+    /// Finds the dirty pages. Changes nothing.
+    base::result<void> scan();
+    /// Asks `check` about each page of metadata, and of the directory of objects, that scan() found; its failure is the
+    /// result.
+    base::result<void> check_metadata(metadata_check check) const;
+    /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
+    void build(commit_plan& plan, commit_statistics& statistics);
+    /// True where scan() found nothing.
+    [[nodiscard]] bool empty() const noexcept;
+    /// After a commit that was refused: puts the sums of the last commit back. A page may be freed before the next
+    /// commit, which then does not write it; its sum must match what the media hold.
+    void restore_sums() noexcept;
+    /// After a commit that succeeded: private pages of changed runs and of free space are dropped, so that the next
+    /// scan starts clean.
+    void release() noexcept;
+
+private:
+    /// What the last commit has at a page.
+    enum class content : std::uint8_t {
+        none,   ///< the page lies beyond its end
+        blank,  ///< free, and without a sum: its content means nothing
+        known,
+    };
+    struct summed_run {
+        page_run run;
+        std::size_t first_sum = 0;
+        content before = content::known;
+        [[nodiscard]] bool fresh() const noexcept { return before != content::known; }
+    };
+
+    void scan_user_runs(const std::vector<memory_run>& dirty);
+    void add_user(base::pages first, std::uint64_t count);
+    [[nodiscard]] std::pair<content, std::uint64_t> content_before(base::pages first, std::uint64_t most);
+    [[nodiscard]] bool is_blank(base::pages page, bool free) const noexcept;
+    [[nodiscard]] bool is_file_below(const page_run& run) const noexcept;
+    void add(const page_run& run, content before);
+    void sum_segment_run(const page_run& run, std::size_t first_sum);
+    void sum_objects_run(const page_run& run, std::size_t first_sum);
+    void forget_sums(base::pages first, base::pages end);
+    void forget_sums_of_going();
+    void close_checksum_pages();
+    void close_object_groups();
+    [[nodiscard]] std::uint32_t* checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept;
+
+    const commit_sources from_;
+    const free_runs& free_;
+    const space_going going_;
+    free_runs::const_iterator next_free_;  ///< in committed_free_: the first run that the scan has not passed
+    std::vector<summed_run> runs_;
+    std::vector<std::uint64_t> sums_;
+    std::vector<memory_run> dropped_;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index: written by this commit
+    std::vector<std::uint64_t> object_groups_;
+    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< each place, and its sum before build()
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,257 @@
+#include "segment/commit/committer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "persist/mutant.hpp"
+#include "segment/commit/commit_builder.hpp"
+#include "segment/commit/journal_space.hpp"
+#include "segment/files/heap_creation.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using clock = std::chrono::steady_clock;
+
+std::uint64_t elapsed_ns(clock::time_point start) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now() - start).count());
+}
+
+}  // namespace
+
+committer::committer(const committer_parts& parts) noexcept
+    : location_(parts.location),
+      superblock_(parts.superblock),
+      segments_(parts.segments),
+      mapping_(parts.mapping),
+      objects_(parts.objects),
+      space_(parts.space) {}
+
+base::result<void> committer::start() {
+    HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
+    scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
+    return {};
+}
+
+commit_builder committer::builder(const free_runs& free, const space_going& going) {
+    return {{mapping_, objects_, *scanner_, location_.paths(), committed_free_}, free, going};
+}
+
+base::result<bool> committer::unchanged(const free_runs& free) {
+    if (mapping_.frontier() != mapping_.committed() || objects_.size() != objects_.committed_size()) {
+        return false;
+    }
+    const space_going nothing_goes;
+    commit_builder changes = builder(free, nothing_goes);
+    HF_TRY(changes.scan());
+    return changes.empty();
+}
+
+base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going,
+                                                  metadata_check check) {
+    HF_TRY(location_.check_writer(location_.paths().directory(), "commit"));
+    if (poison_.code != failure_code::none) {
+        return poisoned();
+    }
+    if (superblock_.now().sequence == std::numeric_limits<std::uint64_t>::max()) {
+        return failure{failure_code::limit,
+                       location_.paths().superblock(),
+                       "sequence",
+                       "the last number",
+                       "one that has a next",
+                       {},
+                       0};
+    }
+    const base::pages before = mapping_.frontier();
+    mapping_.set_frontier(going.frontier.value_or(before));
+    try {
+        if (HF_MUTANT("space.remove_before_commit") && mapping_.frontier() < before) {
+            space_.remove_beyond(mapping_.frontier(), before);
+        }
+        if (HF_MUTANT("space.punch_before_commit")) {
+            static_cast<void>(space_.punch(going.holes));
+        }
+        auto done = commit_scanned(free, going, check);
+        if (!done) {
+            mapping_.set_frontier(before);
+            return done;
+        }
+        if (mapping_.frontier() < before) {
+            space_.remove_beyond(mapping_.frontier(), before);
+        }
+        done->given_back_pages = space_.punch(going.holes);
+        shorten_journal(location_, mapping_.frontier());
+        return done;
+    } catch (const std::bad_alloc&) {
+        if (mapping_.committed() != mapping_.frontier()) {
+            mapping_.set_frontier(before);
+        }
+        throw;
+    }
+}
+
+base::result<commit_statistics> committer::commit_scanned(const free_runs& free, const space_going& going,
+                                                          metadata_check check) {
+    const auto start = clock::now();
+    commit_statistics statistics;
+    commit_builder changes = builder(free, going);
+    HF_TRY(changes.scan());
+    HF_TRY(changes.check_metadata(check));
+    statistics.scan_ns = elapsed_ns(start);
+    HF_TRY(superblock_.mark_running());
+    commit_plan plan;
+    transaction_report report;
+    HF_TRY(write_commit(changes, plan, statistics, report));
+    changes.release();
+    adopt(plan);
+    if (!HF_MUTANT("space.note_free")) {
+        note_free(free);
+    }
+    statistics.write_ns = report.write_ns;
+    statistics.sync_ns = report.sync_ns;
+    statistics.written_bytes = report.written_bytes;
+    statistics.total_ns = elapsed_ns(start);
+    return statistics;
+}
+
+/// The part of a commit that may fail. After a failure the sums are those of the last commit; after a failure behind
+/// the commit point the heap is poisoned. Both hold for an exception, too.
+base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
+                                           transaction_report& report) {
+    try {
+        builder.build(plan, statistics);
+        plan.superblock = superblock_.next(mapping_.view().base(), mapping_.frontier(), objects_.size());
+        plan.names_changed = segments_.names_changed();
+        plan.reserved = space_.promised();
+        auto done = run(plan, report);
+        if (done) {
+            return done;
+        }
+        commit_failed_ = true;
+        builder.restore_sums();
+        failure what = std::move(done).error();
+        if (report.stage != commit_stage::unchanged) {
+            poison_.code = what.code;  // the code first: the text needs memory
+        }
+        if (report.stage == commit_stage::durable) {
+            what.hint = "the commit itself is durable; opening the heap again finishes it";
+        }
+        if (report.stage != commit_stage::unchanged) {
+            poison_ = what;
+        }
+        return what;
+    } catch (const std::bad_alloc&) {
+        commit_failed_ = true;
+        builder.restore_sums();
+        if (report.stage != commit_stage::unchanged && poison_.code == failure_code::none) {
+            poison_.code = failure_code::out_of_memory;
+        }
+        throw;
+    }
+}
+
+base::result<void> committer::run(commit_plan& plan, transaction_report& report) {
+    if (superblock_.is_on_media()) {
+        return run_transaction(location_.storage(), location_.paths(), plan, report);
+    }
+    HF_TRY(finish_creation(location_, plan, report));
+    superblock_.set_on_media();
+    return {};
+}
+
+/// The state of `plan` is on media: fresh pages become mappings of their files.
+void committer::adopt(const commit_plan& plan) noexcept {
+    superblock_.adopt(plan.superblock);
+    segments_.set_names_changed(false);
+    space_.forget_promised();
+    mapping_.commit_frontier();
+    objects_.commit_size();
+    // Where a mapping cannot be replaced, the memory stays, every commit writes its pages, and the next commit tries to
+    // map it again: slower, but correct.
+    try {
+        static_cast<void>(map_adopted().ok());
+    } catch (const std::bad_alloc&) {
+        return;  // the memory stays, as after a failure
+    }
+}
+
+base::result<void> committer::map_adopted() {
+    HF_TRY(mapping_.map_adopted());
+    return objects_.map_adopted();
+}
+
+/// Keeps at most one byte for each page of the heap. Where that is too little for all runs, the shortest are left out;
+/// where there is no memory, all.
+void committer::note_free(const free_runs& free) noexcept {
+    constexpr std::uint64_t few = 1024;
+    constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: there is room for all runs this long
+    const std::uint64_t most = std::max(few, mapping_.frontier().value / sizeof(free_runs::value_type));
+    std::array<std::uint64_t, long_enough + 1> of_length{};
+    for (const auto& run : free) {
+        ++of_length.at(std::min(run.second.value, long_enough));
+    }
+    base::pages least{long_enough};
+    for (std::uint64_t kept = of_length[long_enough]; least.value > 1; --least.value) {
+        kept += of_length.at(least.value - 1);
+        if (kept > most) {
+            break;
+        }
+    }
+    const auto is_worth_it = [least](const auto& run) { return run.second >= least; };
+    committed_free_.clear();
+    try {
+        committed_free_.reserve(static_cast<std::size_t>(std::ranges::count_if(free, is_worth_it)));
+        std::ranges::copy_if(free, std::back_inserter(committed_free_), is_worth_it);
+    } catch (const std::bad_alloc&) {
+        committed_free_.clear();
+    }
+}
+
+base::result<void> committer::close_unchanged() {
+    return poison_.code != failure_code::none || commit_failed_ ? base::result<void>() : close_cleanly();
+}
+
+base::result<void> committer::close_cleanly() {
+    if (poison_.code != failure_code::none) {
+        return poisoned();
+    }
+    if (superblock_.now().state == heap_state::clean) {
+        return {};
+    }
+    if (!space_.clear_content_beyond()) {
+        return {};  // left as after a crash: the next open removes the content
+    }
+    // Poisoned until the close has succeeded, in case an exception ends it.
+    poison_.code = failure_code::out_of_memory;
+    auto closed = superblock_.close_cleanly();
+    poison_ = closed ? failure{} : closed.error();
+    return closed;
+}
+
+failure committer::poisoned() const {
+    failure what = poison_;
+    what.code = failure_code::poisoned;
+    if (what.path.empty()) {
+        // An exception set only the code: there was no memory for the text.
+        what.path = location_.paths().directory();
+        what.field = "commit";
+        what.found = "no memory in the middle of it";
+        what.expected = "free memory";
+    }
+    what.hint =
+        "an earlier commit failed at a point after which nothing can be promised; close the heap without commit and "
+        "open it again. " +
+        poison_.hint;
+    return what;
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,114 @@
+// The commits of an open heap: from the mapped state to media, and back to a mapping in which nothing is dirty.
+//
+// Invariants:
+//
+//   - After a commit that succeeded, no page below the committed frontier is private, except where MAP-2 says so.
+//   - After a failure before anything is in doubt, media and the mapped sums of pages are those of the last commit, and
+//     the commit may be repeated.
+//   - After a failed sync, or a failure behind the commit point, the heap is poisoned: no commit and no clean close
+//     succeeds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "segment/commit/dirty_pages.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/objects_file.hpp"
+#include "segment/files/segment_files.hpp"
+#include "segment/heap_mapping.hpp"
+#include "segment/space.hpp"
+#include "segment/user_space.hpp"
+
+namespace holdfast::segment {
+
+class commit_builder;
+
+/// The space that goes back to the file system with a commit.
+struct space_going {
+    free_runs holes;                      ///< free space that needs none on disk; sorted
+    std::optional<base::pages> frontier;  ///< the heap's new end
+};
+
+struct commit_statistics {
+    std::uint64_t given_back_pages = 0;
+    std::uint64_t dirty_pages = 0;
+    std::uint64_t fresh_pages = 0;
+    std::uint64_t journaled_pages = 0;
+    std::uint64_t written_bytes = 0;
+    std::uint64_t scan_ns = 0;
+    std::uint64_t write_ns = 0;
+    std::uint64_t sync_ns = 0;
+    std::uint64_t total_ns = 0;
+};
+
+/// Judges a page of metadata, by the segment's index and the page's place in its metadata in bytes (geometry.hpp), or a
+/// page of the directory of objects, by objects_file_id and its place in that file.
+using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
+
+/// What a committer works with.
+struct committer_parts {
+    const heap_location& location;
+    heap_superblock& superblock;
+    segment_files& segments;
+    heap_mapping& mapping;
+    objects_file& objects;
+    user_space& space;
+};
+
+/// Not thread-safe: all other threads stand still.
+class committer {
+public:
+    explicit committer(const committer_parts& parts) noexcept;
+    committer(const committer&) = delete;
+    committer& operator=(const committer&) = delete;
+    ~committer() = default;
+
+    /// Opens what finds dirty pages. Comes before the first commit.
+    base::result<void> start();
+
+    /// Makes the mapped state durable, then gives the space in `going` back to the file system; a failure to give it
+    /// back does not fail the commit. `check` is called for each page of metadata that will be written, checksum pages
+    /// excepted. Its failure refuses the commit before anything is written.
+    base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
+    /// Says what is free in the last commit; to be called after an open, before anything is changed. Without it, pages
+    /// of free space go through the journal.
+    void note_free(const free_runs& free) noexcept;
+    /// True where a commit would write nothing.
+    base::result<bool> unchanged(const free_runs& free);
+    /// Leaves a clean heap on media. The last commit() must have everything.
+    base::result<void> close_cleanly();
+    /// Leaves a clean heap on media, and forgets what was changed since the last commit(). Where a commit() failed, it
+    /// leaves the heap as a crash would; the next open removes what the failed commit wrote.
+    base::result<void> close_unchanged();
+
+private:
+    [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going);
+    base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
+                                                   metadata_check check);
+    base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
+                                    transaction_report& report);
+    base::result<void> run(commit_plan& plan, transaction_report& report);
+    void adopt(const commit_plan& plan) noexcept;
+    base::result<void> map_adopted();
+    [[nodiscard]] base::failure poisoned() const;
+
+    const heap_location& location_;
+    heap_superblock& superblock_;
+    segment_files& segments_;
+    heap_mapping& mapping_;
+    objects_file& objects_;
+    user_space& space_;
+    std::unique_ptr<dirty_scanner> scanner_;
+    free_runs committed_free_;    ///< free extents of the last commit; perhaps not all
+    bool commit_failed_ = false;  ///< media may have content beyond the frontier
+    base::failure poison_;
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,132 @@
+#include "segment/commit/heap_superblock.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include "segment/commit/journal_space.hpp"
+#include "segment/commit/transaction.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+std::int64_t wall_clock_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+/// Other threads read without the lock what stays the same while the heap is open: uuid, flags, nodes. So these words
+/// are not even stored again.
+void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
+    std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;
+    std::memcpy(wanted.data(), &next, sizeof next);
+    auto* const bytes = reinterpret_cast<std::byte*>(&old);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        std::byte* const word = bytes + i * sizeof(std::uint32_t);
+        if (std::memcmp(word, &wanted[i], sizeof(std::uint32_t)) != 0) {
+            std::memcpy(word, &wanted[i], sizeof(std::uint32_t));
+        }
+    }
+}
+
+}  // namespace
+
+void heap_superblock::set(const superblock_on_media& said) noexcept {
+    const base::scoped_lock lock(mutex_);
+    now_ = said;
+}
+
+void heap_superblock::set_recovered(const superblock_on_media& found, bool crashed) noexcept {
+    set(found);
+    recovered_ = crashed;
+    on_media_ = true;
+}
+
+void heap_superblock::set_frontier(base::pages frontier) noexcept {
+    const base::scoped_lock lock(mutex_);
+    now_.frontier = base::to_bytes(frontier);
+}
+
+void heap_superblock::set_base_address(const std::byte* address) noexcept {
+    const base::scoped_lock lock(mutex_);
+    now_.base_address = reinterpret_cast<std::uint64_t>(address);
+}
+
+base::result<void> heap_superblock::write(heap_state state, change by) { return write(state, by, true); }
+
+base::result<void> heap_superblock::write_size(change by) {
+    return write(heap_state::running, by, location_.syncs_growth());
+}
+
+base::result<void> heap_superblock::write(heap_state state, change by, bool durable) {
+    const base::scoped_lock lock(mutex_);
+    superblock_on_media next = now_;
+    by(next);
+    HF_TRY(write_state(location_.storage(), location_.paths(), next, state, durable));
+    replace_what_differs(now_, next);
+    return {};
+}
+
+base::result<void> heap_superblock::mark_running() {
+    const base::scoped_lock lock(mutex_);
+    if (!on_media_ || now_.state == heap_state::running) {
+        return {};
+    }
+    if (!location_.shared()) {
+        // On a full disk the session goes on without.
+        static_cast<void>(reserve_journal(location_, base::pages_for(now_.frontier)).ok());
+    }
+    superblock_on_media next = now_;
+    HF_TRY(write_state(location_.storage(), location_.paths(), next, heap_state::running));
+    replace_what_differs(now_, next);
+    return {};
+}
+
+base::result<void> heap_superblock::begin_session(const std::byte* base_address, change by) {
+    HF_TRY(write(heap_state::running, [&](superblock_on_media& next) {
+        next.flags |= flag_stale_sums;
+        next.base_address = reinterpret_cast<std::uint64_t>(base_address);
+        next.recoveries += recovered_ ? 1 : 0;
+        by(next);
+    }));
+    recovery_counted_ = true;
+    return {};
+}
+
+superblock_on_media heap_superblock::next(const std::byte* base_address, base::pages frontier,
+                                          std::uint64_t objects_size) const {
+    superblock_on_media next = now_;
+    ++next.sequence;
+    next.base_address = reinterpret_cast<std::uint64_t>(base_address);
+    next.frontier = base::to_bytes(frontier);
+    next.objects_size = objects_size;
+    next.state = heap_state::running;
+    next.committed_ns = wall_clock_ns();
+    next.recoveries += recovered_ && !recovery_counted_ ? 1 : 0;
+    seal(next);
+    return next;
+}
+
+void heap_superblock::adopt(const superblock_on_media& committed) noexcept {
+    set(committed);
+    recovery_counted_ = true;
+}
+
+base::result<void> heap_superblock::close_cleanly() {
+    return segment::close_cleanly(location_.storage(), location_.paths(), now_);
+}
+
+base::result<void> heap_superblock::look_whether_copied() {
+    HF_TRY_ASSIGN(file_identity_, location_.storage().file_identity(location_.paths().superblock()));
+    copied_ = now_.file_identity != file_identity_;
+    return {};
+}
+
+base::result<void> heap_superblock::settle_here() {
+    HF_TRY(write(now_.state, [this](superblock_on_media& next) { next.file_identity = file_identity_; }));
+    copied_ = false;
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,98 @@
+// The superblock of an open heap: what it says on media, and how it changes.
+//
+// Invariants:
+//
+//   - now() is what the superblock says on media, except for fields that become durable with its next write: addresses
+//     and capacity while the heap is opened, and the frontier while the heap's end is in doubt (user_space).
+//   - The state on media is `running` before anything else of the heap is changed in a session.
+//   - A failed write leaves now() as it was.
+#pragma once
+
+#include <cstdint>
+
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+/// write() and mark_running() may be called while the heap is in use: user space and objects grow under different
+/// locks, and both growths change the superblock. The other functions that change something run alone.
+class heap_superblock {
+public:
+    explicit heap_superblock(const heap_location& location) noexcept : location_(location) {}
+    heap_superblock(const heap_superblock&) = delete;
+    heap_superblock& operator=(const heap_superblock&) = delete;
+    ~heap_superblock() = default;
+
+    using change = base::function_ref<void(superblock_on_media&)>;
+
+    /// Without the lock: only what stays the same while the heap is open.
+    [[nodiscard]] const superblock_on_media& now() const noexcept { return now_; }
+    [[nodiscard]] geometry shape() const noexcept { return geometry_of(now_); }
+    /// False until the first commit of a new heap; true for a scratch heap.
+    [[nodiscard]] bool is_on_media() const noexcept { return on_media_; }
+    void set_on_media() noexcept { on_media_ = true; }
+
+    /// Sets what the superblock says without a write.
+    void set(const superblock_on_media& said) noexcept;
+    /// Comes after a recovery. `crashed`: the heap was not closed.
+    void set_recovered(const superblock_on_media& found, bool crashed) noexcept;
+    [[nodiscard]] bool recovered() const noexcept { return recovered_; }
+
+    /// Sets the frontier that every later write says.
+    void set_frontier(base::pages frontier) noexcept;
+    /// Sets the address that every later write says.
+    void set_base_address(const std::byte* address) noexcept;
+
+    /// Changes the superblock on media, durably.
+    base::result<void> write(heap_state state, change by);
+    /// write() of a heap that is running, for a new size: durable at once where growth must be
+    /// (heap_location::syncs_growth()).
+    base::result<void> write_size(change by);
+    /// Comes before the first change of a session: a crash from here on needs a recovery.
+    base::result<void> mark_running();
+    /// A writer begins a session in durability `atomic` or `collect`: as write(), and counts the recovery.
+    base::result<void> begin_session(const std::byte* base_address, change by);
+
+    /// What the next commit says.
+    [[nodiscard]] superblock_on_media next(const std::byte* base_address, base::pages frontier,
+                                           std::uint64_t objects_size) const;
+    /// The commit that says so is durable.
+    void adopt(const superblock_on_media& committed) noexcept;
+
+    /// Comes after the last commit: leaves a clean heap on media.
+    base::result<void> close_cleanly();
+
+    /// The last writer had durability `atomic` and crashed: its lanes must be replayed first.
+    [[nodiscard]] bool has_pending_lanes() const noexcept {
+        return (now_.flags & flag_lanes) != 0 && now_.state != heap_state::clean;
+    }
+    /// The last writer had durability `collect` and crashed: a trace must find the live blocks first.
+    [[nodiscard]] bool has_pending_tracing() const noexcept {
+        return (now_.flags & flag_tracing) != 0 && now_.state != heap_state::clean;
+    }
+
+    /// The files are copies of those of a heap: space that was reserved and never written may be holes.
+    [[nodiscard]] bool is_copied() const noexcept { return copied_; }
+    /// Finds out whether the superblock is the file that it was written for.
+    base::result<void> look_whether_copied();
+    /// The files have their space: from here on they are no copies, durably.
+    base::result<void> settle_here();
+
+private:
+    base::result<void> write(heap_state state, change by, bool durable);
+    const heap_location& location_;
+    superblock_on_media now_{};
+    base::mutex mutex_;                ///< for changes while the heap is in use
+    std::uint64_t file_identity_ = 0;  ///< of the superblock's file
+    bool on_media_ = false;
+    bool copied_ = false;
+    bool recovered_ = false;
+    bool recovery_counted_ = false;  ///< a write has counted the recovery
+};
+
+}  // namespace holdfast::segment

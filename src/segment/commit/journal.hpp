@@ -1,0 +1,71 @@
+// The journal: a commit writes the pages that it changes in place here first, all at once.
+//
+// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit. A process
+// crash before write_journal() returns leaves nothing of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/commit/page_copies.hpp"
+#include "segment/format/journal_format.hpp"
+#include "segment/format/superblock_format.hpp"
+
+namespace holdfast::segment {
+
+/// The journal of one commit, ready to be applied. Entries point into the file: content is read when it is applied.
+struct journal_content {
+    superblock_on_media superblock{};
+    std::vector<journal_entry_on_media> entries;
+    std::uint64_t content_at = 0;  ///< byte in the journal file of the first page of content
+};
+
+/// What stands in the journal file.
+struct journal_state {
+    enum class kind {
+        void_journal,  ///< says that there is nothing to do
+        whole,         ///< a commit, complete and intact
+        broken,        ///< torn while it was written, or damaged later: `why` says what is wrong
+    };
+    kind what = kind::void_journal;
+    std::uint64_t sequence = 0;  ///< 0 where the header cannot be trusted
+    journal_content content;
+    base::failure why;
+};
+
+/// Writes the journal; the caller syncs it. `sums` holds the XXH3-64 of each page of the runs, in order: a page that
+/// differs fails with concurrent_modification. On failure recovery sees nothing of the commit.
+base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
+                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums,
+                                 page_copies& copies);
+/// Reads page `index` of `pages` that write_journal() has written.
+base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
+                                     std::span<std::byte> page);
+
+/// Makes the journal void, with the superblock's sequence, gives its space back, and syncs.
+base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
+
+/// Fails where the file is a sound journal of another heap, which this heap must not overwrite.
+base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock);
+
+/// Reads and validates (JRN-1 to JRN-3), with the content of every page. `heap`: the heap's superblock, where it is
+/// known.
+base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap);
+
+/// Reads the content of entry `index` into `page` (4096 bytes) and compares it with the entry's checksum.
+base::result<void> read_journal_page(persist::file& file, const journal_content& journal, std::size_t index,
+                                     std::span<std::byte> page);
+
+[[nodiscard]] constexpr std::uint64_t entry_file(const journal_entry_on_media& entry) noexcept {
+    return entry.place >> entry_page_bits;
+}
+[[nodiscard]] constexpr std::uint64_t entry_page(const journal_entry_on_media& entry) noexcept {
+    return entry.place & ((std::uint64_t{1} << entry_page_bits) - 1);
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,255 @@
+#include "segment/commit/recovery.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "persist/mutant.hpp"
+#include "segment/files/node_directories.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+
+base::result<void> check_target(const journal_content& journal, const journal_entry_on_media& entry,
+                                const std::string& path) {
+    const geometry shape = geometry_of(journal.superblock);
+    const std::uint64_t file = entry_file(entry);
+    const std::uint64_t pages_in_file = file == objects_file_id ? journal.superblock.objects_size / base::page_size
+                                                                : shape.file_size() / base::page_size;
+    const bool known_file =
+        file == objects_file_id || file < base::divide_up(journal.superblock.frontier, shape.segment_size);
+    if (!known_file || entry_page(entry) >= pages_in_file) {
+        return failure{failure_code::corrupt, path, "entry", fmt::format("page {} of file {}", entry_page(entry), file),
+                       "a page of the heap",  {},   0};
+    }
+    return {};
+}
+
+/// Writes all pages of the journal to their places and syncs. Idempotent.
+base::result<void> apply(persist::storage& storage, const heap_paths& paths, persist::file& file,
+                         const journal_content& journal) {
+    for (const auto& entry : journal.entries) {
+        HF_TRY(check_target(journal, entry, file.path()));
+    }
+    HF_TRY(check_files(storage, paths, journal.superblock, access_mode::read_write));
+    std::array<std::byte, base::page_size> page{};
+    std::size_t next = 0;
+    while (next < journal.entries.size()) {  // sorted by file: each is opened once
+        const std::uint64_t id = entry_file(journal.entries[next]);
+        HF_TRY_ASSIGN(auto home, storage.open(paths.file(id), access_mode::read_write));
+        for (; next < journal.entries.size() && entry_file(journal.entries[next]) == id; ++next) {
+            HF_TRY(read_journal_page(file, journal, next, page));
+            HF_TRY(home->write_at(entry_page(journal.entries[next]) * base::page_size, page, "recover.home.write"));
+        }
+        HF_TRY(home->sync("recover.home.sync"));
+    }
+    return {};
+}
+
+base::result<void> roll_forward(persist::storage& storage, const heap_paths& paths, persist::file& journal_file,
+                                const journal_content& journal) {
+    HF_TRY(apply(storage, paths, journal_file, journal));
+    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
+    return write_superblocks(*file, journal.superblock);
+}
+
+failure no_superblock(const superblock_copies_read& copies) {
+    // Reports the failure that explains more: a newer version or a file of something else says more than a bad
+    // checksum.
+    const auto& worse = copies.bad[0].code == failure_code::corrupt ? copies.bad[1] : copies.bad[0];
+    failure what = worse;
+    if (what.code == failure_code::corrupt) {
+        what.hint =
+            fmt::format("the other copy is bad too: {}; the journal holds no commit either", copies.bad[0].message());
+    }
+    return what;
+}
+
+/// Rewrites the copy that is bad or older, so that a write that is torn later always leaves the other one.
+base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
+                                   const superblock_copies_read& copies, const superblock_on_media& newest) {
+    const auto bytes = std::as_bytes(std::span{&newest, 1});
+    for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
+        const auto& there = copies.good.at(copy);
+        if (there && std::memcmp(&*there, &newest, sizeof newest) == 0) {
+            continue;
+        }
+        HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
+        HF_TRY(file->write_at(copy * superblock_size, bytes, "recover.superblock.write"));
+        HF_TRY(file->sync("recover.superblock.sync"));
+    }
+    return {};
+}
+
+/// The journal is broken: does the superblock's state still stand, whole?
+base::result<void> judge_broken_journal(persist::storage& storage, const heap_paths& paths,
+                                        const superblock_on_media& superblock, const failure& why) {
+    if (superblock.state == heap_state::clean) {
+        failure what = why;
+        what.hint =
+            "the heap was closed cleanly, so its journal should be void and intact: the file was damaged; nothing was "
+            "changed";
+        return what;
+    }
+    std::vector<failure> problems;
+    HF_TRY(verify_pages(storage, paths, superblock, problems, 1));
+    if (!HF_MUTANT("recover.verify_after_broken_journal") && !problems.empty()) {
+        failure what = why;
+        what.hint = fmt::format("the journal is damaged and the commit that it carried is half way home: {}",
+                                problems.front().message());
+        return what;
+    }
+    return {};
+}
+
+base::result<journal_state> read_journal_of(persist::storage& storage, const heap_paths& paths,
+                                            const superblock_on_media* newest, std::unique_ptr<persist::file>& file,
+                                            access_mode mode) {
+    auto opened = storage.open(paths.journal(), mode);
+    if (!opened) {
+        failure what = std::move(opened).error();
+        if (what.code == failure_code::missing) {
+            what.field = "file";
+            what.found = "nothing";
+            what.expected = "the heap's journal";
+            what.hint = "restore it; where the heap was closed cleanly, an empty file of this name will do";
+        }
+        return what;
+    }
+    file = std::move(opened).value();
+    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+    if (size == 0 && newest != nullptr && newest->state == heap_state::clean) {
+        return journal_state{};
+    }
+    return read_journal(*file, newest);
+}
+
+/// The paths with the heap's nodes, after a check that the nodes' directories belong to the heap.
+base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_paths& paths,
+                                          const superblock_on_media* newest, const journal_state& journal) {
+    const bool whole = journal.what == journal_state::kind::whole;
+    const superblock_on_media* const says = newest != nullptr ? newest : whole ? &journal.content.superblock : nullptr;
+    if (says == nullptr) {
+        return paths;  // no segment will be read
+    }
+    if (whole && journal.content.superblock.nodes != says->nodes) {
+        return failure{failure_code::corrupt,
+                       paths.journal(),
+                       "nodes",
+                       fmt::format("{}", journal.content.superblock.nodes),
+                       fmt::format("{}", says->nodes),
+                       "the superblock says so",
+                       0};
+    }
+    heap_paths found = paths.with_nodes(says->nodes);
+    HF_TRY(check_node_directories(storage, found, *says));
+    return found;
+}
+
+}  // namespace
+
+base::result<recovered_state> recover(persist::storage& storage, const heap_paths& of, access_mode mode) {
+    HF_TRY_ASSIGN(auto superblock_file, storage.open(of.superblock(), mode));
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*superblock_file));
+    superblock_file.reset();
+    const superblock_on_media* const newest = copies.newest();
+    for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
+        // A copy of a newer format is not damage: its writer knows what the other copy is worth, so the open fails.
+        // Where its checksum is bad, too, it may be damage, and a good copy counts.
+        if (copies.bad.at(copy).code == failure_code::version_unsupported &&
+            (newest == nullptr || copies.other_version.at(copy))) {
+            return copies.bad.at(copy);
+        }
+    }
+    std::unique_ptr<persist::file> journal_file;
+    HF_TRY_ASSIGN(journal_state journal, read_journal_of(storage, of, newest, journal_file, mode));
+    HF_TRY_ASSIGN(const heap_paths paths, paths_with_nodes(storage, of, newest, journal));
+    recovered_state state;
+    if (newest != nullptr) {
+        for (const auto& bad : copies.bad) {
+            // In a heap that was not closed, a bad copy is what a crash left of a write, and no damage.
+            if (bad.code != failure_code::none && newest->state == heap_state::clean) {
+                state.warnings.push_back(bad);
+            }
+        }
+        state.superblock = *newest;
+        state.crashed = newest->state != heap_state::clean;
+    }
+    if (journal.what == journal_state::kind::whole) {
+        if (newest != nullptr && journal.content.superblock.sequence != newest->sequence + 1) {
+            return failure{failure_code::corrupt,
+                           paths.journal(),
+                           "sequence",
+                           fmt::format("{}", journal.content.superblock.sequence),
+                           fmt::format("at most {}", newest->sequence + 1),
+                           "the superblock is older than the journal's predecessor",
+                           0};
+        }
+        state.crashed = true;
+        state.rolled_forward = true;
+        state.superblock = journal.content.superblock;
+        if (mode == access_mode::read_only) {
+            for (const auto& entry : journal.content.entries) {
+                HF_TRY(check_target(journal.content, entry, paths.journal()));
+            }
+            state.overlay = std::move(journal.content);
+        } else {
+            HF_TRY(roll_forward(storage, paths, *journal_file, journal.content));
+        }
+    } else if (newest == nullptr) {
+        return no_superblock(copies);
+    } else if (journal.what == journal_state::kind::broken) {
+        HF_TRY(check_files(storage, paths, state.superblock, mode));
+        // A power cut may leave a half-written journal: that is no damage, and gives no warning.
+        HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
+        if (mode == access_mode::read_write) {
+            // The journal is made void: the next commit might write just the sectors that it lacks. Whole again, it
+            // would bring back a commit that was given up, after the heap has shown the state before it.
+            HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
+            HF_TRY(check_own_journal(*file, state.superblock));
+            HF_TRY(write_void_journal(*file, state.superblock));
+        }
+    }
+    HF_TRY(check_files(storage, paths, state.superblock, mode));
+    if (mode == access_mode::read_write && !state.rolled_forward) {
+        HF_TRY(heal_superblock(storage, paths, copies, *newest));
+        state.warnings.clear();  // the damage is repaired
+    }
+    return state;
+}
+
+base::result<void> check_files(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock,
+                               access_mode mode) {
+    const heap_paths paths = of.with_nodes(superblock.nodes);
+    const geometry shape = geometry_of(superblock);
+    const auto check_size = [&](const std::string& path, std::uint64_t expected, bool exact) -> base::result<void> {
+        HF_TRY_ASSIGN(auto file, storage.open(path, mode));
+        HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+        if (exact ? size != expected : size < expected) {
+            return failure{failure_code::corrupt,
+                           path,
+                           "file size",
+                           fmt::format("{}", size),
+                           fmt::format("{}{}", exact ? "" : "at least ", expected),
+                           "the file was truncated or exchanged",
+                           0};
+        }
+        return {};
+    };
+    // SEG-1: every segment file below the frontier has its full size, and the objects file what the superblock says.
+    const std::uint64_t segments = base::divide_up(superblock.frontier, shape.segment_size);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+        HF_TRY(check_size(paths.segment(i), shape.file_size(), true));
+    }
+    return check_size(paths.objects(), superblock.objects_size, false);
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "persist/mutant.hpp"
+#include "segment/commit/recovery.hpp"
+#include "segment/format/page_sums.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+
+constexpr std::uint64_t pages_a_read = 256;
+
+/// Collects what is wrong, up to a limit.
+class problem_list {
+public:
+    problem_list(std::vector<failure>& problems, std::size_t limit) : problems_(problems), limit_(limit) {}
+    [[nodiscard]] bool full() const noexcept { return problems_.size() >= limit_; }
+    void add(const std::string& path, std::string field, std::uint64_t found, std::uint64_t expected) {
+        if (!full()) {
+            problems_.push_back(failure{failure_code::corrupt, path, std::move(field), fmt::format("{:#x}", found),
+                                        fmt::format("{:#x}", expected), "SEG-2: a page differs from what was committed",
+                                        0});
+        }
+    }
+
+private:
+    std::vector<failure>& problems_;
+    std::size_t limit_;
+};
+
+/// The files as they are; with a journal, the files as they will be when its commit is written to them.
+class page_source {
+public:
+    static base::result<page_source> open(persist::storage& storage, const heap_paths& paths,
+                                          const journal_content* overlay) {
+        page_source source;
+        if (overlay != nullptr) {
+            source.overlay_ = overlay;
+            HF_TRY_ASSIGN(source.journal_, storage.open(paths.journal(), persist::access_mode::read_only));
+            for (std::size_t i = 0; i < overlay->entries.size(); ++i) {
+                source.entries_.emplace(overlay->entries[i].place, i);
+            }
+        }
+        return source;
+    }
+
+    /// Whole pages of a file from page `first` on.
+    base::result<void> read(persist::file& file, std::uint64_t id, std::uint64_t first, std::span<std::byte> bytes) {
+        HF_TRY(file.read_at(first * page_size, bytes));
+        const std::uint64_t end = id << entry_page_bits | (first + bytes.size() / page_size);
+        for (auto it = entries_.lower_bound(id << entry_page_bits | first); it != entries_.end() && it->first < end;
+             ++it) {
+            const auto page = bytes.subspan((entry_page(overlay_->entries[it->second]) - first) * page_size, page_size);
+            HF_TRY(read_journal_page(*journal_, *overlay_, it->second, page));
+        }
+        return {};
+    }
+
+private:
+    const journal_content* overlay_ = nullptr;
+    std::unique_ptr<persist::file> journal_;
+    std::map<std::uint64_t, std::size_t> entries_;  ///< by place
+};
+
+struct source_file {
+    page_source& source;
+    persist::file& file;
+    std::uint64_t id;
+    [[nodiscard]] const std::string& path() const noexcept { return file.path(); }
+};
+
+/// Reads pages [first, first + count) of the file in chunks and hands each to `examine(page, bytes)`.
+template <class Examine>
+base::result<void> for_each_page(const source_file& file, std::uint64_t first, std::uint64_t count,
+                                 const problem_list& problems, Examine&& examine) {
+    std::vector<std::byte> buffer(std::min(count, pages_a_read) * page_size);
+    for (std::uint64_t done = 0; done < count && !problems.full();) {
+        const std::uint64_t now = std::min(pages_a_read, count - done);
+        const auto chunk = std::span(buffer).first(now * page_size);
+        HF_TRY(file.source.read(file.file, file.id, first + done, chunk));
+        for (std::uint64_t i = 0; i < now; ++i) {
+            examine(first + done + i, chunk.subspan(i * page_size, page_size));
+        }
+        done += now;
+    }
+    return {};
+}
+
+base::result<std::vector<std::uint32_t>> read_checksum_pages(const source_file& file, const geometry& shape,
+                                                             problem_list& problems) {
+    std::vector<std::uint32_t> sums;
+    sums.reserve(shape.checksum_pages() * checksums_per_page);
+    const std::uint64_t first = (shape.segment_size + shape.checksums_at()) / page_size;
+    HF_TRY(for_each_page(
+        file, first, shape.checksum_pages(), problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
+            std::vector<std::uint32_t> entries(checksums_per_page + 1);
+            std::memcpy(entries.data(), bytes.data(), page_size);
+            const bool never_written =
+                std::all_of(entries.begin(), entries.end(), [](std::uint32_t entry) { return entry == 0; });
+            if (!never_written && entries.back() != own_sum(entries)) {
+                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_sum(entries),
+                             entries.back());
+            }
+            sums.insert(sums.end(), entries.begin(), entries.end() - 1);
+        }));
+    return sums;
+}
+
+base::result<void> verify_segment(const source_file& file, const geometry& shape, std::uint64_t user_pages,
+                                  problem_list& problems, page_comparison& counted) {
+    HF_TRY_ASSIGN(const std::vector<std::uint32_t> sums, read_checksum_pages(file, shape, problems));
+    const auto compare = [&](std::uint64_t page, std::span<const std::byte> bytes) {
+        const bool has_sum = page < sums.size() && sums[page] != 0;
+        ++(has_sum ? counted.compared : counted.without_sum);
+        if (has_sum && sums[page] != base::page_checksum(bytes)) {
+            problems.add(file.path(), fmt::format("checksum of page {}", page), base::page_checksum(bytes), sums[page]);
+        }
+    };
+    HF_TRY(for_each_page(file, 0, user_pages, problems, compare));
+    return for_each_page(file, shape.pages(), shape.checksums_at() / page_size, problems, compare);
+}
+
+base::result<void> verify_objects(const source_file& file, std::uint64_t pages, problem_list& problems,
+                                  page_comparison& counted) {
+    std::vector<std::uint64_t> sums(objects_group_pages);
+    return for_each_page(file, 0, pages, problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
+        const std::uint64_t entry = page % objects_group_pages;
+        if (entry == 0) {
+            std::memcpy(sums.data(), bytes.data(), page_size);
+            const bool never_written =
+                std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; });
+            if (!never_written && sums[0] != own_group_sum(sums)) {
+                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_group_sum(sums),
+                             sums[0]);
+            }
+            return;
+        }
+        ++(sums[entry] != 0 ? counted.compared : counted.without_sum);
+        if (sums[entry] != 0 && sums[entry] != nonzero_sum(base::checksum64(bytes))) {
+            problems.add(file.path(), fmt::format("checksum of page {}", page), base::checksum64(bytes), sums[entry]);
+        }
+    });
+}
+
+}  // namespace
+
+base::result<page_comparison> verify_pages(persist::storage& storage, const heap_paths& of,
+                                           const superblock_on_media& superblock, std::vector<base::failure>& problems,
+                                           std::size_t limit, const journal_content* overlay) {
+    page_comparison counted;
+    if ((superblock.flags & flag_stale_sums) != 0) {
+        counted.without_sum = base::divide_up(superblock.frontier + superblock.objects_size, page_size);
+        return counted;  // there is nothing to compare with
+    }
+    const heap_paths paths = of.with_nodes(superblock.nodes);
+    const geometry shape = geometry_of(superblock);
+    problem_list list(problems, limit);
+    HF_TRY_ASSIGN(page_source source, page_source::open(storage, paths, overlay));
+    const std::uint64_t segments = base::divide_up(superblock.frontier, shape.segment_size);
+    for (std::uint64_t i = 0; i < segments && !list.full(); ++i) {
+        HF_TRY_ASSIGN(auto file, storage.open(paths.segment(i), persist::access_mode::read_only));
+        const std::uint64_t user_bytes = std::min(shape.segment_size, superblock.frontier - i * shape.segment_size);
+        HF_TRY(verify_segment({source, *file, i}, shape, user_bytes / page_size, list, counted));
+    }
+    HF_TRY_ASSIGN(auto objects, storage.open(paths.objects(), persist::access_mode::read_only));
+    HF_TRY(verify_objects({source, *objects, objects_file_id}, superblock.objects_size / page_size, list, counted));
+    return counted;
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,316 @@
+#include "segment/files/copy.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "segment/files/lane_places.hpp"
+#include "segment/files/node_directories.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using persist::access_mode;
+
+class heap_copier {
+public:
+    heap_copier(const copy_source& source, persist::storage& storage, const std::string& destination,
+                std::span<const std::string> node_places, persist::shared_blocks blocks)
+        : from_(source.storage),
+          source_(source.paths.with_nodes(source.state.superblock.nodes)),
+          state_(source.state),
+          outer_(storage),
+          target_(destination, static_cast<std::uint32_t>(node_places.size())),
+          node_places_(node_places),
+          blocks_(blocks) {}
+
+    base::result<void> run() {
+        HF_TRY(check_node_places(outer_, target_, node_places_));
+        HF_TRY_ASSIGN(of_source_, from_.permissions_of(source_.directory(), source_.superblock()));
+        HF_TRY_ASSIGN(const bool there, outer_.exists(target_.directory()));
+        if (!there) {
+            HF_TRY(make_heap_directory(*outer_.with(of_source_), target_, "copy.directory"));
+        }
+        made_directory_ = !there;
+        try {
+            auto done = take_directory();
+            if (done) {
+                done = copy_all();
+            }
+            if (!done) {
+                remove_remains();
+            }
+            return done;
+        } catch (const std::bad_alloc&) {
+            remove_remains();
+            throw;
+        }
+    }
+
+private:
+    /// Holds the directory of the copy, which must be empty and able to hold a heap.
+    base::result<void> take_directory() {
+        HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
+        HF_TRY_ASSIGN(const auto names, to_->list(target_.directory()));
+        if (!names.empty()) {
+            return failure{failure_code::already_exists,
+                           target_.directory(),
+                           "directory",
+                           names.front(),
+                           "nothing, or an empty directory",
+                           {},
+                           0};
+        }
+        owns_files_ = true;
+        return to_->check_place(target_.directory());
+    }
+
+    base::result<void> copy_all() {
+        superblock_on_media superblock = state_.superblock;
+        superblock.nodes = target_.nodes();
+        superblock.flags &= ~flag_lanes_by_node;  // copy_lanes() puts them into one file
+        superblock.file_identity = 0;             // the copy has content only: its first writer reserves space
+        if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
+            return base::os_failure(errno, "getrandom", {});
+        }
+        superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
+        superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
+        if (superblock.nodes != 0) {
+            HF_TRY(make_node_directories(*to_, target_, superblock, node_places_));
+        }
+        const std::uint64_t segments = base::divide_up(state_.superblock.frontier, state_.superblock.segment_size);
+        for (std::uint64_t i = 0; i < segments; ++i) {
+            HF_TRY(copy_file(i));
+        }
+        HF_TRY(copy_file(objects_file_id));
+        // Pending records and a pending trace are part of the heap: the copy of a crashed heap counts as crashed, too.
+        const bool crashed = superblock.state != heap_state::clean;
+        const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
+        if (crashed && (superblock.flags & flag_lanes) != 0) {
+            HF_TRY(copy_lanes());
+        }
+        superblock.state = pending ? superblock.state : heap_state::clean;
+        seal(superblock);
+        HF_TRY_ASSIGN(auto journal, create_like(source_.journal(), target_.journal(), "copy.journal"));
+        HF_TRY(write_void_journal(*journal, superblock));
+        HF_TRY_ASSIGN(auto lock, create_like(source_.lock(), target_.lock(), "copy.lock"));
+        HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
+        HF_TRY(write_superblocks(*file, superblock));
+        HF_TRY(sync_segment_names(*to_, target_, "copy.node.sync"));
+        HF_TRY(to_->sync_directory(target_.directory(), "copy.directory.sync"));
+        HF_TRY(to_->rename(target_.unfinished_superblock(), target_.superblock(), "copy.superblock.rename"));
+        HF_TRY(to_->sync_directory(target_.directory(), "copy.directory.sync_name"));
+        return outer_.sync_directory(target_.parent(), "copy.parent.sync");
+    }
+
+    base::result<void> copy_file(std::uint64_t id) {
+        HF_TRY_ASSIGN(auto from, from_.open(source_.file(id), access_mode::read_only));
+        HF_TRY_ASSIGN(auto to, create_like(source_.file(id), target_.file(id), "copy.create"));
+        HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.content"));
+        if (id == objects_file_id) {
+            HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
+        } else {
+            // Content that a crashed writer left beyond the frontier is not part of the heap.
+            const std::uint64_t used = std::min(state_.superblock.segment_size,
+                                                state_.superblock.frontier - id * state_.superblock.segment_size);
+            if (used < state_.superblock.segment_size) {
+                HF_TRY(to->punch_hole(used, state_.superblock.segment_size - used, "copy.punch"));
+            }
+        }
+        HF_TRY(apply_overlay(*to, id));
+        return to->sync("copy.sync");
+    }
+
+    /// Makes a file that is as private as `original`, or as the source's superblock where there is no `original`.
+    base::result<std::unique_ptr<persist::file>> create_like(const std::string& original, const std::string& path,
+                                                             persist::site where) {
+        const auto of_original = from_.permissions_of(source_.directory(), original);
+        return to_->with(of_original ? *of_original : of_source_)->create(path, where);
+    }
+
+    base::result<void> copy_lanes() {
+        const lane_places places = places_of_lanes(state_.superblock, source_);
+        HF_TRY_ASSIGN(auto to, create_like(places.path(0), target_.lanes(), "copy.create_lanes"));
+        if (places.is_by_node()) {
+            HF_TRY(gather_lanes(from_, state_.superblock, places, *to));
+        } else {
+            HF_TRY_ASSIGN(auto from, from_.open(places.path(0), access_mode::read_only));
+            HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.lanes"));
+        }
+        return to->sync("copy.sync_lanes");
+    }
+
+    base::result<void> apply_overlay(persist::file& to, std::uint64_t id) {
+        if (!state_.overlay) {
+            return {};
+        }
+        HF_TRY_ASSIGN(auto journal, from_.open(source_.journal(), access_mode::read_only));
+        std::vector<std::byte> page(page_size);
+        for (std::size_t i = 0; i < state_.overlay->entries.size(); ++i) {
+            if (entry_file(state_.overlay->entries[i]) == id) {
+                HF_TRY(read_journal_page(*journal, *state_.overlay, i, page));
+                HF_TRY(to.write_at(entry_page(state_.overlay->entries[i]) * page_size, page, "copy.overlay"));
+            }
+        }
+        return {};
+    }
+
+    void remove_remains() noexcept {
+        try {
+            if (owns_files_) {
+                static_cast<void>(remove_node_directories(*to_, target_, nullptr).ok());
+                if (auto names = to_->list(target_.directory()); names) {
+                    for (const std::string& name : names.value()) {
+                        static_cast<void>(to_->remove(target_.directory() + "/" + name, "copy.undo").ok());
+                    }
+                }
+            }
+            if (owns_files_ || made_directory_) {
+                persist::storage& held = to_ != nullptr ? *to_ : outer_;
+                static_cast<void>(remove_held_directory(outer_, target_.directory(), held, "copy.undo_directory").ok());
+            }
+        } catch (const std::bad_alloc&) {
+            return;  // no memory for the names: what remains has no superblock
+        }
+    }
+
+    persist::storage& from_;
+    heap_paths source_;
+    const recovered_state& state_;
+    persist::storage& outer_;
+    std::shared_ptr<persist::storage> to_;  ///< holds the target
+    persist::permissions of_source_;
+    bool made_directory_ = false;  ///< this copy made it
+    bool owns_files_ = false;      ///< it was empty: this copy made all that is in it
+    heap_paths target_;
+    std::span<const std::string> node_places_;
+    persist::shared_blocks blocks_;
+};
+
+}  // namespace
+
+base::result<void> copy_heap(const copy_source& source, persist::storage& storage, const std::string& destination,
+                             std::span<const std::string> node_places, persist::shared_blocks blocks) {
+    return heap_copier(source, storage, destination, node_places, blocks).run();
+}
+
+namespace {
+
+/// The superblock of a heap that is to be removed, where it has one that counts.
+base::result<std::optional<superblock_on_media>> superblock_of(persist::storage& storage, const heap_paths& paths) {
+    auto file = storage.open(paths.superblock(), access_mode::read_only);
+    if (!file) {
+        return std::optional<superblock_on_media>{};
+    }
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(**file));
+    const superblock_on_media* const newest = copies.newest();
+    return newest == nullptr ? std::nullopt : std::optional(*newest);
+}
+
+/// The names in the directory, which are those of a heap's files alone.
+base::result<std::vector<std::string>> names_to_remove(persist::storage& storage, const std::string& directory) {
+    HF_TRY_ASSIGN(auto names, storage.list(directory));
+    bool ours = false;
+    for (const std::string& name : names) {
+        if (!heap_paths::is_heap_file(name)) {
+            return failure{failure_code::invalid_argument,
+                           directory,
+                           "directory",
+                           fmt::format("a file {}", name),
+                           "the files of a heap alone",
+                           "nothing was removed",
+                           0};
+        }
+        ours = ours || name != "lock";
+    }
+    if (!ours) {
+        return failure{failure_code::not_a_heap,
+                       directory,
+                       "directory",
+                       names.empty() ? "nothing in it" : "a lock alone",
+                       "a heap",
+                       {},
+                       0};
+    }
+    return names;
+}
+
+/// Removes a heap whose directory is held and locked.
+base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_hold& hold) {
+    HF_TRY_ASSIGN(const auto names, names_to_remove(*hold.storage, paths.directory()));
+    HF_TRY_ASSIGN(const auto superblock, superblock_of(*hold.storage, paths));
+    const superblock_on_media* const says = superblock ? &*superblock : nullptr;
+    HF_TRY(examine_node_directories(*hold.storage, paths, says));
+    if (hold.locks.size() == 1) {
+        HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
+    }
+    persist::storage& storage = *hold.storage;
+    // The superblock goes first, durably. What a crash leaves has none and is no heap, and the next create or remove
+    // takes it away.
+    HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
+    HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
+    HF_TRY(remove_node_directories(storage, paths, says));
+    for (const std::string& name : names) {
+        HF_TRY(storage.remove(fmt::format("{}/{}", paths.directory(), name), "remove.file"));
+    }
+    HF_TRY(storage.remove(paths.lock(), "remove.lock"));
+    HF_TRY(remove_held_directory(outer, paths.directory(), storage, "remove.directory"));
+    return outer.sync_directory(paths.parent(), "remove.parent.sync");
+}
+
+/// Holds and locks the directory of a heap that is to be removed. While another process removes it, any failure is
+/// possible: then the path no longer leads to the directory that is held.
+base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
+    HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
+    HF_TRY(names_to_remove(*hold.storage, directory));
+    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold.storage, directory, access_mode::read_write,
+                                                     heap_lock::missing_file::do_without));
+    hold.locks.push_back(std::move(lock));
+    return {};
+}
+
+}  // namespace
+
+base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
+                               std::shared_ptr<heap_hold> held) {
+    const heap_paths paths(directory);
+    constexpr int attempts = 16;
+    for (int attempt = 0; held == nullptr && attempt < attempts; ++attempt) {
+        HF_TRY_ASSIGN(const bool there, storage.exists(directory));
+        if (!there) {
+            return false;
+        }
+        auto hold = std::make_shared<heap_hold>();
+        auto taken = take_to_remove(storage, directory, *hold);
+        const bool gone = hold->storage == nullptr ? !taken && taken.error().os_error == ENOENT
+                                                   : !leads_to(storage, directory, *hold->storage);
+        if (gone) {
+            continue;
+        }
+        HF_TRY(std::move(taken));
+        held = std::move(hold);
+    }
+    if (held == nullptr) {
+        return failure{failure_code::locked,
+                       directory,
+                       "directory",
+                       "another one each time it is looked for",
+                       "one that stays",
+                       {},
+                       0};
+    }
+    HF_TRY(remove_held(storage, paths, *held));
+    return true;
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,236 @@
+#include "segment/files/heap_creation.hpp"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "segment/commit/journal.hpp"
+#include "segment/files/heap_hold.hpp"
+#include "segment/files/lock.hpp"
+#include "segment/files/node_directories.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+
+std::int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+base::result<void> fill_random(std::span<std::byte> bytes) {
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+        return base::os_failure(errno, "getrandom", {});
+    }
+    return {};
+}
+
+}  // namespace
+
+base::result<superblock_on_media> new_superblock(const creation_options& options) {
+    superblock_on_media superblock = blank_superblock();
+    HF_TRY(fill_random(std::as_writable_bytes(std::span{superblock.uuid})));
+    superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);  // RFC 4122, random
+    superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
+    while (superblock.heap_key == 0) {
+        HF_TRY(fill_random(std::as_writable_bytes(std::span{&superblock.heap_key, 1})));
+    }
+    superblock.segment_size = options.segment_size;
+    superblock.reservation = options.mapping.reservation;
+    superblock.capacity = options.mapping.capacity;
+    superblock.state = heap_state::running;
+    superblock.flags =
+        (options.same_address ? flag_same_address : 0) | (options.separate_cache_lines ? flag_separate_lines : 0);
+    superblock.created_ns = now_ns();
+    superblock.nodes = static_cast<std::uint32_t>(options.node_places.size());
+    return superblock;
+}
+
+base::result<void> finish_creation(const heap_location& location, commit_plan& plan, transaction_report& report) {
+    report.stage = commit_stage::unchanged;
+    HF_ASSERT(plan.changed.empty());
+    HF_TRY(write_home(location.storage(), location.paths(), {plan.fresh, plan.fresh_sums, {}}, "create.fresh.write",
+                      "create.fresh.sync", report));
+    HF_TRY(location.storage().remove(location.paths().unfinished_superblock(), "create.remove_remains"));
+    HF_TRY_ASSIGN(auto file, location.storage().create(location.paths().unfinished_superblock(), "create.superblock"));
+    HF_TRY_ASSIGN(plan.superblock.file_identity,
+                  location.storage().file_identity(location.paths().unfinished_superblock()));
+    seal(plan.superblock);
+    HF_TRY(write_superblocks(*file, plan.superblock));
+    if (location.paths().nodes() != 0) {
+        HF_TRY(sync_segment_names(location.storage(), location.paths(), "create.node.sync"));
+    }
+    HF_TRY(location.storage().sync_directory(location.paths().directory(), "create.directory.sync"));
+    HF_TRY(location.storage().rename(location.paths().unfinished_superblock(), location.paths().superblock(),
+                                     "create.superblock.rename"));
+    report.stage = commit_stage::uncertain;
+    HF_TRY(location.storage().sync_directory(location.paths().directory(), "create.directory.sync_name"));
+    HF_TRY(location.storage().sync_directory(location.paths().parent(), "create.parent.sync"));
+    report.stage = commit_stage::complete;
+    return {};
+}
+
+heap_creation::~heap_creation() {
+    if (!superblock_.is_on_media() && (owns_files_ || made_directory_) && location_.is_mine()) {
+        abandon();
+    }
+}
+
+/// Accepts an empty directory, and the remains of a creation or removal that was cut off. Anything else belongs to
+/// somebody else and must stay.
+base::result<void> heap_creation::check_empty(std::vector<std::string>& remains) const {
+    HF_TRY_ASSIGN(remains, location_.storage().list(location_.paths().directory()));
+    for (const std::string& name : remains) {
+        if (name == "superblock" || !heap_paths::is_heap_file(name)) {
+            return failure{failure_code::already_exists,
+                           location_.paths().directory(),
+                           "directory",
+                           name == "superblock" ? "a heap" : fmt::format("a file {}", name),
+                           "nothing, or an empty directory",
+                           {},
+                           0};
+        }
+    }
+    return {};
+}
+
+/// Makes the directory where there is none, holds and locks it. False where it was removed or moved meanwhile.
+base::result<bool> heap_creation::try_to_take_directory() {
+    made_directory_ = false;
+    HF_TRY_ASSIGN(const bool there, location_.outer_storage().exists(location_.paths().directory()));
+    if (!there) {
+        auto made = make_heap_directory(location_.outer_storage(), location_.paths(), "create.directory");
+        if (!made && made.error().code != failure_code::already_exists) {
+            return std::move(made).error();
+        }
+        made_directory_ = made.ok();  // false where another process made it first
+    }
+    auto held = hold_new_heap(location_.outer_storage(), location_.paths());
+    if (!held) {
+        if (held.error().os_error == ENOENT) {
+            return false;
+        }
+        if (held.error().os_error != ENOTDIR) {
+            return std::move(held).error();
+        }
+        return failure{failure_code::already_exists,
+                       location_.paths().directory(),
+                       "path",
+                       "a file",
+                       "nothing, or an empty directory",
+                       {},
+                       0};
+    }
+    location_.set_hold(std::move(held).value());
+    auto locked = lock_directory();
+    if (!leads_to(location_.outer_storage(), location_.paths().directory(), location_.storage())) {
+        return false;  // whatever failed may have failed because of that
+    }
+    HF_TRY(std::move(locked));
+    return true;
+}
+
+base::result<void> heap_creation::lock_directory() {
+    std::vector<std::string> names;
+    if (auto empty = check_empty(names); !empty) {
+        // Where another process created the heap first, the lock file is not this process's to remove.
+        made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
+        return empty;
+    }
+    HF_TRY(location_.storage().check_place(location_.paths().directory()));
+    auto lock = heap_lock::acquire(location_.storage(), location_.paths().directory(), access_mode::read_write);
+    if (!lock) {
+        made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
+        return std::move(lock).error();
+    }
+    location_.hold()->locks.push_back(std::move(lock).value());
+    return {};
+}
+
+base::result<void> heap_creation::take_directory() {
+    constexpr int attempts = 16;
+    bool taken = false;
+    for (int attempt = 0; attempt < attempts && !taken; ++attempt) {
+        HF_TRY_ASSIGN(taken, try_to_take_directory());
+    }
+    if (!taken) {
+        return failure{failure_code::locked,
+                       location_.paths().directory(),
+                       "directory",
+                       "another one each time it is looked for",
+                       "one that stays",
+                       {},
+                       0};
+    }
+    // Look again under the lock: another process may have finished its creation meanwhile.
+    std::vector<std::string> remains;
+    if (auto empty = check_empty(remains); !empty) {
+        made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
+        return empty;
+    }
+    HF_TRY(examine_node_directories(location_.storage(), location_.paths(), nullptr));
+    owns_files_ = true;
+    HF_TRY(remove_node_directories(location_.storage(), location_.paths(), nullptr));
+    for (const std::string& name : remains) {
+        if (name != "lock" && !heap_paths::node_index(name)) {
+            HF_TRY(location_.storage().remove(location_.paths().directory() + "/" + name, "create.remove_remains"));
+        }
+    }
+    sign_locks(*location_.hold());
+    return {};
+}
+
+base::result<void> heap_creation::make_nodes(std::span<const std::string> places) {
+    if (places.empty()) {
+        return {};
+    }
+    location_.set_nodes(superblock_.now().nodes);
+    HF_TRY(make_node_directories(location_.storage(), location_.paths(), superblock_.now(), places));
+    return hold_nodes(*location_.hold(), location_.paths(), access_mode::read_write);
+}
+
+base::result<void> heap_creation::make_files() {
+    HF_TRY_ASSIGN(auto journal, location_.storage().create(location_.paths().journal(), "create.journal"));
+    superblock_on_media first = superblock_.now();
+    first.sequence = 1;
+    HF_TRY(write_void_journal(*journal, first));
+    HF_TRY_ASSIGN(auto objects, location_.storage().create(location_.paths().objects(), "create.objects"));
+    return location_.find_domain();
+}
+
+void heap_creation::abandon() noexcept {
+    // Best effort: what is left has no superblock, so it is no heap, and the next create removes it.
+    try {
+        if (owns_files_) {
+            static_cast<void>(remove_node_directories(location_.storage(), location_.paths(), nullptr).ok());
+        }
+        if (auto listed = location_.storage().list(location_.paths().directory()); listed && owns_files_) {
+            for (const std::string& name : listed.value()) {
+                if (heap_paths::is_heap_file(name) && !heap_paths::node_index(name)) {
+                    static_cast<void>(
+                        location_.storage().remove(location_.paths().directory() + "/" + name, "create.abandon").ok());
+                }
+            }
+        }
+        if (!owns_files_ && made_directory_) {
+            static_cast<void>(location_.storage().remove(location_.paths().lock(), "create.abandon_lock").ok());
+        }
+        static_cast<void>(remove_held_directory(location_.outer_storage(), location_.paths().directory(),
+                                                location_.storage(), "create.abandon_directory")
+                              .ok());
+    } catch (const std::bad_alloc&) {
+        return;  // no memory for the names
+    }
+}
+
+}  // namespace holdfast::segment

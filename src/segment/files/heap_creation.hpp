@@ -1,0 +1,56 @@
+// How a heap comes into being: its directory is taken, its first files are made, and the first commit names it a heap.
+//
+// Invariants:
+//
+//   - Nothing is removed that is not a file of a heap without a superblock: files of somebody else stay.
+//   - A heap whose first commit did not succeed leaves nothing behind, unless the process or the machine crashes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/heap_options.hpp"
+
+namespace holdfast::segment {
+
+/// The superblock of a new heap, with numbers of its own.
+base::result<superblock_on_media> new_superblock(const creation_options& options);
+
+/// The first commit of a new heap: everything is fresh, and the superblock's name makes the directory a heap.
+base::result<void> finish_creation(const heap_location& location, commit_plan& plan, transaction_report& report);
+
+/// The creation of one heap. Not thread-safe.
+class heap_creation {
+public:
+    heap_creation(heap_location& location, heap_superblock& superblock) noexcept
+        : location_(location), superblock_(superblock) {}
+    heap_creation(const heap_creation&) = delete;
+    heap_creation& operator=(const heap_creation&) = delete;
+    /// Abandons a heap that is not on media.
+    ~heap_creation();
+
+    /// Makes the directory where it is missing, holds and locks it, and removes the remains of an earlier creation.
+    base::result<void> take_directory();
+    /// Makes the directories of nodes.
+    base::result<void> make_nodes(std::span<const std::string> places);
+    /// Makes the files that every heap has.
+    base::result<void> make_files();
+
+private:
+    base::result<bool> try_to_take_directory();
+    base::result<void> lock_directory();
+    base::result<void> check_empty(std::vector<std::string>& remains) const;
+    void abandon() noexcept;
+
+    heap_location& location_;
+    heap_superblock& superblock_;
+    bool made_directory_ = false;  ///< nobody else has files in it
+    bool owns_files_ = false;      ///< a check under the lock has shown that all files are its own
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,167 @@
+#include "segment/files/heap_hold.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "segment/files/node_directories.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::result;
+using persist::access_mode;
+
+/// How often to look for a directory again that was moved or removed while it was opened.
+constexpr int attempts = 16;
+
+failure not_a_heap(const std::string& directory, std::string found) {
+    return failure{failure_code::not_a_heap, directory, "directory", std::move(found), "the files of a heap", {}, 0};
+}
+
+failure moving(const heap_paths& paths) {
+    return failure{failure_code::locked,
+                   paths.directory(),
+                   "directory",
+                   "another one each time it is looked for",
+                   "one that stays",
+                   {},
+                   0};
+}
+
+/// Fails where the names in the directory show that it is no heap.
+result<void> examine_names(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
+    if (std::find(names.begin(), names.end(), "superblock") != names.end()) {
+        return {};
+    }
+    if (std::find(names.begin(), names.end(), "segment.000000") != names.end() &&
+        std::find(names.begin(), names.end(), "superblock.new") == names.end()) {
+        return failure{
+            failure_code::missing,
+            paths.superblock(),
+            "file",
+            "nothing",
+            "the heap's superblock",
+            "the directory has segments: a heap that lost its superblock, or whose creation or removal did not finish",
+            0};
+    }
+    return not_a_heap(paths.directory(),
+                      names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
+}
+
+result<std::shared_ptr<persist::storage>> hold_what_is_there(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const bool there, storage.exists(paths.directory()));
+    if (!there) {
+        return failure{failure_code::not_found, paths.directory(), "directory", "nothing", "a heap", {}, 0};
+    }
+    auto held = storage.hold(paths.directory());
+    if (!held && held.error().os_error == ENOTDIR) {
+        return not_a_heap(paths.directory(), "a file");
+    }
+    return held;
+}
+
+/// Only a heap gets a lock file.
+result<bool> has_superblock(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
+    return copies.newest() != nullptr;
+}
+
+result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode) {
+    HF_TRY(examine_names(*hold.storage, paths));
+    auto missing = heap_lock::missing_file::do_without;
+    if (mode == access_mode::read_write) {
+        HF_TRY_ASSIGN(const bool heap, has_superblock(*hold.storage, paths));
+        missing = heap ? heap_lock::missing_file::make : missing;
+    }
+    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold.storage, paths.directory(), mode, missing));
+    hold.locks.push_back(std::move(lock));
+    HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));
+    hold.storage = hold.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
+    return hold_nodes(hold, paths, mode);
+}
+
+}  // namespace
+
+result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(auto held, hold_what_is_there(storage, paths));
+    HF_TRY(examine_names(*held, paths));
+    return held;
+}
+
+result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths, access_mode mode) {
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        auto hold = std::make_shared<heap_hold>();
+        HF_TRY_ASSIGN(hold->storage, hold_what_is_there(storage, paths));
+        auto locked = lock_heap(*hold, paths, mode);
+        if (!leads_to(storage, paths.directory(), *hold->storage)) {
+            continue;  // removed, or moved away, before it was locked
+        }
+        if (!locked) {
+            return std::move(locked).error();
+        }
+        return hold;
+    }
+    return moving(paths);
+}
+
+result<std::shared_ptr<heap_hold>> hold_new_heap(persist::storage& storage, const heap_paths& paths) {
+    auto hold = std::make_shared<heap_hold>();
+    HF_TRY_ASSIGN(hold->storage, storage.hold(paths.directory()));
+    HF_TRY_ASSIGN(const auto directory, hold->storage->permissions_of(paths.directory(), paths.directory()));
+    const std::uint32_t of_others = directory.directories & 0055U;
+    hold->storage = hold->storage->with({0600U | (of_others & 0044U), 0700U | of_others});
+    return hold;
+}
+
+void sign_locks(const heap_hold& hold) noexcept {
+    for (const heap_lock& lock : hold.locks) {
+        lock.sign();
+    }
+}
+
+bool leads_to(persist::storage& storage, const std::string& path, persist::storage& held) {
+    const auto there = storage.identity(path);
+    const auto here = held.identity(path);
+    return there && here && *there == *here;
+}
+
+result<void> make_heap_directory(persist::storage& storage, const heap_paths& paths, persist::site where) {
+    auto made = storage.make_directory(paths.directory(), where);
+    const int os_error = made ? 0 : made.error().os_error;
+    if (os_error != ENOENT && os_error != ENOTDIR) {
+        return made;
+    }
+    // Names the uppermost missing directory, which is why those below it are missing.
+    std::string missing = paths.directory();
+    std::string parent = paths.parent();
+    while (parent != "." && parent != "/" && !storage.identity(parent)) {
+        missing = parent;
+        parent = heap_paths(missing).parent();
+    }
+    if (os_error == ENOENT && missing == paths.directory()) {
+        return made;  // a link that leads nowhere
+    }
+    return failure{failure_code::not_found,
+                   os_error == ENOTDIR ? parent : missing,
+                   "directory",
+                   os_error == ENOTDIR ? "a file" : "nothing",
+                   "a directory",
+                   fmt::format("the heap makes its own directory, {}, and none above it: mkdir -p {}",
+                               paths.directory(), paths.parent()),
+                   os_error};
+}
+
+result<void> remove_held_directory(persist::storage& storage, const std::string& path, persist::storage& held,
+                                   persist::site where) {
+    return leads_to(storage, path, held) ? storage.remove(path, where) : result<void>();
+}
+
+}  // namespace holdfast::segment

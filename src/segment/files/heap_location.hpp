@@ -1,0 +1,131 @@
+// Where the files of an open heap lie, what their file systems are like, and who may change them. The pieces of
+// heap_files share one heap_location.
+//
+// Invariants:
+//
+//   - storage() leads paths() to the same directories for as long as the heap is open, wherever they are moved.
+//   - Only the process that opened the heap changes it: check_process() fails in a child of fork.
+//   - A scratch heap has no files: nothing here is asked about them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "persist/domain.hpp"
+#include "persist/storage.hpp"
+#include "persist/topology.hpp"
+#include "segment/commit/transaction.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/files/heap_hold.hpp"
+#include "segment/heap_options.hpp"
+
+namespace holdfast::segment {
+
+struct file_statistics {
+    std::uint64_t apparent_bytes = 0;
+    std::uint64_t charged_bytes = 0;
+    std::uint64_t segments = 0;
+};
+
+/// Thread-safe, except for the functions that are called while the heap is opened, and continue_in_child().
+class heap_location {
+public:
+    heap_location(persist::storage& storage, std::string directory, persist::access_mode mode);
+    heap_location(const heap_location&) = delete;
+    heap_location& operator=(const heap_location&) = delete;
+    ~heap_location() = default;
+
+    // While the heap is opened.
+    void set_hold(std::shared_ptr<heap_hold> hold) noexcept { hold_ = std::move(hold); }
+    void set_nodes(std::uint32_t nodes) { paths_ = paths_.with_nodes(nodes); }
+    void set_topology(const persist::topology& topology) noexcept { topology_ = &topology; }
+    void set_scratch() noexcept { scratch_ = true; }
+    /// Finds the persistence domain of the files.
+    base::result<void> find_domain();
+    /// Decides how the files are mapped. Comes after find_domain().
+    base::result<void> choose_sharing(const mapping_options& options);
+    /// Finds out whether the segments lie in file systems that are memory.
+    base::result<void> look_whether_in_memory();
+
+    [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
+    /// The storage in which paths() lead to the files, even after the heap's directory was moved.
+    [[nodiscard]] persist::storage& storage() const noexcept { return hold_ != nullptr ? *hold_->storage : storage_; }
+    /// The storage that create() or open() was given, in which paths mean what they mean now.
+    [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
+    [[nodiscard]] const std::shared_ptr<heap_hold>& hold() const noexcept { return hold_; }
+    [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
+    [[nodiscard]] bool is_writer() const noexcept { return mode_ == persist::access_mode::read_write; }
+    /// There are no files.
+    [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
+    [[nodiscard]] persist::domain_kind domain() const noexcept { return domain_; }
+    [[nodiscard]] const page_sharing& sharing() const noexcept { return sharing_; }
+    [[nodiscard]] bool shared() const noexcept { return sharing_ != page_sharing::private_pages; }
+
+    [[nodiscard]] const persist::topology& topology() const noexcept { return *topology_; }
+    /// Among how many nodes a thread should choose its own: 1 where the machine has one node.
+    [[nodiscard]] std::uint32_t nodes_of_threads() const noexcept {
+        return paths_.nodes() == 0 || topology_->nodes() == 1 ? 1 : paths_.nodes();
+    }
+    /// Each segment's memory has a node.
+    [[nodiscard]] bool has_place() const noexcept { return paths_.nodes() > 1 && topology_->nodes() > 1; }
+    [[nodiscard]] unsigned node_of_segment(std::uint64_t index) const noexcept {
+        return static_cast<unsigned>(index % paths_.nodes() % topology_->nodes());
+    }
+    /// Set around calls that reserve space of a segment: on a file system in memory, the memory is taken from this
+    /// node.
+    [[nodiscard]] persist::topology::preference near(std::uint64_t index) const noexcept {
+        return has_place() ? persist::topology::preference(*topology_, node_of_segment(index))
+                           : persist::topology::preference();
+    }
+
+    /// True in durability `commit` on a file system in memory. To reserve space there is to take memory, but private
+    /// pages that are no mapping of the file yet (MAP-2) have their memory already. So a growth only asks whether there
+    /// is room for such pages; the commit that maps the file in their place reserves them before its commit point.
+    [[nodiscard]] bool reserves_at_commit() const noexcept { return in_memory_ && !shared(); }
+    /// Whether a change of the heap's size must be on media before it is used. In a shared session of the domain
+    /// `page-cache` a loss of power is not survived in any case, so no call waits for the disk.
+    [[nodiscard]] bool syncs_growth() const noexcept {
+        return !shared() || domain_ != persist::domain_kind::page_cache;
+    }
+    /// All segments lie in file systems that are memory.
+    [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
+    /// Whether every file system of segments has room for `wanted` pages beyond what is needed.
+    [[nodiscard]] bool has_room(base::pages wanted) const noexcept;
+    /// Whether a file system of the heap has less space left than for `free` pages and 64 MiB.
+    [[nodiscard]] bool is_space_short(base::pages free) const;
+    /// The sizes of all files of the heap. `segments` stays 0.
+    [[nodiscard]] base::result<file_statistics> sizes() const;
+
+    /// This process opened the heap.
+    [[nodiscard]] bool is_mine() const noexcept;
+    /// `wrong_process` in a child of fork: the files are its parent's to change.
+    [[nodiscard]] base::result<void> check_process() const;
+    /// `read_only`, about a change of the file, where the heap was opened so.
+    [[nodiscard]] base::result<void> check_writer(const std::string& path, const char* change) const;
+    /// In a child of fork: the heap is a scratch heap of this process from here on. Its parent still has the files open
+    /// and holds their locks.
+    void continue_in_child() noexcept;
+
+private:
+    [[nodiscard]] base::result<persist::domain_kind> domain_of_files() const;
+    base::result<void> add_sizes(const std::string& directory, file_statistics& sizes) const;
+
+    persist::storage& storage_;
+    heap_paths paths_;
+    persist::access_mode mode_;
+    pid_t owner_;
+    persist::domain_kind domain_ = persist::domain_kind::page_cache;
+    const persist::topology* topology_ = nullptr;
+    std::shared_ptr<heap_hold> hold_;
+    page_sharing sharing_ = page_sharing::private_pages;
+    bool in_memory_ = false;
+    bool scratch_ = false;
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,71 @@
+// The redo rings of an open heap (lane/): the files `lanes`, mapped with the sharing of the heap.
+//
+// Invariants:
+//
+//   - [lanes(), lanes() + lanes_size()) is mapped and has space on disk, in a reader except for holes, which it covers.
+//   - lanes() stays where it is while the files grow.
+//   - Where no record counts, the lanes of a heap with several nodes lie in the directories of the nodes from open()
+//   on.
+//     Where records may count, they stay where the superblock says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/hole_cover.hpp"
+#include "segment/files/lane_places.hpp"
+#include "segment/space.hpp"
+
+namespace holdfast::segment {
+
+/// Callers serialise grow_lanes(); the rest runs while the heap is opened or closed.
+class lane_file final : public lane_area {
+public:
+    lane_file(const heap_location& location, const heap_superblock& superblock, hole_cover& cover) noexcept
+        : location_(location), superblock_(superblock), cover_(cover) {}
+
+    /// Maps the lanes that the files have, and sets addresses aside for the most that there may be. Where no lane
+    /// counts, makes missing files.
+    base::result<void> open(const lane_shape& shape);
+
+    /// Empty until open().
+    [[nodiscard]] std::byte* lanes() const noexcept override { return range_.begin(); }
+    [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_; }
+    base::result<void> grow_lanes(std::uint64_t bytes) override;
+    base::result<std::unique_ptr<log_writer>> open_log() override;
+    /// Lane k lies in the file of number k mod files(). 1 until open().
+    [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
+    /// The file that holds the head.
+    [[nodiscard]] std::string path() const { return places_ ? places_->path(0) : location_.paths().lanes(); }
+
+    /// Makes the contents durable with system calls, where the files are open.
+    base::result<void> sync(persist::site where) const;
+    /// A copied heap in which no record counts: removes the files, durably. An open in durability `atomic` makes new
+    /// ones.
+    base::result<void> remove_copied() const;
+
+private:
+    [[nodiscard]] bool may_make() const noexcept { return location_.shared() && !superblock_.has_pending_lanes(); }
+    base::result<std::unique_ptr<persist::file>> open_file(std::uint32_t file) const;
+    base::result<void> finish_creation(persist::file& opened, std::uint32_t file) const;
+    base::result<void> map_found(std::span<const std::unique_ptr<persist::file>> files);
+    base::result<void> map(persist::file& file, std::uint32_t number, std::span<const lane_window> windows) const;
+
+    const heap_location& location_;
+    const heap_superblock& superblock_;
+    hole_cover& cover_;
+    std::optional<lane_places> places_;
+    address_range range_;
+    std::uint64_t size_ = 0;
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,166 @@
+#include "segment/files/lock.hpp"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+
+/// The processes that hold a flock on the file, from /proc/locks ("1: FLOCK ADVISORY WRITE pid major:minor:inode 0
+/// EOF").
+std::string holders_in_kernel(const struct stat& status) {
+    std::ifstream locks("/proc/locks");
+    const std::string inode = fmt::format(":{}", status.st_ino);
+    std::string holders;
+    for (std::string line; std::getline(locks, line);) {
+        std::istringstream words(line);
+        std::string number;
+        std::string kind;
+        std::string advisory;
+        std::string access;
+        std::string pid;
+        std::string place;
+        words >> number >> kind >> advisory >> access >> pid >> place;
+        if (kind != "FLOCK" || !place.ends_with(inode)) {
+            continue;
+        }
+        const std::string holder = fmt::format("{} {}", access == "WRITE" ? "writer, process" : "reader, process", pid);
+        // The kernel may list a lock twice while locks of other files come and go.
+        if ((holders + ", ").find(holder + ", ") == std::string::npos) {
+            holders += (holders.empty() ? "" : ", ") + holder;
+        }
+    }
+    return holders;
+}
+
+/// The process that signed the lock last.
+std::string signer(persist::storage& storage, const std::string& path) {
+    std::array<std::byte, 32> text{};
+    auto file = storage.open(path, access_mode::read_only);
+    const auto size = file ? (*file)->size() : base::result<std::uint64_t>(std::uint64_t{0});
+    const std::size_t length = size ? std::min<std::uint64_t>(*size, text.size()) : 0;
+    if (length == 0 || !(*file)->read_at(0, std::span{text}.first(length))) {
+        return "another process";
+    }
+    return fmt::format("writer, process {}", std::string_view(reinterpret_cast<const char*>(text.data()), length));
+}
+
+failure conflict(persist::storage& storage, const persist::file& locked, const std::string& path, access_mode mode) {
+    struct stat status {};
+    std::string holders;
+    if (::fstat(locked.native_handle(), &status) == 0) {
+        holders = holders_in_kernel(status);
+    }
+    if (holders.empty()) {
+        holders = signer(storage, path);
+    }
+    return failure{
+        failure_code::locked,
+        path,
+        "lock",
+        std::move(holders),
+        mode == access_mode::read_write ? "nobody" : "no writer",
+        fmt::format("one writer or any number of readers may have a heap open; this is process {}", ::getpid()),
+        0};
+}
+
+/// Whether the file of this name is the locked one: remove_heap() may have unlinked it between open and flock.
+bool still_there(persist::storage& storage, const persist::file& locked, const std::string& path) {
+    struct stat status {};
+    const auto named = storage.identity(path);
+    return named && ::fstat(locked.native_handle(), &status) == 0 &&
+           *named == fmt::format("{}:{}", status.st_dev, status.st_ino);
+}
+
+base::result<void> lock_now(persist::storage& storage, const persist::file& what, const std::string& path,
+                            access_mode mode) {
+    const int operation = (mode == access_mode::read_write ? LOCK_EX : LOCK_SH) | LOCK_NB;
+    if (::flock(what.native_handle(), operation) == 0) {
+        return {};
+    }
+    return errno == EWOULDBLOCK ? conflict(storage, what, path, mode) : base::os_failure(errno, "flock", path);
+}
+
+}  // namespace
+
+heap_lock::heap_lock(std::unique_ptr<persist::file> directory, access_mode mode) noexcept
+    : directory_(std::move(directory)), owner_(::getpid()), writer_(mode == access_mode::read_write) {}
+
+heap_lock::~heap_lock() {
+    release(file_);
+    release(directory_);
+}
+
+void heap_lock::release(const std::unique_ptr<persist::file>& locked) const noexcept {
+    if (locked != nullptr && writer_ && ::getpid() == owner_) {
+        ::flock(locked->native_handle(), LOCK_UN);
+    }
+}
+
+void heap_lock::sign() const noexcept {
+    if (file_ == nullptr || !writer_) {
+        return;
+    }
+    std::array<char, 32> text{};
+    const auto end = std::to_chars(text.begin(), text.end(), ::getpid()).ptr;
+    if (::ftruncate(file_->native_handle(), 0) == 0) {
+        [[maybe_unused]] const auto written =
+            ::pwrite(file_->native_handle(), text.data(), static_cast<std::size_t>(end - text.begin()), 0);
+    }
+}
+
+base::result<heap_lock> heap_lock::acquire(persist::storage& storage, const std::string& directory, access_mode mode,
+                                           missing_file missing) {
+    const std::string path = directory + "/lock";
+    HF_TRY_ASSIGN(auto opened, storage.open_directory(directory));
+    heap_lock lock(std::move(opened), mode);
+    HF_TRY(lock_now(storage, *lock.directory_, path, mode));
+    HF_TRY(lock.acquire_file(storage, path, missing));
+    return lock;
+}
+
+base::result<void> heap_lock::acquire_file(persist::storage& storage, const std::string& path, missing_file missing) {
+    const access_mode mode = writer_ ? access_mode::read_write : access_mode::read_only;
+    constexpr int attempts = 16;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        auto opened = storage.open(path, mode);
+        if (!opened && opened.error().code == failure_code::missing) {
+            if (!writer_ || missing == missing_file::do_without) {
+                return {};
+            }
+            opened = storage.create(path, "lock.create");
+            if (!opened && opened.error().code == failure_code::already_exists) {
+                continue;
+            }
+        }
+        if (!opened) {
+            failure what = std::move(opened).error();
+            what.field = what.os_error != 0 ? "open the lock" : what.field;
+            return what;
+        }
+        HF_TRY(lock_now(storage, **opened, path, mode));
+        if (still_there(storage, **opened, path)) {
+            file_ = std::move(opened).value();
+            return {};
+        }
+    }
+    return failure{failure_code::locked, path, "lock", "a lock file that is removed again and again",
+                   "a stable directory", {},   0};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,181 @@
+// One writer or many readers, between processes and within one; what a dead owner held is free.
+#include "segment/files/lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "persist/descriptor.hpp"
+#include "segment/test_support.hpp"
+
+namespace holdfast::segment {
+namespace {
+
+using base::failure_code;
+using persist::access_mode;
+using testing::HasSubstr;
+
+/// A process that takes the lock and holds it until it is told to end, or killed.
+class holder {
+public:
+    holder(const std::string& path, access_mode mode) {
+        std::array<int, 2> ready{};
+        EXPECT_EQ(::pipe(ready.data()), 0);
+        std::array<int, 2> go{};
+        EXPECT_EQ(::pipe(go.data()), 0);
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            ::close(go[1]);
+            hold(path, mode, ready[1], go[0]);
+        }
+        ::close(ready[1]);
+        ::close(go[0]);
+        go_ = persist::descriptor(go[1]);
+        char answer = 0;
+        EXPECT_EQ(::read(ready[0], &answer, 1), 1);
+        ::close(ready[0]);
+        took_ = answer == 'y';
+    }
+    holder(const holder&) = delete;
+    holder& operator=(const holder&) = delete;
+    ~holder() { end(SIGKILL); }
+
+    [[nodiscard]] bool took() const noexcept { return took_; }
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+    void end(int signal) {
+        if (pid_ > 0) {
+            ::kill(pid_, signal);
+            ::waitpid(pid_, nullptr, 0);
+            pid_ = 0;
+        }
+    }
+
+private:
+    [[noreturn]] static void hold(const std::string& path, access_mode mode, int ready, int go) {
+        const auto lock = heap_lock::acquire(persist::posix_storage(), path, mode);
+        const char answer = lock.ok() ? 'y' : 'n';
+        static_cast<void>(::write(ready, &answer, 1));
+        char nothing = 0;
+        static_cast<void>(::read(go, &nothing, 1));
+        ::_exit(0);
+    }
+
+    pid_t pid_ = 0;
+    bool took_ = false;
+    persist::descriptor go_{-1};
+};
+
+class locks : public testing::Test {
+protected:
+    locks() { static_cast<void>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write))); }
+
+    void expect_locked(access_mode mode, const std::string& by) {
+        const auto lock = heap_lock::acquire(persist::posix_storage(), path_, mode);
+        ASSERT_FALSE(lock.ok());
+        EXPECT_EQ(lock.error().code, failure_code::locked);
+        EXPECT_EQ(lock.error().path, path_ + "/lock");
+        EXPECT_THAT(lock.error().found, HasSubstr(by));
+        EXPECT_THAT(lock.error().expected, mode == access_mode::read_write ? "nobody" : "no writer");
+    }
+
+    test_directory directory_;
+    std::string path_ = directory_.path(".");
+};
+
+TEST_F(locks, of_a_writer_keep_everybody_out_and_name_it) {
+    const holder writer(path_, access_mode::read_write);
+    ASSERT_TRUE(writer.took());
+    const std::string by = fmt::format("writer, process {}", writer.pid());
+    expect_locked(access_mode::read_write, by);
+    expect_locked(access_mode::read_only, by);
+    EXPECT_FALSE(holder(path_, access_mode::read_only).took());
+}
+
+TEST_F(locks, of_readers_are_shared_and_keep_writers_out) {
+    const holder reader(path_, access_mode::read_only);
+    const auto here = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only));
+    EXPECT_TRUE(holder(path_, access_mode::read_only).took());
+    expect_locked(access_mode::read_write, fmt::format("reader, process {}", reader.pid()));
+}
+
+TEST_F(locks, of_dead_owners_are_none) {
+    for (const int signal : {SIGKILL, SIGTERM, SIGSEGV}) {
+        holder writer(path_, access_mode::read_write);
+        ASSERT_TRUE(writer.took());
+        writer.end(signal);
+        EXPECT_TRUE(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write).ok());
+    }
+}
+
+TEST_F(locks, of_one_process_conflict_too) {
+    {
+        const auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+        expect_locked(access_mode::read_write, fmt::format("process {}", ::getpid()));
+        expect_locked(access_mode::read_only, fmt::format("process {}", ::getpid()));
+    }
+    auto reader =
+        std::make_unique<heap_lock>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only)));
+    const auto other = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only));
+    reader.reset();
+    expect_locked(access_mode::read_write, fmt::format("reader, process {}", ::getpid()));
+}
+
+TEST_F(locks, move) {
+    auto first = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+    const heap_lock second(std::move(first));
+    expect_locked(access_mode::read_write, fmt::format("process {}", ::getpid()));
+}
+
+TEST_F(locks, are_not_kept_by_a_child_that_its_owner_left_behind) {
+    auto writer =
+        std::make_unique<heap_lock>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write)));
+    const holder child(path_, access_mode::read_write);  // inherits the descriptor, and fails to take a lock of its own
+    EXPECT_FALSE(child.took());
+    writer.reset();
+    EXPECT_TRUE(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write).ok());
+}
+
+/// Regression: a reader was refused where the file was missing, although its content does not matter.
+TEST_F(locks, without_a_file_are_those_of_the_directory) {
+    const std::string file = path_ + "/lock";
+    std::filesystem::remove(file);
+    {
+        const auto reader = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only));
+        EXPECT_FALSE(std::filesystem::exists(file));
+        expect_locked(access_mode::read_write, fmt::format("reader, process {}", ::getpid()));
+    }
+    {
+        const auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write,
+                                                    heap_lock::missing_file::do_without));
+        EXPECT_FALSE(std::filesystem::exists(file));
+        expect_locked(access_mode::read_only, fmt::format("writer, process {}", ::getpid()));
+    }
+    const auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+    EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST_F(locks, are_signed_when_they_are_told_to) {
+    auto writer = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+    EXPECT_EQ(std::filesystem::file_size(path_ + "/lock"), 0U);
+    writer.sign();
+    EXPECT_EQ(std::filesystem::file_size(path_ + "/lock"), std::to_string(::getpid()).size());
+}
+
+/// Network file systems know locks of files alone, and other libraries of this format may, too.
+TEST_F(locks, of_the_file_alone_count) {
+    const persist::descriptor file(::open((path_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);
+    expect_locked(access_mode::read_write, fmt::format("writer, process {}", ::getpid()));
+    expect_locked(access_mode::read_only, fmt::format("writer, process {}", ::getpid()));
+}
+
+}  // namespace
+}  // namespace holdfast::segment

@@ -1,0 +1,67 @@
+#include "segment/files/mapping_limit.hpp"
+
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+
+constexpr const char* mapping_limit_path = "/proc/sys/vm/max_map_count";
+
+/// The number in the file; 0 where it cannot be read.
+std::uint64_t read_number(const char* path) {
+    std::ifstream file(path);
+    std::uint64_t number = 0;
+    file >> number;
+    return file ? number : 0;
+}
+
+std::uint64_t mappings_of_this_process() {
+    std::ifstream file("/proc/self/maps");
+    std::uint64_t lines = 0;
+    for (std::string line; std::getline(file, line);) {
+        ++lines;
+    }
+    return lines;
+}
+
+}  // namespace
+
+/// A quarter of the mappings that a process may have: each range is two mappings, so the ranges take half of them. The
+/// other half is for the program and for the growth of heaps.
+std::uint64_t most_mapped_ranges() {
+    constexpr std::uint64_t usual_limit = 65'530;
+    const std::uint64_t limit = read_number(mapping_limit_path);
+    return (limit == 0 ? usual_limit : limit) / 4;
+}
+
+base::result<void> check_mappings(std::uint64_t before, std::uint64_t after) {
+    constexpr std::uint64_t few = 10'000;
+    return 2 * after < few ? base::result<void>() : check_mappings_in_use(before, after);
+}
+
+base::result<void> check_mappings_in_use(std::uint64_t before, std::uint64_t after) {
+    constexpr std::uint64_t spare = 64;  // the rest of the process needs some
+    const std::uint64_t limit = read_number(mapping_limit_path);
+    const std::uint64_t segments = after - before;
+    const std::uint64_t added = 2 * segments + 1;
+    const std::uint64_t now = limit == 0 ? 0 : mappings_of_this_process();
+    if (now + added + spare <= limit || limit == 0) {
+        return {};
+    }
+    return failure{failure_code::limit,
+                   mapping_limit_path,
+                   "mappings of a process",
+                   fmt::format("{} in use, {} more for {} segments", now, added, segments),
+                   fmt::format("at most {}, {} of them spare", limit, spare),
+                   "create heaps of this size with larger segments (segment_size), or raise vm.max_map_count",
+                   0};
+}
+
+}  // namespace holdfast::segment

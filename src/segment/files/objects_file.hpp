@@ -1,0 +1,66 @@
+// The objects file of an open heap, as mapped: [begin(), begin() + size()).
+//
+// Invariants:
+//
+//   - adopted_size() <= committed_size() <= size(). Up to adopted_size() the bytes are a mapping of the file, beyond it
+//     they are memory (MAP-2). With shared pages the three are equal.
+//   - The file has space on disk for size() bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "segment/commit/heap_superblock.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/hole_cover.hpp"
+
+namespace holdfast::segment {
+
+/// Not thread-safe: callers serialise grow(), and the other functions run while the heap is opened, in a commit or in a
+/// child of fork.
+class objects_file {
+public:
+    objects_file(const heap_location& location, heap_superblock& superblock, hole_cover& cover) noexcept
+        : location_(location), superblock_(superblock), cover_(cover) {}
+    objects_file(const objects_file&) = delete;
+    objects_file& operator=(const objects_file&) = delete;
+    ~objects_file() = default;
+
+    /// The addresses set aside for it.
+    void set_begin(std::byte* begin) noexcept { begin_ = begin; }
+    [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
+    [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+    [[nodiscard]] std::uint64_t committed_size() const noexcept { return committed_size_; }
+    [[nodiscard]] std::uint64_t adopted_size() const noexcept { return adopted_size_; }
+
+    /// Maps the file of a heap that is opened.
+    base::result<void> map_committed();
+    /// Extends the file by at least `bytes`; new bytes read as zero.
+    base::result<void> grow(std::uint64_t bytes);
+    /// A commit has made size() durable: map_adopted() maps the file in the place of memory.
+    void commit_size() noexcept { committed_size_ = size_; }
+    base::result<void> map_adopted();
+    /// Cuts off what a crash left beyond size(), durably.
+    base::result<void> remove_leftovers() const;
+    /// Makes void all sums of pages of a heap that changed without them, durably. Comes before the file is mapped.
+    base::result<void> forget_sums() const;
+    base::result<void> sync() const;
+
+    // fork, with shared pages (heap_mapping)
+    base::result<void> show_to_child(bool shown) const;
+    base::result<void> copy_for_child();
+
+private:
+    base::result<void> map_from(std::uint64_t from);
+
+    const heap_location& location_;
+    heap_superblock& superblock_;
+    hole_cover& cover_;
+    std::byte* begin_ = nullptr;
+    std::uint64_t size_ = 0;
+    std::uint64_t committed_size_ = 0;
+    std::uint64_t adopted_size_ = 0;
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,45 @@
+// Keeps the segment file that was used last open: calls that reserve space and give it back mostly come to one file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "persist/storage.hpp"
+#include "segment/commit/transaction.hpp"
+
+namespace holdfast::segment {
+
+/// Thread-safe.
+class open_segment {
+public:
+    open_segment() = default;
+    open_segment(const open_segment&) = delete;
+    open_segment& operator=(const open_segment&) = delete;
+    ~open_segment() = default;
+
+    /// The file of that segment, open for writing. Fails as storage::open() does.
+    base::result<std::shared_ptr<persist::file>> get(persist::storage& storage, const heap_paths& paths,
+                                                     std::uint64_t index) {
+        const base::scoped_lock lock(mutex_);
+        if (file_ == nullptr || index_ != index) {
+            HF_TRY_ASSIGN(auto opened, storage.open(paths.segment(index), persist::access_mode::read_write));
+            file_ = std::move(opened);
+            index_ = index;
+        }
+        return file_;
+    }
+    /// Comes before a segment is removed: another file may get its number later.
+    void forget() noexcept {
+        const base::scoped_lock lock(mutex_);
+        file_.reset();
+    }
+
+private:
+    base::mutex mutex_;
+    std::uint64_t index_ HF_GUARDED_BY(mutex_) = 0;
+    std::shared_ptr<persist::file> file_ HF_GUARDED_BY(mutex_);
+};
+
+}  // namespace holdfast::segment

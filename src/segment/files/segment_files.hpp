@@ -1,0 +1,75 @@
+// The segment files of an open heap, without their mappings: made, reserved, punched, synced and removed.
+//
+// Invariants:
+//
+//   - A file below the frontier has its whole size, and space on disk for its tables, except for live bitmaps
+//     (live_bitmaps) and user pages (user_space).
+//   - A file beyond the frontier is the remains of something that failed. It means nothing, and may be removed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/open_segment.hpp"
+#include "segment/format/geometry.hpp"
+
+namespace holdfast::segment {
+
+/// for_each() and open() are thread-safe. Callers serialise the others.
+class segment_files {
+public:
+    explicit segment_files(const heap_location& location) noexcept : location_(location) {}
+    segment_files(const segment_files&) = delete;
+    segment_files& operator=(const segment_files&) = delete;
+    ~segment_files() = default;
+
+    /// Comes first.
+    void set_shape(const geometry& shape) noexcept { shape_ = shape; }
+    /// A segment's file, open for writing.
+    base::result<std::shared_ptr<persist::file>> open(std::uint64_t index) {
+        return last_used_.get(location_.storage(), location_.paths(), index);
+    }
+    using visitor = base::function_ref<base::result<void>(persist::file&, std::uint64_t, std::uint64_t)>;
+    /// Calls `each` with the file, the first page in it and the number of pages, segment by segment.
+    base::result<void> for_each(base::pages start, base::pages length, visitor each);
+
+    /// Makes missing files, and reserves the tables of user pages [from, to).
+    base::result<void> reserve_tables(base::pages from, base::pages to);
+    /// Undoes a growth from `from` to `to` as far as it came: best effort.
+    void undo_growth(base::pages from, base::pages to);
+    /// Reserves the tables of pages [first_page, last_page) of a segment, except for its live bitmaps.
+    static base::result<void> allocate_tables(persist::file& file, const geometry& shape, std::uint64_t first_page,
+                                              std::uint64_t last_page);
+    /// Removes the content beyond the end in the last segment. In durability `commit` this is made durable: new space
+    /// that a commit does not write must read as zero before and after that commit.
+    base::result<void> clear_beyond(base::pages end);
+    /// Removes the file of a segment beyond the frontier. Best effort.
+    void remove(std::uint64_t index);
+    /// Removes what a crashed writer left beyond the last commit: segment files, and content past the frontier. The
+    /// content must go: new space that a commit does not write must read as zero before and after that commit.
+    base::result<void> remove_leftovers(base::pages frontier, bool recovered) const;
+    /// Makes void all sums of pages in the first `count` segments, which changed without them, durably.
+    base::result<void> forget_sums(std::uint64_t count) const;
+    /// Makes the contents of the first `count` segments durable.
+    base::result<void> sync(std::uint64_t count) const;
+
+    /// Files were created since the last commit, or since sync_new_names().
+    [[nodiscard]] bool names_changed() const noexcept { return names_changed_; }
+    void set_names_changed(bool changed) noexcept { names_changed_ = changed; }
+    /// Makes the names of new files durable.
+    base::result<void> sync_new_names();
+
+private:
+    base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
+
+    const heap_location& location_;
+    geometry shape_;
+    open_segment last_used_;
+    bool names_changed_ = false;
+};
+
+}  // namespace holdfast::segment

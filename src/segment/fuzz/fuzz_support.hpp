@@ -1,0 +1,462 @@
+// For the fuzzers: the media of a heap in memory, to which the edits of an input are applied, and whose checksums are
+// then repaired. Edits of pages that the journal carries go to the journal, where the truth of these pages is.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/checked.hpp"
+#include "base/checksum.hpp"
+#include "base/scratch_test_support.hpp"
+#include "segment/commit/transaction.hpp"
+#include "segment/format/geometry.hpp"
+#include "segment/format/journal_format.hpp"
+#include "segment/format/page_sums.hpp"
+#include "segment/format/superblock.hpp"
+#include "segment/fuzz/fuzz_input.hpp"
+#include "segment/heap_files.hpp"
+#include "simulator/storage/simulated_storage.hpp"
+
+namespace holdfast::segment {
+
+/// The files of a heap. Copies share what neither changes.
+class fuzz_media {
+public:
+    using content = simulator::sparse_content;
+    static constexpr const char* directory = "heap";  ///< in images
+    /// Beside segments and objects_file_id.
+    static constexpr std::uint64_t superblock_id = objects_file_id + 1;
+    static constexpr std::uint64_t journal_id = objects_file_id + 2;
+
+    /// The heap in a directory of this machine.
+    explicit fuzz_media(const std::string& path) {
+        const auto image = must(simulator::storage_image::load(path, directory));
+        for (const auto& [name, id] : *image.names) {
+            if (!image.nodes[id].directory) {
+                files_.emplace(name.substr(std::strlen(directory) + 1), *image.nodes[id].content);
+            }
+        }
+        make_anonymous();
+    }
+
+    /// The heap as it was when the journal of its last commit had just become whole, given what it was before.
+    [[nodiscard]] fuzz_media with_commit_pending(const fuzz_media& before) const {
+        fuzz_media made = *this;
+        made.files_["superblock"] = before.files_.at("superblock");
+        const auto header = made.read<journal_header_on_media>(journal_id, 0);
+        const std::uint64_t content_page = 2 + table_pages(header.entry_count);
+        for (std::uint64_t i = 0; i < header.entry_count; ++i) {
+            const auto entry = made.read<journal_entry_on_media>(journal_id, 2 * base::page_size + 16 * i);
+            const std::uint64_t page = entry.place & ((std::uint64_t{1} << entry_page_bits) - 1);
+            const std::uint64_t id = entry.place >> entry_page_bits;
+            made.write_at(id, page * base::page_size, before.read<page_bytes>(id, page * base::page_size));
+            made.in_journal_[{id, page}] = content_page + i;
+        }
+        return made;
+    }
+
+    [[nodiscard]] simulator::storage_image image() const {
+        simulator::storage_image made;
+        auto names = std::make_shared<std::map<std::string, simulator::storage_image::node_id>>();
+        names->emplace(directory, 0);
+        made.nodes.push_back({true, std::make_shared<content>()});
+        for (const auto& [name, bytes] : files_) {
+            names->emplace(std::string(directory) + "/" + name, made.nodes.size());
+            made.nodes.push_back({false, std::make_shared<content>(bytes)});
+        }
+        made.names = std::move(names);
+        return made;
+    }
+
+    [[nodiscard]] content& file(const std::string& name) { return files_.at(name); }
+    [[nodiscard]] bool has(const std::string& name) const { return files_.contains(name); }
+    /// Pages of a file (segment or objects) that were changed, in the file's own count.
+    [[nodiscard]] std::set<std::uint64_t> touched(std::uint64_t id) const {
+        std::set<std::uint64_t> pages;
+        for (auto at = touched_.lower_bound({id, 0}); at != touched_.end() && at->first == id; ++at) {
+            pages.insert(at->second);
+        }
+        return pages;
+    }
+    [[nodiscard]] std::uint64_t size_of(std::uint64_t id) const {
+        const auto found = files_.find(name_of(id));
+        return found == files_.end() ? 0 : found->second.size();
+    }
+
+    /// A value within one page, from the journal where that carries the page; zeros beyond the end of the file.
+    template <class T>
+    [[nodiscard]] T read(std::uint64_t id, std::uint64_t offset) const {
+        T value{};
+        read_bytes(id, offset, std::as_writable_bytes(std::span{&value, 1}));
+        return value;
+    }
+    template <class T>
+    void write(std::uint64_t id, std::uint64_t offset, const T& value) {
+        static_assert(std::is_trivially_copyable_v<T> && !std::is_convertible_v<T, std::span<const std::byte>>);
+        write_bytes(id, offset, std::as_bytes(std::span{&value, 1}));
+    }
+    void write_bytes(std::uint64_t id, std::uint64_t offset, std::span<const std::byte> bytes) {
+        const auto [file_id, at] = truth_of(id, offset);
+        if (const auto found = files_.find(name_of(file_id)); found != files_.end()) {
+            found->second.write(at, bytes);
+            touched_.insert({id, offset / base::page_size});
+        }
+    }
+
+    void apply(const fuzz_edit& edit) {
+        if (edit.where == fuzz_place::size) {
+            return change_size(edit);
+        }
+        if (edit.where == fuzz_place::names) {
+            return change_names(edit);
+        }
+        change(edit, range_of(edit.where, edit.which));
+        if (edit.where == fuzz_place::superblock_fields && edit.which % 3 == 2) {
+            change(edit, range_of(edit.where, 0));
+        }
+    }
+
+    void repair(unsigned control) {
+        if ((control & repair_superblocks) != 0) {
+            reseal(superblock_id, 0);
+            reseal(superblock_id, superblock_size);
+        }
+        if ((control & repair_sizes) != 0) {
+            repair_file_sizes();
+        }
+        if ((control & repair_pages) != 0) {
+            repair_segment_sums();
+            repair_object_sums();
+        }
+        if ((control & repair_journal) != 0) {
+            repair_journal_sums();
+        }
+    }
+
+private:
+    using place = std::pair<std::uint64_t, std::uint64_t>;  ///< file id, page
+    using page_bytes = std::array<std::byte, base::page_size>;
+    struct range {
+        std::uint64_t id;
+        std::uint64_t begin;
+        std::uint64_t length;
+    };
+    /// What repair_sizes makes a file at most: larger ones only cost time.
+    static constexpr std::uint64_t largest_file = 16 * base::mebibyte;
+
+    static std::uint64_t table_pages(std::uint64_t entries) {
+        return base::align_up(entries * sizeof(journal_entry_on_media), base::page_size) / base::page_size;
+    }
+    static std::string name_of(std::uint64_t id) {
+        return id == superblock_id ? "superblock" : id == journal_id ? "journal" : heap_paths({}).file(id).substr(1);
+    }
+
+    /// The file and the byte where a page's content is taken from.
+    [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> truth_of(std::uint64_t id, std::uint64_t offset) const {
+        const auto carried = in_journal_.find({id, offset / base::page_size});
+        return carried == in_journal_.end()
+                   ? std::pair{id, offset}
+                   : std::pair{journal_id, carried->second * base::page_size + offset % base::page_size};
+    }
+    void read_bytes(std::uint64_t id, std::uint64_t offset, std::span<std::byte> bytes) const {
+        const auto [file_id, at] = truth_of(id, offset);
+        const auto found = files_.find(name_of(file_id));
+        if (found != files_.end() && at < found->second.size()) {
+            found->second.read(at, bytes.first(std::min<std::uint64_t>(bytes.size(), found->second.size() - at)));
+        }
+    }
+    void write_at(std::uint64_t id, std::uint64_t offset, const page_bytes& bytes) {
+        files_.at(name_of(id)).write(offset, bytes);
+    }
+
+    /// The shape that the first copy of the superblock says, as long as its files have a size to work with.
+    [[nodiscard]] geometry shape() const {
+        const geometry said = geometry_of(read<superblock_on_media>(superblock_id, 0));
+        return said.valid() && said.segment_size <= largest_file ? said : geometry{minimum_segment_size};
+    }
+    [[nodiscard]] std::uint64_t segments() const {
+        std::uint64_t count = 0;
+        while (has(name_of(count))) {
+            ++count;
+        }
+        return std::max<std::uint64_t>(count, 1);
+    }
+
+    [[nodiscard]] range range_of(fuzz_place where, unsigned which) const {
+        const geometry of = shape();
+        const std::uint64_t segment = which % segments();
+        const auto table = [&](std::uint64_t begin, std::uint64_t end) {
+            return range{segment, of.segment_size + begin, end - begin};
+        };
+        switch (where) {
+            case fuzz_place::superblock_fields: return {superblock_id, which % 3 == 0 ? 0 : superblock_size, 152};
+            case fuzz_place::superblocks: return {superblock_id, 0, size_of(superblock_id)};
+            case fuzz_place::journal_header: return {journal_id, 0, 56};
+            case fuzz_place::journal_superblock: return {journal_id, base::page_size, 152};
+            case fuzz_place::journal_table: {
+                const auto header = read<journal_header_on_media>(journal_id, 0);
+                return {journal_id, 2 * base::page_size, std::min<std::uint64_t>(header.entry_count, 256) * 16};
+            }
+            case fuzz_place::journal: return {journal_id, 0, size_of(journal_id)};
+            case fuzz_place::slab_headers: return table(of.slab_headers_at(), of.page_entries_at());
+            case fuzz_place::page_entries: return table(of.page_entries_at(), of.bitmaps_at());
+            case fuzz_place::bitmaps: return table(of.bitmaps_at(), of.checksums_at());
+            case fuzz_place::checksums: return table(of.checksums_at(), of.metadata_size());
+            case fuzz_place::object_sums: return {objects_file_id, 0, base::page_size};
+            case fuzz_place::objects: {
+                const std::uint64_t first = base::page_size;
+                return {objects_file_id, first, std::max(size_of(objects_file_id), first) - first};
+            }
+            default: return {segment, 0, of.segment_size};
+        }
+    }
+
+    /// The 8-byte words of the range that are not zero; of its first pages, where it is long.
+    [[nodiscard]] std::vector<std::uint64_t> words_in(const range& in) const {
+        constexpr std::uint64_t most = 64 * base::page_size;
+        std::vector<std::uint64_t> found;
+        for (std::uint64_t at = in.begin; at < in.begin + std::min(in.length, most);) {
+            const std::uint64_t page = base::align_down(at, base::page_size);
+            const auto words = read<std::array<std::uint64_t, base::page_size / 8>>(in.id, page);
+            for (; at < std::min(page + base::page_size, in.begin + in.length); at += 8) {
+                if (words.at((at - page) / 8) != 0) {
+                    found.push_back(at);
+                }
+            }
+        }
+        return found;
+    }
+
+    /// A place in the range for so many bytes, aligned to as many; `seek`: where something stands that is not zero.
+    [[nodiscard]] std::uint64_t choose(const range& in, std::uint64_t offset, std::uint64_t width, bool seek) const {
+        if (const auto words = seek ? words_in(in) : std::vector<std::uint64_t>{}; !words.empty()) {
+            const std::uint64_t within = width < 8 ? offset / words.size() * width % 8 : 0;
+            const std::uint64_t at = base::align_down(words[offset % words.size()] + within, width);
+            if (at + width <= in.begin + in.length) {
+                return at;
+            }
+        }
+        return in.begin + base::align_down(offset % (in.length - width + 1), width);
+    }
+
+    void change(const fuzz_edit& edit, const range& in) {
+        constexpr std::array<std::uint64_t, 4> copied{16, 64, 128, base::page_size};
+        const bool copy = edit.what == fuzz_operation::copy;
+        const std::uint64_t width =
+            copy ? copied.at(static_cast<std::size_t>(std::countr_zero(edit.width))) : edit.width;
+        if (in.length < width) {
+            return;
+        }
+        if (copy) {
+            page_bytes bytes{};
+            const auto part = std::span(bytes).first(width);
+            read_bytes(in.id, choose(in, edit.value, width, edit.seek), part);
+            return write_bytes(in.id, choose(in, edit.offset, width, false), part);
+        }
+        const std::uint64_t at = choose(in, edit.offset, width, edit.seek);
+        std::uint64_t value = 0;
+        const auto bytes = std::as_writable_bytes(std::span{&value, 1}).first(width);
+        read_bytes(in.id, at, bytes);
+        value = edit.what == fuzz_operation::set   ? edit.value
+                : edit.what == fuzz_operation::add ? value + edit.value
+                                                   : value ^ edit.value;
+        write_bytes(in.id, at, bytes);
+    }
+
+    void change_size(const fuzz_edit& edit) {
+        auto at = files_.begin();
+        std::advance(at, edit.which % files_.size());
+        const std::uint64_t unit = edit.width == 8 ? base::page_size : edit.width;
+        at->second.resize(base::align_down(edit.offset % (at->second.size() + 4 * unit + 1), unit));
+    }
+
+    void change_names(const fuzz_edit& edit) {
+        if (edit.what != fuzz_operation::set) {
+            auto at = files_.begin();
+            std::advance(at, edit.which % files_.size());
+            if (at->first != "superblock") {  // without it, it is no heap, and nothing else is looked at
+                files_.erase(at);
+            }
+            return;
+        }
+        constexpr std::array names{"superblock.new", "segment.", "segment.00002", "segment.-00002", "notes", "LOCK"};
+        std::string name = names.at(edit.offset % names.size());
+        if (edit.which % 2 == 0) {
+            name = "segment.";
+            for (std::uint64_t i = 0; i < 6 + edit.offset % 20; ++i) {
+                name += static_cast<char>('0' + (edit.value >> 3 * (i % 16) & 7));
+            }
+        }
+        files_.try_emplace(name).first->second.resize(edit.width);
+    }
+
+    void reseal(std::uint64_t id, std::uint64_t at) {
+        auto block = read<superblock_on_media>(id, at);
+        seal(block);
+        write(id, at, block);
+    }
+
+    void repair_file_sizes() {
+        const auto block = read<superblock_on_media>(superblock_id, 0);
+        const geometry of = geometry_of(block);
+        if (!of.valid() || block.frontier > largest_file || of.segment_size > largest_file) {
+            return;
+        }
+        for (std::uint64_t i = 0; i < base::divide_up(block.frontier, of.segment_size); ++i) {
+            files_[name_of(i)].resize(of.file_size());
+        }
+        if (block.objects_size <= largest_file && block.objects_size > size_of(objects_file_id)) {
+            files_[name_of(objects_file_id)].resize(block.objects_size);
+        }
+    }
+
+    void repair_segment_sums() {
+        const geometry of = shape();
+        const std::uint64_t first_sums = (of.segment_size + of.checksums_at()) / base::page_size;
+        std::set<place> sum_pages;
+        for (const auto& [id, page] : std::set(touched_)) {
+            if (id >= objects_file_id) {
+                continue;
+            }
+            std::uint64_t sums = page;
+            if (page < first_sums) {
+                const sum_place entry = place_of_sum(page);
+                sums = first_sums + entry.checksum_page;
+                write(id, sums * base::page_size + entry.entry * checksum_entry_size,
+                      base::page_checksum(read<page_bytes>(id, page * base::page_size)));
+            }
+            sum_pages.insert({id, sums});
+        }
+        for (const auto& [id, page] : sum_pages) {
+            auto sums = read<std::array<std::uint32_t, checksums_per_page + 1>>(id, page * base::page_size);
+            sums.back() = own_sum(sums);
+            write(id, page * base::page_size, sums);
+        }
+    }
+
+    void repair_object_sums() {
+        std::set<std::uint64_t> groups;
+        for (const std::uint64_t page : touched(objects_file_id)) {
+            const std::uint64_t group = base::align_down(page, objects_group_pages);
+            if (page != group) {
+                write(objects_file_id, group * base::page_size + page % objects_group_pages * sizeof(std::uint64_t),
+                      nonzero_sum(base::checksum64(read<page_bytes>(objects_file_id, page * base::page_size))));
+            }
+            groups.insert(group);
+        }
+        for (const std::uint64_t group : groups) {
+            auto sums = read<std::array<std::uint64_t, objects_group_pages>>(objects_file_id, group * base::page_size);
+            sums[0] = own_group_sum(sums);
+            write(objects_file_id, group * base::page_size, sums);
+        }
+    }
+
+    void repair_journal_sums() {
+        auto header = read<journal_header_on_media>(journal_id, 0);
+        const std::uint64_t entries = std::min(header.entry_count, size_of(journal_id) / base::page_size);
+        reseal(journal_id, base::page_size);
+        for (std::uint64_t i = 0; i < entries; ++i) {
+            const std::uint64_t at = 2 * base::page_size + i * sizeof(journal_entry_on_media);
+            auto entry = read<journal_entry_on_media>(journal_id, at);
+            entry.checksum =
+                base::checksum64(read<page_bytes>(journal_id, (2 + table_pages(entries) + i) * base::page_size));
+            write(journal_id, at, entry);
+        }
+        std::vector<std::byte> table((1 + table_pages(entries)) * base::page_size);
+        for (std::uint64_t i = 0; i < table.size(); i += base::page_size) {
+            read_bytes(journal_id, base::page_size + i, std::span(table).subspan(i, base::page_size));
+        }
+        header.table_checksum = base::checksum64(table, header.sequence);
+        header.checksum =
+            base::checksum64(std::as_bytes(std::span{&header, 1}).first(offsetof(journal_header_on_media, checksum)));
+        write(journal_id, 0, header);
+    }
+
+    /// Removes what chance and the clock gave the heap, so that an input means the same in every process.
+    void make_anonymous() {
+        const bool carries = read<journal_header_on_media>(journal_id, 0).entry_count != 0;
+        for (const auto& [id, at] : {place{superblock_id, 0}, place{superblock_id, 1}, place{journal_id, 1}}) {
+            if (id == journal_id && !carries) {
+                continue;
+            }
+            auto block = read<superblock_on_media>(id, at * base::page_size);
+            std::fill(std::begin(block.uuid), std::end(block.uuid), std::uint8_t{7});
+            block.heap_key = 7;
+            block.base_address = 80 * base::tebibyte;  // nothing is mapped there
+            block.created_ns = block.committed_ns = 7;
+            seal(block);
+            write(id, at * base::page_size, block);
+        }
+        auto header = read<journal_header_on_media>(journal_id, 0);
+        std::fill(std::begin(header.uuid), std::end(header.uuid), std::uint8_t{7});
+        write(journal_id, 0, header);
+        if (carries) {
+            repair_journal_sums();
+        } else {
+            header.checksum = base::checksum64(
+                std::as_bytes(std::span{&header, 1}).first(offsetof(journal_header_on_media, checksum)));
+            write(journal_id, 0, header);
+        }
+        touched_.clear();
+    }
+
+    std::map<std::string, content> files_;
+    std::map<place, std::uint64_t> in_journal_;  ///< pages that the journal carries: where it does, in pages
+    std::set<place> touched_;
+};
+
+/// A directory that is removed at the end of the process; in memory where the machine has such a place.
+inline const std::string& fuzz_directory() {
+    static const base::scratch_directory instance;
+    return instance.path();
+}
+
+/// Changes pages of every kind.
+inline void change_fuzz_heap(heap_files& files, int value) {
+    for (std::uint64_t page = 0; page < 5; ++page) {
+        std::memset(files.view().base() + page * 3 * base::page_size, value + static_cast<int>(page), 700);
+    }
+    for (const std::uint64_t segment : {0U, 1U}) {
+        std::memset(files.view().metadata_of(segment), value, 64);
+    }
+    std::memset(files.objects() + base::page_size, value, 64);
+}
+
+/// A heap of two segments: crashed after a commit, with a commit in its journal that is not home, closed.
+inline std::vector<fuzz_media> make_fuzz_heaps() {
+    creation_options options;
+    options.segment_size = minimum_segment_size;
+    options.mapping.reservation = std::uint64_t{1} << 30U;
+    const std::string path = fuzz_directory() + "/made";
+    auto files = must(heap_files::create(persist::posix_storage(), path, options));
+    must(files->grow({1024}));
+    must(files->grow_objects(1));
+    change_fuzz_heap(*files, 1);
+    must(files->commit({}));
+    change_fuzz_heap(*files, 2);
+    must(files->commit({}));
+    std::vector<fuzz_media> made;
+    made.emplace_back(path);
+    change_fuzz_heap(*files, 3);
+    must(files->commit({}));
+    made.push_back(fuzz_media(path).with_commit_pending(made.front()));
+    must(files->close_cleanly());
+    made.emplace_back(path);
+    return made;
+}
+
+}  // namespace holdfast::segment

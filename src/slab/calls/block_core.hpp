@@ -1,0 +1,129 @@
+// What the parts of a block allocator know together, and the few steps that the paths of nearly every call share.
+//
+// block_allocator holds it by value, so that these paths find everything at a constant distance from the allocator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/hot.hpp"
+#include "base/units.hpp"
+#include "extent/extent.hpp"
+#include "extent/extent_cache.hpp"
+#include "lane/effects.hpp"
+#include "segment/space.hpp"
+#include "slab/calls/commit_gate.hpp"
+#include "slab/calls/fast_path.hpp"
+#include "slab/calls/thread_cache.hpp"
+#include "slab/hardened/hardened.hpp"
+#include "slab/size_classes.hpp"
+#include "slab/slab_pool.hpp"
+
+namespace holdfast::slab {
+
+/// A block that was taken and is not allocated yet, or that is allocated and about to be freed. In durability `atomic`
+/// the caller, who writes the durable records, changes its state, to `live` or back to `held`, and the bits at `place`.
+struct held_block {
+    std::uint64_t offset = 0;
+    lane::block_word block;
+    lane::block_place place;
+    std::uint8_t* state = nullptr;    ///< of a small block
+    unsigned class_index = no_class;  ///< of a small block
+
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
+    [[nodiscard]] bool is_small() const noexcept { return state != nullptr; }
+    /// The block was found in a heap with several nodes: node_blocks::claim() and the calls after it change its state
+    /// or shadow.
+    [[nodiscard]] bool is_by_node() const noexcept { return state == nullptr && class_index != no_class; }
+};
+
+/// Constant after open, except for what is thread-safe itself.
+struct block_core {
+    block_core(segment::space_view of_heap, extent::extent_allocator& extents_of_heap,
+               segment::bitmap_verifier* verifier, const persist::topology& of_machine) noexcept
+        : space(of_heap),
+          extents(extents_of_heap),
+          cached_extents(extents_of_heap),
+          pool(of_heap, extents_of_heap, verifier, gate),
+          machine(of_machine) {}
+
+    segment::space_view space;
+    extent::extent_allocator& extents;
+    extent::extent_caches cached_extents;
+    slab_pool pool;
+    const persist::topology& machine;
+    cache_group caches;
+    commit_gate gate{caches};
+    slab::fast_path fast_path;
+    bool hardened = false;
+    bool separates_lines = false;
+
+    [[nodiscard]] thread_cache* find_cache() noexcept { return thread_cache_registry::find_or_attach(caches); }
+    /// The arena of this thread.
+    [[nodiscard]] unsigned arena() noexcept {
+        const thread_cache* const cache = find_cache();
+        return cache == nullptr ? 0 : cache->arena;
+    }
+    /// class_for() among the classes that blocks of this heap may have.
+    [[nodiscard]] unsigned class_of(std::uint64_t bytes, std::uint64_t alignment) const noexcept {
+        const unsigned found = class_for(bytes, alignment);
+        return separates_lines ? in_whole_lines(found) : found;
+    }
+    /// Makes `fast_path` say where this heap is.
+    void renew_fast_path() noexcept;
+    /// Allocates from this thread's list of the class. Null where that is empty, or the thread has no cache.
+    [[nodiscard]] void* allocate_cached(unsigned class_index) const noexcept;
+    /// The small block of that kind at the offset.
+    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned kind, std::uint8_t* state) const noexcept;
+    /// Holds the block of a thread's list.
+    void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
+                 held_block& held) const noexcept;
+    /// Finds the allocated block of a loaded slab that begins at the offset.
+    [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept;
+};
+
+HF_HOT void* block_core::allocate_cached(unsigned class_index) const noexcept {
+    const cache_slot& slot = caches.slot();
+    if (slot.instance != caches.instance) [[unlikely]] {
+        return nullptr;
+    }
+    cached_blocks& blocks = slot.cache->classes[class_index];
+    const std::uint16_t index = blocks.try_pop();
+    return index == cached_blocks::none ? nullptr : blocks.hand_out(index);
+}
+
+HF_HOT held_block block_core::small_block(std::uint64_t offset, unsigned kind, std::uint8_t* state) const noexcept {
+    const unsigned class_index = slab_state::class_of_kind(kind);
+    const size_class& size = size_classes[class_index];
+    const std::uint32_t index = block_index(size, offset % base::granule_size);
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    const base::granule slab = base::granule_of(base::heap_offset{offset});
+    return {offset,
+            {lane::block_kind::small, size.block_size, pool.table().type(slab), (kind & slab_state::upper_bank) != 0},
+            {pool.table().live_address(slab) + slab_state::first_word_of(kind) + index / 64, bit, bit},
+            state,
+            class_index};
+}
+
+HF_HOT void block_core::hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
+                                held_block& held) const noexcept {
+    std::atomic_ref(blocks.state(index)).store(block_state::held, std::memory_order_relaxed);
+    held.offset = space.offset(blocks.block(index)).value;
+    held.block = {lane::block_kind::small, blocks.block_size, 0, blocks.upper};
+    held.place.word = pool.table().live_address(blocks.place().slab) + (blocks.upper ? segment::upper_bitmap_word : 0) +
+                      index / states_a_word;
+    held.place.mask = held.place.set = std::uint64_t{1} << (index % states_a_word);
+    held.state = &blocks.state(index);
+    held.class_index = class_index;
+}
+
+HF_HOT bool block_core::find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept {
+    std::uint8_t* const state = pool.table().block_state_at(offset, kind);
+    if (state == nullptr || std::atomic_ref(*state).load(std::memory_order_acquire) != block_state::live) [[unlikely]] {
+        return false;
+    }
+    found = small_block(offset, kind, state);
+    return true;
+}
+
+}  // namespace holdfast::slab

@@ -1,0 +1,189 @@
+#include "slab/calls/cache_filler.hpp"
+
+#include <sched.h>
+
+#include <new>
+#include <utility>
+
+#include "slab/calls/last_failure.hpp"
+#include "slab/hardened/hardened.hpp"
+
+namespace holdfast::slab {
+
+using base::failure_code;
+
+namespace {
+
+/// Refills of a thread between two looks at what other nodes have freed of its node's blocks, and between two looks at
+/// the node that it runs on.
+constexpr unsigned refills_a_look = 16;
+constexpr unsigned refills_a_place = 64;
+
+/// Runs `attempt`; where it fails, makes room and runs it again; where it fails again, takes what `last_resort` finds.
+/// Returns an empty value where there is none, and leaves the failure.
+template <class Value, class Attempt, class MakeRoom, class LastResort>
+Value try_hard(Value empty, Attempt attempt, MakeRoom make_room, LastResort last_resort) noexcept {
+    try {
+        if (const auto got = attempt()) {
+            return *got;
+        }
+        make_room();
+        auto again = attempt();
+        if (again) {
+            return *again;
+        }
+        if (const Value found = last_resort(); found != empty) {
+            return found;
+        }
+        leave_failure(again.error().code, [&] { return std::move(again).error(); });
+    } catch (const std::bad_alloc&) {
+        leave_failure(failure_code::out_of_memory, out_of_memory);
+    }
+    return empty;
+}
+
+/// The arena of the core that this thread runs on; `arena` where the core is not known. Used where there are more
+/// threads than arenas: threads that run at one moment do not meet at a lock, and slabs stay with the core whose caches
+/// have their lines. Builds with mutants use `arena`, so that the crash tests have the same arenas in each run.
+unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcept {
+#if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
+    return arena;
+#else
+    const int core = ::sched_getcpu();  // no system call: reads the thread's storage
+    return core < 0 ? arena : static_cast<unsigned>(core) % arenas;
+#endif
+}
+
+}  // namespace
+
+std::uint64_t cache_filler::take_one(unsigned class_index, std::uint32_t type) noexcept {
+    if (core_.caches.pool == nullptr) {
+        return 0;
+    }
+    return try_hard(
+        std::uint64_t{0}, [&] { return core_.pool.supply().take_one(0, class_index, type); }, [&] { reclaim(); },
+        [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
+}
+
+/// Gives the cache a slab of the class, or parts of one, with a free block.
+bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept {
+    constexpr slab_part none{};  // granule 0 holds the roots
+    if (core_.extents.nodes() == 1 &&
+        std::atomic_ref(core_.caches.next_arena).load(std::memory_order_relaxed) > core_.pool.bins().arenas()) {
+        cache.arena = arena_of_core(core_.pool.bins().arenas(), cache.arena);
+    }
+    const slab_part got = try_hard(
+        none, [&] { return core_.pool.supply().check_out(cache.arena, class_index); }, [&] { reclaim(); },
+        [&] { return core_.pool.supply().check_out_anywhere(class_index).value_or(none); });
+    if (got == none) {
+        return false;
+    }
+    cached_blocks& blocks = cache.classes[class_index];
+    const unsigned kind = slab_state::kind_of(core_.pool.table().state(got.slab));  // fixed while a part is out
+    blocks.slab = static_cast<std::uint32_t>(got.slab.value + 1);
+    blocks.part = static_cast<std::uint8_t>(got.part);
+    blocks.parts = static_cast<std::uint8_t>(got.parts);
+    blocks.block_size = size_classes[class_index].block_size;
+    blocks.upper = (kind & slab_state::upper_bank) != 0;
+    blocks.first = static_cast<std::byte*>(core_.space.address(base::offset_of(got.slab)));
+    blocks.states = core_.pool.table().block_states(got.slab, kind);
+    blocks.go_to_start(class_index);
+    return find_free(blocks, class_index);
+}
+
+/// Fills the list from the rest of its parts.
+bool cache_filler::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
+    const std::uint32_t found = blocks.fill(blocks.place().blocks(size_classes[class_index]).end);
+    if (found == 0) {
+        return false;
+    }
+    core_.pool.table().descriptor(blocks.place().slab).count_out(found);
+    return true;
+}
+
+bool cache_filler::refill(thread_cache& cache, unsigned class_index) noexcept {
+    if (!core_.hardened) [[likely]] {
+        return refill_in_order(cache, class_index);
+    }
+    cached_blocks& blocks = cache.classes[class_index];
+    if (blocks.end == blocks.filled) {
+        if (!refill_in_order(cache, class_index)) {
+            return false;
+        }
+        blocks.end = 0;
+    }
+    slab::choose_at_random(cache, class_index);
+    return true;
+}
+
+/// Looks in the rest of the parts; where that has none, in all of them, if it is worth it; then checks out another
+/// slab.
+bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
+    if (core_.pool.remote().active()) {
+        before_refill(cache);
+    }
+    cached_blocks& blocks = cache.classes[class_index];
+    if (blocks.slab != 0) {
+        if (find_free(blocks, class_index)) {
+            return true;
+        }
+        if (is_worth_a_pass(blocks, class_index)) {
+            blocks.go_to_start(class_index);
+            if (find_free(blocks, class_index)) {
+                return true;
+            }
+        }
+        cache.give_back(core_.pool, class_index);
+    }
+    return check_out(cache, class_index);
+}
+
+/// Whether enough blocks of the parts have been freed to be worth a pass. Approximate: words at the ends of the parts
+/// are counted whole.
+bool cache_filler::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
+    const block_range range = blocks.place().blocks(size_classes[class_index]);
+    const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);
+    return count_free(blocks.states + range.first_word() * states_a_word, range.end_word() - range.first_word()) >=
+           least;
+}
+
+void cache_filler::before_refill(thread_cache& cache) noexcept {
+    if (++cache.refills % refills_a_look == 0) {
+        core_.pool.remote().merge_if_due(cache.arena % core_.pool.remote().nodes());
+    }
+    if (cache.refills % refills_a_place == 0) {
+        follow_this_thread();
+    }
+}
+
+bool cache_filler::follow_this_thread() noexcept {
+    thread_cache* const cache = core_.pool.remote().active() ? core_.find_cache() : nullptr;
+    const unsigned node = cache == nullptr ? 0 : core_.machine.current_node();
+    if (cache == nullptr || cache->machine_node == node) {
+        return false;
+    }
+    cache->give_back_all(core_.pool);
+    thread_cache_registry::move(*cache, core_.caches, node);
+    return true;
+}
+
+void cache_filler::release_unused() noexcept {
+    const slow_call call(core_.gate);
+    reclaim();
+}
+
+void cache_filler::reclaim() noexcept {
+    flush_this_thread();
+    core_.pool.remote().merge_all();
+    core_.pool.release_empty();
+    core_.cached_extents.flush();
+}
+
+void cache_filler::flush_this_thread() noexcept {
+    if (thread_cache* const cache = core_.find_cache()) {
+        const slow_call call(core_.gate, cache);
+        cache->give_back_all(core_.pool);
+    }
+}
+
+}  // namespace holdfast::slab

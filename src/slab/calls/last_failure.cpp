@@ -1,0 +1,43 @@
+#include "slab/calls/last_failure.hpp"
+
+#include <utility>
+
+namespace holdfast::slab {
+
+using base::failure;
+using base::failure_code;
+
+failure out_of_memory() noexcept {
+    failure what;
+    what.code = failure_code::out_of_memory;
+    what.field = "memory";
+    what.found = "none left";
+    what.expected = "free memory";
+    return what;
+}
+
+void leave_interruption() noexcept {
+    leave_failure(failure_code::unsupported, [] {
+        return failure{failure_code::unsupported,
+                       {},
+                       "a call",
+                       "one of a signal handler that has interrupted the allocator",
+                       "one of a thread that is not in another",
+                       "handlers of signals do not allocate or free",
+                       0};
+    });
+}
+
+void leave(failure&& what) noexcept {
+    if (failure* const last = this_thread_failure()) {
+        *last = std::move(what);
+    }
+}
+
+const failure& last_failure() noexcept {
+    static const failure none;  // for a thread that ends
+    const failure* const last = this_thread_failure();
+    return last == nullptr ? none : *last;
+}
+
+}  // namespace holdfast::slab

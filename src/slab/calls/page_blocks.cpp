@@ -1,0 +1,109 @@
+#include "slab/calls/page_blocks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "slab/calls/last_failure.hpp"
+
+namespace holdfast::slab {
+
+using base::failure;
+using base::failure_code;
+using base::heap_offset;
+using base::pages;
+using segment::extent_kind;
+
+extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, extent_kind kind,
+                                 std::uint32_t type) noexcept {
+    if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
+        leave_failure(failure_code::invalid_argument, [&] {
+            failure what;
+            what.code = failure_code::invalid_argument;
+            what.field = "allocation";
+            what.found = fmt::format("{} bytes at a multiple of {}", bytes, alignment);
+            what.expected = fmt::format("at least 1 byte, alignment a power of two up to {}", maximum_alignment);
+            return what;
+        });
+        return {};
+    }
+    const pages length = base::pages_for(bytes);
+    const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
+    if (core_.cached_extents.keeps(length)) {
+        const auto cached = at_multiple_of.value == 1
+                                ? core_.cached_extents.take(core_.arena(), length)
+                                : core_.cached_extents.take_aligned(core_.arena(), length, at_multiple_of);
+        if (cached) {
+            if (kind == extent_kind::used) {
+                core_.extents.hand_out(cached->start, cached->length, type);
+            }
+            return *cached;
+        }
+    }
+    try {
+        const std::uint32_t node =
+            core_.extents.nodes() == 1 ? extent::any_node : core_.arena() % core_.extents.nodes();
+        auto got = core_.extents.allocate(length, at_multiple_of, kind, type, node);
+        if (!got) {
+            filler_.reclaim();
+            got = core_.extents.allocate(length, at_multiple_of, kind, type, node);
+        }
+        if (got) {
+            return {*got, length, kind, type};
+        }
+        leave_failure(got.error().code, [&] { return std::move(got).error(); });
+    } catch (const std::bad_alloc&) {
+        leave_failure(failure_code::out_of_memory, out_of_memory);
+    }
+    return {};
+}
+
+bool page_blocks::free(pages start) {
+    if (core_.cached_extents.keeps(extent::least_cached)) {
+        if (const auto claimed = core_.extents.claim(start, extent::least_cached, extent::most_cached)) {
+            core_.cached_extents.put(core_.arena(), *claimed);
+            return true;
+        }
+    }
+    auto freed = core_.extents.free(start, extent_kind::used);
+    if (!freed) {
+        leave_failure(failure_code::bad_address, [&] {
+            const bool known_better =
+                core_.cached_extents.contains(start) || core_.pool.source().guards().contains(base::granule_of(start));
+            return known_better ? look_.refusal(core_.space.address(base::offset_of(start))) : std::move(freed).error();
+        });
+    }
+    return freed.ok();
+}
+
+bool page_blocks::resize(const held_block& found, std::size_t bytes) noexcept {
+    if (found.class_index != no_class || core_.class_of(bytes, 1) != no_class) {
+        return false;
+    }
+    const slow_call call(core_.gate);
+    try {
+        return call.is_first() &&
+               core_.extents.resize(base::page_of(heap_offset{found.offset}), base::pages_for(bytes));
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+        return false;
+    }
+}
+
+void page_blocks::release(const thread_cache* cache, const held_block& held) noexcept {
+    const pages start = base::page_of(heap_offset{held.offset});
+    const pages length{held.block.length};
+    if (core_.cached_extents.keeps(length)) {
+        core_.cached_extents.put(cache == nullptr ? 0 : cache->arena, {start, length, extent_kind::reserved});
+        return;
+    }
+    try {
+        // It cannot be freed where its page entry was overwritten; check() names it.
+        static_cast<void>(core_.extents.free(start, extent_kind::reserved).ok());
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    }
+}
+
+}  // namespace holdfast::slab

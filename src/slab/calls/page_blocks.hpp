@@ -1,0 +1,46 @@
+// Blocks of whole pages: extents, and the caches of extents.
+//
+// - Such a block is an extent of the kind `used`; while it is held it is `reserved`, and after a crash it is free.
+// - A free extent in a cache is reserved on media.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "extent/extent.hpp"
+#include "slab/calls/block_core.hpp"
+#include "slab/calls/block_inspector.hpp"
+#include "slab/calls/cache_filler.hpp"
+
+namespace holdfast::slab {
+
+/// The largest alignment of a block, in bytes.
+inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
+
+/// Thread-safe. Called from within a slow call, except for resize().
+class page_blocks {
+public:
+    page_blocks(block_core& core, cache_filler& filler, const block_inspector& look) noexcept
+        : core_(core), filler_(filler), look_(look) {}
+
+    /// Takes an extent of enough pages; on failure, which it leaves, the result begins at page 0, which holds the
+    /// roots.
+    [[nodiscard]] extent::extent take(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
+                                      std::uint32_t type) noexcept;
+    /// Frees the block of whole pages that starts there; where there is none, leaves the failure.
+    [[nodiscard]] bool free(base::pages start);
+    /// Takes back a block that is held.
+    void release(const thread_cache* cache, const held_block& held) noexcept;
+    /// Makes an allocated block of whole pages, which find_allocated() found, long enough for `bytes` without moving
+    /// it. False, and nothing is changed, where `bytes` fit a small block or there is no room. Not in durability
+    /// `atomic`. Only the block's owner may call it.
+    [[nodiscard]] bool resize(const held_block& found, std::size_t bytes) noexcept;
+
+private:
+    block_core& core_;
+    cache_filler& filler_;
+    const block_inspector& look_;
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,412 @@
+#include "slab/calls/thread_cache.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <time.h>
+
+#include "slab/calls/commit_gate.hpp"
+
+#if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
+#include <immintrin.h>
+#define HF_CAN_COMPRESS 1
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace holdfast::slab {
+
+constinit const cached_lists no_lists{};
+constinit thread_local cache_slots this_thread_slots{};
+
+namespace {
+
+/// Guards the list of caches of every group and the `heap` of every cache. Taken before all locks of a pool.
+constinit base::mutex registry_mutex;
+constinit std::uint64_t last_instance HF_GUARDED_BY(registry_mutex) = 0;
+constinit std::uint32_t places_taken HF_GUARDED_BY(registry_mutex) = 0;  ///< a bit each
+
+void give_place_back(cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
+    if (heap.place != own_place_count) {
+        places_taken &= ~(std::uint32_t{1} << std::exchange(heap.place, own_place_count));
+    }
+}
+
+void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept HF_REQUIRES(registry_mutex) {
+    cache.machine_node = machine_node;
+    const unsigned turn = heap.next_arena;
+    std::atomic_ref(heap.next_arena).store(turn + 1, std::memory_order_relaxed);  // read without the lock
+    cache.arena = heap.pool->bins().arena_of_thread(machine_node, heap.machine->nodes(), turn);
+}
+
+void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
+    cache.classes = {};
+    cache.hardened.reset();
+    settle(cache, heap, heap.machine->current_node());
+    cache.heap = &heap;
+    heap.pool->supply().thread_came();
+    cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire(cache.machine_node);
+    cache.next_of_heap = heap.first;
+    heap.first = &cache;
+}
+
+void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
+    if (cache.heap == nullptr) {
+        return;
+    }
+    if (cache.own_lane != nullptr) {
+        cache.heap->lanes->release(*std::exchange(cache.own_lane, nullptr));
+    }
+    cache.give_back_all(*cache.heap->pool);
+    cache.heap->pool->supply().thread_went();
+    thread_cache** link = &cache.heap->first;
+    while (*link != &cache) {
+        link = &(*link)->next_of_heap;
+    }
+    *link = cache.next_of_heap;
+    cache.heap = nullptr;
+    cache.own_place = nullptr;
+}
+
+/// What a thread owns: its caches, attached to a heap or ready for another one, and its last failure.
+struct thread_state {
+    std::vector<std::unique_ptr<thread_cache>> caches;
+    base::failure last_failure;
+
+    thread_state() = default;
+    thread_state(const thread_state&) = delete;
+    thread_state& operator=(const thread_state&) = delete;
+    ~thread_state() {
+        while (!try_to_end()) {
+            constexpr timespec a_little{0, 50'000};
+            ::nanosleep(&a_little, nullptr);
+        }
+    }
+    /// False where a heap of this thread is being committed, which cannot take back what the caches hold.
+    [[nodiscard]] bool try_to_end() noexcept {
+        const base::scoped_lock lock(registry_mutex);  // a heap that closes changes the caches, too
+        for (const auto& cache : caches) {
+            if (cache->heap != nullptr && cache->heap->gate->is_closed()) {
+                return false;
+            }
+        }
+        this_thread_slots = {};
+        this_thread_slots.ended = true;
+        this_thread_slots.inside_late = true;  // a thread that closes a gate waits for the registry's lock
+        for (const auto& cache : caches) {
+            end(*cache);
+        }
+        this_thread_slots.inside_late = false;
+        return true;
+    }
+};
+
+/// Null while the thread ends. Must not be called on the path that finds the cache in a slot.
+thread_state* this_thread() noexcept {
+    if (this_thread_slots.ended) {
+        return nullptr;
+    }
+    static thread_local thread_state state;
+    return &state;
+}
+
+/// For each byte, the positions of its set bits; the rest of the entry means nothing.
+alignas(base::cache_line_size) constexpr auto positions_of_bits = [] {
+    std::array<std::array<std::uint8_t, 8>, 256> table{};
+    for (unsigned byte = 0; byte < table.size(); ++byte) {
+        std::size_t found = 0;
+        for (std::uint8_t bit = 0; bit < 8; ++bit) {
+            if ((byte >> bit & 1U) != 0) {
+                table[byte][found++] = bit;
+            }
+        }
+    }
+    return table;
+}();
+constexpr auto counts_of_bits = [] {
+    std::array<std::uint8_t, 256> table{};
+    for (unsigned byte = 0; byte < table.size(); ++byte) {
+        table[byte] = static_cast<std::uint8_t>(count_bits(byte));
+    }
+    return table;
+}();
+
+/// Writes eight numbers, of which the first are those of the set bits: no branch depends on the bits.
+void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) noexcept {
+#if defined(__SSE2__)
+    const __m128i positions = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(positions_of_bits[bits].data()));
+    const __m128i wide = _mm_unpacklo_epi8(positions, _mm_setzero_si128());
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_add_epi16(wide, _mm_set1_epi16(static_cast<short>(first))));
+#else
+    for (unsigned i = 0; i < 8; ++i) {
+        to[i] = static_cast<std::uint16_t>(first + positions_of_bits[bits][i]);
+    }
+#endif
+}
+
+/// Writes the numbers of all blocks of a word.
+void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
+    for (unsigned i = 0; i < states_a_word; ++i) {
+        to[i] = static_cast<std::uint16_t>(first + i);
+    }
+}
+
+#if defined(HF_CAN_COMPRESS)
+/// Whether fill_by_compressing() runs on this processor. False before it is initialised: malloc is called that early.
+const bool can_compress = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+           __builtin_cpu_supports("avx512vbmi2") != 0 && __builtin_cpu_supports("popcnt") != 0;
+}();
+#endif
+
+}  // namespace
+
+bool cached_blocks::compresses() noexcept {
+#if defined(HF_CAN_COMPRESS)
+    return can_compress;
+#else
+    return false;
+#endif
+}
+
+std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
+    return compresses() ? fill_by_compressing(before) : fill_by_bytes(before);
+}
+
+#if defined(HF_CAN_COMPRESS)
+/// Takes 16 states at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
+/// vectors are no faster when they are used now and then, because processors need time to power them up.
+__attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
+    std::uint32_t before) noexcept {
+    constexpr std::uint32_t step = 16;
+    const __m256i ascending = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    std::uint32_t found = 0;
+    std::uint32_t at = cursor;
+    while (at < before && found <= capacity - step) {
+        const std::uint32_t begin = at - at % step;
+        const std::uint32_t stop = std::min(begin + step, before);
+        const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states + begin));
+        auto free = static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, _mm_setzero_si128())));
+        free &= 0xffffU << (at - begin) & 0xffffU >> (begin + step - stop);
+        const __m256i present = _mm256_add_epi16(ascending, _mm256_set1_epi16(static_cast<short>(begin)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(&order[found]),
+                            _mm256_maskz_compress_epi16(static_cast<__mmask16>(free), present));
+        found += static_cast<std::uint32_t>(_mm_popcnt_u32(free));
+        at = stop;
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);  // for the compiler: this processor keeps loads in order
+    cursor = static_cast<std::uint16_t>(at);
+    next = 0;
+    end = filled = found;
+    order[found] = none;
+    return found;
+}
+#else
+std::uint32_t cached_blocks::fill_by_compressing(std::uint32_t before) noexcept { return fill_by_bytes(before); }
+#endif
+
+std::uint32_t cached_blocks::fill_by_bytes(std::uint32_t before) noexcept {
+    constexpr std::uint32_t step = 8;
+    std::uint32_t found = 0;
+    std::uint32_t at = cursor;
+    while (at < before && found <= capacity - step) {
+        const auto word = static_cast<std::uint32_t>(at - at % states_a_word);
+        std::uint64_t bits = free_bits_of(states + word);
+        if (word + states_a_word > before) {
+            bits &= (std::uint64_t{1} << (before - word)) - 1;
+        }
+        bits >>= at - word;
+        if (bits == 0) {
+            at = static_cast<std::uint32_t>(word + states_a_word);
+            continue;
+        }
+        if (bits == ~std::uint64_t{0} && found <= capacity - states_a_word) {
+            put_all(&order[found], at);
+            found += states_a_word;
+            at += states_a_word;
+            continue;
+        }
+        for (; at < word + states_a_word && found <= capacity - step; at += step, bits >>= step) {
+            put_positions(&order[found], static_cast<std::uint8_t>(bits), at);
+            found += counts_of_bits[static_cast<std::uint8_t>(bits)];
+        }
+        at = std::min<std::uint32_t>(at, word + states_a_word);
+    }
+    cursor = static_cast<std::uint16_t>(at);
+    next = 0;
+    end = filled = found;
+    order[found] = none;
+    return found;
+}
+
+void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
+    if (classes[class_index].slab != 0) {
+        const slab_part place = classes[class_index].place();
+        classes[class_index].forget();
+        to.supply().check_in(place);
+    }
+}
+
+void thread_cache::give_back_all(slab_pool& to) noexcept {
+    if (hardened != nullptr) {
+        hardened->give_back(to);
+    }
+    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+        give_back(to, class_index);
+    }
+}
+
+void cached_blocks::withhold(indexes& before) noexcept {
+    before = order;
+    for (std::uint32_t i = 0; i < filled; ++i) {
+        std::atomic_ref(order[i]).store(none, std::memory_order_relaxed);
+    }
+}
+
+void cached_blocks::restore(const indexes& before) noexcept {
+    for (std::uint32_t i = 0; i < filled; ++i) {
+        std::atomic_ref(order[i]).store(before[i], std::memory_order_relaxed);
+    }
+}
+
+void thread_cache::give_back_idle(slab_pool& to) noexcept {
+    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+        if (classes[class_index].slab != 0 && to.is_idle(classes[class_index].place())) {
+            give_back(to, class_index);
+        }
+    }
+}
+
+void thread_cache::take_back_idle(slab_pool& to, const commit_gate& gate) noexcept {
+    std::array<cached_blocks::indexes, class_count> before;  // NOLINT(*-member-init): written where it is read
+    std::uint64_t some = 0;
+    static_assert(class_count <= 64);
+    for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+        cached_blocks& blocks = classes[class_index];
+        if (blocks.slab != 0 && to.is_idle(blocks.place())) {
+            blocks.withhold(before[class_index]);
+            some |= std::uint64_t{1} << class_index;
+        }
+    }
+    if (some == 0) {
+        return;
+    }
+    gate.meet_all_threads();
+    for (; some != 0; some &= some - 1) {
+        const auto class_index = static_cast<unsigned>(std::countr_zero(some));
+        if (to.is_idle(classes[class_index].place())) {
+            give_back(to, class_index);
+        } else {
+            classes[class_index].restore(before[class_index]);
+        }
+    }
+}
+
+void thread_cache_registry::open(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    heap.become(++last_instance);
+    const auto place = static_cast<unsigned>(std::countr_one(places_taken));
+    if (place < own_place_count) {
+        places_taken |= std::uint32_t{1} << place;
+        heap.place = place;
+    }
+}
+
+thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
+    thread_state* const mine = this_thread();
+    if (mine == nullptr || heap.pool == nullptr) {
+        return nullptr;
+    }
+    const base::scoped_lock lock(registry_mutex);
+    const auto find = [mine](const cache_group* wanted) -> thread_cache* {
+        const auto found = std::ranges::find_if(mine->caches, [&](const auto& cache) { return cache->heap == wanted; });
+        return found == mine->caches.end() ? nullptr : found->get();
+    };
+    thread_cache* cache = find(&heap);
+    if (cache == nullptr) {
+        cache = find(nullptr);
+        try {
+            if (cache == nullptr) {
+                cache = mine->caches.emplace_back(std::make_unique<thread_cache>()).get();
+            }
+        } catch (const std::bad_alloc&) {
+            return nullptr;
+        }
+        attach_to(*cache, heap);
+    }
+    heap.slot() = {heap.instance, cache};
+    if (heap.place != own_place_count) {
+        cache->own_place = &this_thread_slots.own[heap.place];
+        *cache->own_place = &cache->classes;
+    }
+    return cache;
+}
+
+void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    settle(cache, heap, machine_node);
+    if (cache.own_lane != nullptr) {
+        cache.own_lane = heap.lanes->move(*cache.own_lane, machine_node);
+    }
+}
+
+void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    const thread_cache* const mine = heap.slot().instance == heap.instance ? heap.slot().cache : nullptr;
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        if (cache == mine) {
+            cache->give_back_idle(*heap.pool);
+        } else {
+            cache->take_back_idle(*heap.pool, *heap.gate);
+        }
+    }
+}
+
+bool thread_cache_registry::is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    for (const thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        if (cache != mine && cache->inside.load(std::memory_order_acquire) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void thread_cache_registry::detach_all(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
+        cache->heap = nullptr;
+        cache->own_lane = nullptr;
+        if (cache->own_place != nullptr) {
+            *std::exchange(cache->own_place, nullptr) = &no_lists;
+        }
+    }
+    heap.first = nullptr;
+    give_place_back(heap);
+}
+
+void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+    // This is the only thread of a child of fork. A thread of the parent may have held the lock.
+    new (&registry_mutex) base::mutex;
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
+        cache->heap = nullptr;
+        cache->own_lane = nullptr;
+        cache->own_place = nullptr;  // it may belong to a thread that is not in the child
+    }
+    heap.first = nullptr;
+    this_thread_slots.own[heap.place] = &no_lists;
+    heap.place = own_place_count;  // not given to another heap: copies of fast_path still read it
+    heap.become(++last_instance);  // no thread's slot matches
+    heap.pool = nullptr;
+}
+
+base::failure* this_thread_failure() noexcept {
+    thread_state* const mine = this_thread();
+    return mine == nullptr ? nullptr : &mine->last_failure;
+}
+
+}  // namespace holdfast::slab

@@ -1,0 +1,107 @@
+// Which blocks a thread hands out next.
+#include "slab/calls/thread_cache.hpp"
+
+#include <random>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace holdfast::slab {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::SizeIs;
+
+class cached_blocks_test : public testing::Test {
+protected:
+    /// Makes each block free with a probability of `percent`.
+    void draw(unsigned percent) {
+        constexpr std::array<std::uint8_t, 4> not_free{block_state::live, block_state::freeing, block_state::held,
+                                                       block_state::overlapped};
+        for (std::uint8_t& state : block_states_) {
+            state = random_() % 100 < percent ? block_state::free : not_free.at(random_() % not_free.size());
+        }
+    }
+    [[nodiscard]] std::vector<std::uint32_t> free_blocks(std::uint32_t first, std::uint32_t end) const {
+        std::vector<std::uint32_t> found;
+        for (std::uint32_t index = first; index < end; ++index) {
+            if (block_states_.at(index) == block_state::free) {
+                found.push_back(index);
+            }
+        }
+        return found;
+    }
+    using way_to_fill = std::uint32_t (cached_blocks::*)(std::uint32_t);
+    [[nodiscard]] static std::vector<way_to_fill> ways_to_fill() {
+        std::vector<way_to_fill> ways{&cached_blocks::fill, &cached_blocks::fill_by_bytes};
+        if (cached_blocks::compresses()) {
+            ways.push_back(&cached_blocks::fill_by_compressing);
+        }
+        return ways;
+    }
+    /// All blocks that fill finds until it finds none.
+    [[nodiscard]] std::vector<std::uint32_t> fill_all(way_to_fill fill, std::uint32_t first, std::uint32_t end) {
+        std::vector<std::uint32_t> found;
+        cached_blocks blocks;
+        blocks.states = block_states_.data();
+        blocks.cursor = static_cast<std::uint16_t>(first);
+        while (const std::uint32_t filled = (blocks.*fill)(end)) {
+            EXPECT_LE(filled, cached_blocks::capacity);
+            EXPECT_EQ(blocks.filled, filled);
+            for (std::uint32_t i = 0; i < filled; ++i) {
+                EXPECT_FALSE(blocks.is_empty());
+                found.push_back(blocks.try_pop());
+            }
+            EXPECT_TRUE(blocks.is_empty());
+            if (testing::Test::HasFailure()) {
+                break;
+            }
+        }
+        return found;
+    }
+
+    alignas(base::cache_line_size) std::array<std::uint8_t, base::granule_size / 8> block_states_{};
+    std::mt19937_64 random_{20231016};
+};
+
+TEST_F(cached_blocks_test, are_all_free_blocks_of_a_part_in_order) {
+    for (const unsigned percent : {0U, 1U, 6U, 30U, 90U, 100U}) {
+        draw(percent);
+        for (const size_class& kind : size_classes) {
+            for (unsigned part = 0; part < parts_of(kind); ++part) {
+                const std::uint32_t first = first_of_part(kind, part);
+                const std::uint32_t end = first_of_part(kind, part + 1);
+                for (const way_to_fill way : ways_to_fill()) {
+                    ASSERT_THAT(fill_all(way, first, end), ElementsAreArray(free_blocks(first, end)))
+                        << percent << " %, blocks of " << kind.block_size << ", part " << part;
+                }
+            }
+        }
+    }
+}
+
+TEST_F(cached_blocks_test, are_those_of_any_range) {
+    for (int turn = 0; turn < 3000; ++turn) {
+        draw(static_cast<unsigned>(random_() % 101));
+        const auto first = static_cast<std::uint32_t>(random_() % block_states_.size());
+        const auto end =
+            first + static_cast<std::uint32_t>(random_() % std::min<std::size_t>(block_states_.size() - first, 700));
+        for (const way_to_fill way : ways_to_fill()) {
+            ASSERT_THAT(fill_all(way, first, end), ElementsAreArray(free_blocks(first, end))) << first << " to " << end;
+        }
+    }
+}
+
+TEST(parts_test, of_each_class_cover_a_slab) {
+    for (const size_class& kind : size_classes) {
+        EXPECT_EQ(first_of_part(kind, 0), 0U);
+        EXPECT_EQ(first_of_part(kind, parts_of(kind)), kind.block_count);
+        for (unsigned part = 0; part < parts_of(kind); ++part) {
+            EXPECT_LT(first_of_part(kind, part), first_of_part(kind, part + 1)) << kind.block_size;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::slab

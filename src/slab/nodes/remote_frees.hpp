@@ -1,0 +1,204 @@
+// Frees of small blocks by threads on another node of the machine than the one that the block lies on (PMAlloc 6.2).
+//
+// Such a free writes only memory of the node that frees, and none of the node that the block lies on (its home). It
+// writes a *shadow* of the block's state: a byte in a table that each node has for the blocks of all others. The first
+// free in a slab also links the slab into a list of the node's slabs with shadows. Until a merge the state says that
+// the block is live, so a query for what the user holds reads state and shadows. A *merge*, under the lock of the home,
+// takes the lists of all nodes, makes blocks with a shadow free by their states, and counts them in the descriptors of
+// their slabs.
+//
+// Of several threads of other nodes that free a block at once, one succeeds. A thread claims a shadow on its own node's
+// line by a locked instruction, then reads the shadows of all other nodes, and the state. All these operations are
+// sequentially consistent, so of two threads that claim at once at least one sees the other. Where both see each other,
+// the lower node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the
+// state in the same way, and gives way to every shadow.
+//
+// Heaps whose segments belong to one node use none of this: active() is false, and nothing here is called.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "slab/pool/block_states.hpp"
+#include "slab/size_classes.hpp"
+
+namespace holdfast::slab {
+
+class slab_table;
+class slab_upkeep;
+
+/// The values of a shadow: what a node says of a block that lies on another node.
+namespace shadow {
+inline constexpr std::uint8_t none = 0;
+inline constexpr std::uint8_t claiming = 1;  ///< still live: a thread checks whether it alone frees the block
+inline constexpr std::uint8_t freeing = 2;   ///< still live: the durable record of the free is on its way
+inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may free it yet: durability `atomic`
+inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
+}  // namespace shadow
+
+/// A small block of a loaded slab, and the node of the thread that acts on it.
+struct block_at {
+    base::granule slab{};
+    unsigned kind = 0;  ///< slab_state; in a morphed slab, of its present blocks or of its older ones
+    std::uint8_t* state = nullptr;
+    unsigned node = 0;  ///< remote_frees::no_node: no cache; the thread writes block states on any node
+};
+
+/// Thread-safe, except for start() and check().
+class remote_frees {
+public:
+    static constexpr unsigned no_node = ~0U;
+    static constexpr std::size_t kinds = 128;  ///< slab_state::kinds
+    /// From so many slabs with shadows on (4 MiB), a thread at home merges in merge_if_due().
+    static constexpr std::uint32_t epoch = 64;
+    /// From so many slabs with shadows on one node on, a thread of that node merges after a free: no thread at home
+    /// has.
+    static constexpr std::uint32_t late_epoch = 16 * epoch;
+
+    remote_frees() = default;
+    remote_frees(const remote_frees&) = delete;
+    remote_frees& operator=(const remote_frees&) = delete;
+    ~remote_frees() = default;
+
+    /// Forgets everything. Active from now on where there are several nodes, unless the system refuses the addresses:
+    /// then frees write the block states on any node. `upkeep`: of the same pool as `table`, which was reset. May throw
+    /// std::bad_alloc.
+    void start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
+    [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
+    [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
+    /// The home of a slab. Only while active.
+    [[nodiscard]] unsigned home_of(base::granule slab) const noexcept {
+        return by_turns(static_cast<std::uint32_t>(slab.value >> segment_shift_));
+    }
+    /// The node of an arena. Only while active.
+    [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
+
+    // --- one block; all of these while active -----------------------------------------------------------------------
+
+    /// Whether the user holds the block.
+    [[nodiscard]] bool is_live(const block_at& block) const noexcept;
+    /// Frees the block. Refused, and nothing is changed, where it is not live. Where several threads at home free one
+    /// block at once, or one at home and one elsewhere, more than one of them may succeed.
+    enum class outcome : std::uint8_t { refused, at_home, elsewhere };
+    [[nodiscard]] outcome free(const block_at& block) noexcept;
+    /// Frees in steps, between which the caller makes the free durable. Exactly one of all threads that claim a block
+    /// succeeds. No lock is taken.
+    [[nodiscard]] bool claim(const block_at& block) noexcept;
+    /// A claimed block is live again.
+    void unclaim(const block_at& block) noexcept;
+    /// A claimed block becomes `held`: not live, and not handed out.
+    void clear(const block_at& block) noexcept;
+    /// A cleared block becomes free.
+    void release(const block_at& block) noexcept;
+    /// A cleared block becomes `held` by its state, wherever it lies.
+    void hold(const block_at& block) noexcept;
+    /// Whether a merge, and not the caller, makes a free of this block known to its slab.
+    [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
+        return block.node != no_node && home_of(block.slab) != block.node;
+    }
+
+    // --- merges -----------------------------------------------------------------------------------------------------
+
+    /// Makes the blocks of this home, or of all, that other nodes have freed free by their states. Takes locks of bins.
+    void merge(unsigned home) noexcept;
+    void merge_all() noexcept;
+    /// merge() where an epoch is over and no other thread merges. Called by threads at home now and then.
+    void merge_if_due(unsigned home) noexcept;
+    /// The blocks of a word of states that nodes other than the home have freed, as bits like live_bits_of(). Must be
+    /// read before the block states.
+    [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned kind, std::size_t word) const noexcept;
+
+    struct counters {
+        std::uint64_t merges = 0;  ///< that found a slab
+        std::uint64_t slabs = 0;
+        std::uint64_t blocks = 0;
+    };
+    [[nodiscard]] counters merged() const noexcept;
+    /// Whether the calling thread is in a merge: for instruments.
+    [[nodiscard]] static bool is_merging() noexcept;
+    /// The memory of a node's shadows, for instruments: calls `each` with the first and the end address.
+    template <class Each>
+    void for_each_range(unsigned node, Each each) const {
+        const node_side& side = sides_[node];
+        for (const shadow_table& table : side.tables) {
+            each(&table.shadows[0], &table.shadows[0] + table.shadows.size());
+        }
+        each(&side.next[0], &side.next[0] + side.next.size());
+        each(&side.lists[0], &side.lists[0] + side.lists.size());
+    }
+
+    /// SLAB-14: a block with a shadow is live by its state; exactly one node has a shadow of it, and that is not the
+    /// home; its slab is in the list of that node. Threads must stand still; checks the slabs of [0, end).
+    void check(std::vector<std::string>& problems, base::granule end) const;
+
+private:
+    /// The shadows of blocks of kinds whose block states share a table.
+    struct shadow_table {
+        base::sparse_table<std::uint8_t> shadows;
+        std::uint64_t stride = 0;  ///< bytes a slab
+    };
+    /// The slabs of one home in which a node has shadows.
+    struct alignas(base::cache_line_size) slab_list {
+        std::atomic<std::uint32_t> head;   ///< granule + 1
+        std::atomic<std::uint32_t> slabs;  ///< number of slabs in it; may be too large by a few
+    };
+    /// The shadows of a node for the blocks of all others. Its threads touch this memory first, so it lies on that
+    /// node.
+    struct node_side {
+        std::vector<shadow_table> tables;
+        base::sparse_table<std::uint32_t> next;  ///< by granule: `none`, `last`, `entering`, or granule + 1
+        base::sparse_table<slab_list> lists;     ///< by home
+    };
+    struct alignas(base::cache_line_size) home_side {
+        base::mutex mutex;  ///< of merges
+        std::atomic<std::uint64_t> merges{0};
+        std::atomic<std::uint64_t> slabs{0};
+        std::atomic<std::uint64_t> blocks{0};
+    };
+    static constexpr std::uint32_t none = 0;
+    static constexpr std::uint32_t last = ~std::uint32_t{0};
+    static constexpr std::uint32_t entering = last - 1;
+
+    /// index mod nodes_, without a division (D. Lemire, O. Kaser, N. Kurz: Faster remainder by direct computation).
+    [[nodiscard]] unsigned by_turns(std::uint32_t index) const noexcept {
+        __extension__ using product = unsigned __int128;
+        return static_cast<unsigned>(product{reciprocal_ * index} * nodes_ >> 64U);
+    }
+    [[nodiscard]] bool map(unsigned nodes);
+    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned kind, const std::uint8_t* state) const noexcept {
+        return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(state) +
+                                               distances_[node * kinds + kind]);
+    }
+    [[nodiscard]] bool has_shadow(const block_at& block, unsigned home) const noexcept;
+    [[nodiscard]] bool claim_shadow(const block_at& block, unsigned home) noexcept;
+    [[nodiscard]] bool is_alone(const block_at& block, unsigned home) const noexcept;
+    void note(unsigned node, unsigned home, base::granule slab) noexcept;
+    void merge_when_late(unsigned node, unsigned home) noexcept;
+    void merge_locked(unsigned home) noexcept;
+    void merge_slab(unsigned node, base::granule slab, home_side& home) noexcept;
+    struct merged_blocks {
+        std::uint32_t freed = 0;
+        bool unfinished = false;  ///< some shadows are left
+    };
+    [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, unsigned kind) noexcept;
+    void check_kind(std::vector<std::string>& problems, base::granule slab, unsigned kind) const;
+
+    slab_upkeep* upkeep_ = nullptr;
+    slab_table* table_ = nullptr;
+    unsigned nodes_ = 1;
+    unsigned segment_shift_ = 0;
+    std::uint64_t reciprocal_ = 0;  ///< 2^64 / nodes, rounded up
+    std::vector<node_side> sides_;
+    std::unique_ptr<home_side[]> homes_;
+    std::vector<std::uintptr_t> distances_;  ///< by node and kind: from a state to its shadow
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,90 @@
+#include "slab/pool/empty_slabs.hpp"
+
+#include "extent/decay.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+
+void empty_slabs::settle(slab_bin& owner, granule slab) noexcept {
+    if (owner.empties != 0 && (!keeps_ || owner.type != 0 || of_.extents.now() == 0)) {
+        source_.release(slab, owner.class_index, owner.type, true);
+        return;
+    }
+    lists_.link(owner, slab, true);
+    of_.table.descriptor(slab).frees_until_check.store(0, std::memory_order_relaxed);
+}
+
+void empty_slabs::release_oldest(slab_bin& owner) noexcept {
+    const granule slab = linked(owner.oldest_empty);
+    lists_.unlink(owner, slab);
+    source_.release(slab, owner.class_index, owner.type, true);
+}
+
+void empty_slabs::flush() noexcept {
+    for (unsigned i = 0; i < bins_.count(); ++i) {
+        slab_bin& owner = bins_[i];
+        const base::scoped_lock lock(owner.mutex);
+        while (owner.empties > 1) {
+            release_oldest(owner);
+        }
+    }
+}
+
+void empty_slabs::release_all() noexcept {
+    bins_.for_each([this](slab_bin& owner) {
+        const base::scoped_lock lock(owner.mutex);
+        while (owner.empties != 0) {
+            release_oldest(owner);
+        }
+    });
+}
+
+void empty_slabs::give_up() noexcept {
+    for (unsigned i = 0; i < bins_.count(); ++i) {
+        slab_bin& owner = bins_[i];
+        if (owner.mutex.try_lock()) {
+            while (owner.empties != 0) {
+                release_oldest(owner);
+            }
+            owner.mutex.unlock();
+        }
+    }
+}
+
+void empty_slabs::fade() noexcept {
+    if (!keeps_) {
+        return;
+    }
+    const std::uint64_t now = of_.extents.now();
+    if (now >= period_end_.load(std::memory_order_relaxed) && now != 0 && fading_.try_lock()) {
+        fade_some(now);
+        fading_.unlock();
+    }
+}
+
+/// Works on a few bins and slabs at a time, so that no free takes long.
+void empty_slabs::fade_some(std::uint64_t now) noexcept {
+    constexpr unsigned most_bins = 16;
+    constexpr unsigned most_slabs = 16;
+    unsigned gone = 0;
+    for (unsigned bins = 0; bins < most_bins && gone < most_slabs && scan_cursor_ < bins_.count(); ++bins) {
+        slab_bin& owner = bins_[scan_cursor_];
+        const base::scoped_lock lock(owner.mutex);
+        for (; owner.idle != 0 && gone < most_slabs; ++gone) {
+            const std::uint32_t left = owner.idle - 1;
+            release_oldest(owner);
+            owner.idle = left;
+        }
+        if (owner.idle == 0) {
+            owner.idle = owner.empties;
+            ++scan_cursor_;
+        }
+    }
+    if (scan_cursor_ == bins_.count()) {
+        scan_cursor_ = 0;
+        period_end_.store(now + extent::decay_curve::step_ns, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace holdfast::slab

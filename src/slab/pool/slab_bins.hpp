@@ -1,0 +1,68 @@
+// All bins of a heap: one for each class and arena, and one for each class and type number.
+//
+// - Arena i belongs to node i modulo the number of nodes, and each node has as many arenas as every other.
+// - A bin with a type is made when the type is first seen, and lives until reset(): a slab's owner is never gone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/thread_annotations.hpp"
+#include "slab/pool/slab_bin.hpp"
+
+namespace holdfast::slab {
+
+inline constexpr unsigned maximum_arenas = 64;
+
+/// The bin of all slabs with one type and class.
+struct typed_bin : slab_bin {
+    std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
+    /// How many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
+    std::size_t refused HF_GUARDED_BY(mutex) = 0;
+    typed_bin* next = nullptr;  ///< in the list of all typed bins
+};
+
+/// Thread-safe, except for reset(). No other lock is taken while its own is held.
+class slab_bins {
+public:
+    /// Forgets all bins; makes one arena for each core, with the same number for each node. May throw std::bad_alloc.
+    void reset(unsigned nodes);
+
+    [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
+    /// The arena for the `turn`-th thread, which runs on this node of a machine with so many nodes.
+    [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
+    [[nodiscard]] slab_bin& of(unsigned arena, unsigned class_index) const noexcept {
+        return bins_[arena * class_count + class_index];
+    }
+    /// The bins without a type, by number.
+    [[nodiscard]] unsigned count() const noexcept { return arenas_ * class_count; }
+    [[nodiscard]] slab_bin& operator[](unsigned number) const noexcept { return bins_[number]; }
+
+    /// The bin of that class and type; null where no such slab was ever there.
+    [[nodiscard]] typed_bin* find_typed(unsigned class_index, std::uint32_t type) noexcept HF_EXCLUDES(typed_mutex_);
+    /// The bin of that class and type, made where there is none. May throw std::bad_alloc.
+    [[nodiscard]] typed_bin& typed(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
+    /// Calls `act` for all bins, those with a type last.
+    template <class Act>
+    void for_each(Act act) const {
+        for (unsigned i = 0; i < count(); ++i) {
+            act(bins_[i]);
+        }
+        for (typed_bin* each = first_typed_.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+            act(*each);
+        }
+    }
+
+private:
+    unsigned nodes_ = 1;
+    unsigned arenas_ = 0;
+    std::unique_ptr<slab_bin[]> bins_;
+    base::mutex typed_mutex_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<typed_bin>> typed_bins_ HF_GUARDED_BY(typed_mutex_);
+    std::atomic<typed_bin*> first_typed_{nullptr};  ///< a list that only grows: walked without the lock
+};
+
+}  // namespace holdfast::slab

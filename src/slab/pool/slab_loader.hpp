@@ -1,0 +1,86 @@
+// Slabs that were found at open and are not loaded yet.
+//
+// After open(), such a slab is known by its state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
+// its blocks, loads a slab: reads its live bitmap into block states. So an open reads one header and stores one byte
+// for each slab.
+//
+// - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
+//   its bin.
+// - Where the bitmap can get no space on disk, the slab stays unloaded and nothing is changed: a free of its blocks
+//   fails, an allocation goes to the next slab, and later calls try again.
+// - A slab whose bitmap is not what was committed, or breaks SLAB-4 or SLAB-12, is quarantined.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "slab/pool/pool_state.hpp"
+#include "slab/pool/slab_bins.hpp"
+#include "slab/pool/slab_source.hpp"
+#include "slab/pool/slab_upkeep.hpp"
+#include "slab/space/overlapped_blocks.hpp"
+
+namespace holdfast::slab {
+
+/// Thread-safe, except for reset() and record().
+class slab_loader {
+public:
+    slab_loader(pool_state& of, slab_bins& bins, const slab_lists& lists, slab_source& source,
+                overlapped_blocks& overlapped, slab_upkeep& upkeep) noexcept
+        : of_(of), bins_(bins), lists_(lists), source_(source), overlapped_(overlapped), upkeep_(upkeep) {}
+    slab_loader(const slab_loader&) = delete;
+    slab_loader& operator=(const slab_loader&) = delete;
+    ~slab_loader() = default;
+
+    /// Forgets all slabs. May throw std::bad_alloc.
+    void reset();
+    /// Notes a slab that open() found. Reads its header; a slab whose header breaks an invariant is quarantined. May
+    /// throw std::bad_alloc.
+    void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
+
+    /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing where the slab is not
+    /// unloaded. Fails as bitmap_verifier::back() does: then the slab stays unloaded, and a later call may load it.
+    [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
+    /// Tries to load one slab. False where no slab of the class (and type) is left unloaded, or where all that are left
+    /// were tried in this pass and their bitmaps got no space on disk; the next call then begins the next pass.
+    [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    /// load_next() for a call that loads all unloaded slabs, bin by bin. One arena of each node does so: the other
+    /// arenas would only retry slabs that could not be loaded.
+    [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {
+        return owner.arena < of_.extents.nodes() && load_next(owner);
+    }
+    /// Tries to load all unloaded slabs.
+    void load_all() noexcept;
+
+private:
+    /// The unloaded slabs of one class without a type, on one node. The search for them reads state bytes from the
+    /// cursor on. The next pass begins at the first slab that was skipped because its bitmap had no space on disk.
+    struct unloaded_slabs {
+        static constexpr std::uint64_t none = ~std::uint64_t{0};
+        base::mutex mutex;
+        std::uint64_t cursor HF_GUARDED_BY(mutex) = 0;
+        std::uint64_t first_refused HF_GUARDED_BY(mutex) = none;  ///< the next pass begins here
+        std::uint64_t count HF_GUARDED_BY(mutex) = 0;
+    };
+
+    [[nodiscard]] unloaded_slabs& unloaded_slabs_of(std::uint32_t node, unsigned class_index) const noexcept {
+        return unloaded_slabs_[node * class_count + class_index];
+    }
+    [[nodiscard]] bool load_next_typed(typed_bin& owner) noexcept HF_REQUIRES(owner.mutex);
+    [[nodiscard]] base::result<void> load_typed(base::granule unloaded, unsigned class_index) noexcept;
+    [[nodiscard]] base::result<void> load_into(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+
+    pool_state& of_;
+    slab_bins& bins_;
+    const slab_lists& lists_;
+    slab_source& source_;
+    overlapped_blocks& overlapped_;
+    slab_upkeep& upkeep_;
+    std::unique_ptr<unloaded_slabs[]> unloaded_slabs_;
+    std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,540 @@
+// The tables in DRAM about each slab: a state byte for each granule, the type number, the states of its blocks, and a
+// volatile descriptor of the slab.
+//
+// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. Every free
+// reads the place of a slab's block states, and hardly anything writes it, so it has a cache line of its own. State
+// bytes have a table of their own.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <span>
+
+#include "base/result.hpp"
+#include "base/sparse_table.hpp"
+#include "base/units.hpp"
+#include "segment/space.hpp"
+#include "slab/nodes/remote_frees.hpp"
+#include "slab/pool/block_states.hpp"
+#include "slab/size_classes.hpp"
+
+namespace holdfast::slab {
+
+/// The state of a granule in the slab layer: what is known of a slab, and its class.
+///
+/// The states of a slab's blocks, and their bits on media, lie in one of two banks: in the lower one, unless the slab
+/// was morphed (morphing.hpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
+namespace slab_state {
+inline constexpr std::uint8_t none = 0;            ///< no slab
+inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
+inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; its bitmap was not read yet
+inline constexpr std::uint8_t first_clean =
+    0x40;  ///< + class, lower bank: loaded; its bitmap says what its block states say
+inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their states alone
+inline constexpr std::uint8_t class_bits = 0x3f;
+inline constexpr std::uint8_t kind_bits = 0x7f;
+inline constexpr unsigned upper_bank = 0x40;  ///< of a kind
+inline constexpr std::size_t kinds = kind_bits + 1;
+static_assert(first_unloaded + class_count <= first_clean);
+
+[[nodiscard]] constexpr std::uint8_t loaded(unsigned kind) noexcept {
+    return static_cast<std::uint8_t>(first_loaded + kind);
+}
+[[nodiscard]] constexpr std::uint8_t clean(unsigned class_index) noexcept {
+    return static_cast<std::uint8_t>(first_clean + class_index);
+}
+[[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index) noexcept {
+    return static_cast<std::uint8_t>(first_unloaded + class_index);
+}
+/// Whether blocks of a slab in this state are freed by their states alone.
+[[nodiscard]] constexpr bool is_dirty(std::uint8_t state) noexcept { return state >= first_loaded; }
+[[nodiscard]] constexpr bool is_loaded(std::uint8_t state) noexcept { return state >= first_clean; }
+[[nodiscard]] constexpr bool is_unloaded(std::uint8_t state) noexcept {
+    return state >= first_unloaded && state < first_clean;
+}
+/// The class of a slab that is not quarantined; no_class where there is none.
+[[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
+    return state < first_unloaded ? no_class : state < first_clean ? state - first_unloaded : state & class_bits;
+}
+/// The kind of a loaded slab.
+[[nodiscard]] constexpr unsigned kind_of(std::uint8_t state) noexcept {
+    return is_dirty(state) ? state & kind_bits : state & class_bits;
+}
+[[nodiscard]] constexpr unsigned class_of_kind(unsigned kind) noexcept { return kind & class_bits; }
+/// Words of a slab's bitmap on media that lie before those of the kind.
+[[nodiscard]] constexpr std::size_t first_word_of(unsigned kind) noexcept {
+    return (kind & upper_bank) != 0 ? bitmap_words / 2 : 0;
+}
+}  // namespace slab_state
+
+/// The earlier class of a morphed slab, in DRAM beside its state.
+namespace morph_state {
+inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may still be live, + 1; 0: none
+inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocated now are in the upper bank
+inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
+
+[[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
+/// The kind of the older blocks; only where has_old().
+[[nodiscard]] constexpr unsigned old_kind(std::uint8_t morph) noexcept {
+    return ((morph & old_bits) - 1U) | ((morph & upper) != 0 ? 0 : slab_state::upper_bank);
+}
+[[nodiscard]] constexpr std::uint8_t make(unsigned kind, unsigned old_class) noexcept {
+    return static_cast<std::uint8_t>(morphed | ((kind & slab_state::upper_bank) != 0 ? upper : 0) |
+                                     (old_class == no_class ? 0 : old_class + 1));
+}
+}  // namespace morph_state
+
+/// Whether slabs of the class may be morphed, and other slabs into slabs of this class.
+[[nodiscard]] constexpr bool can_morph(unsigned class_index) noexcept {
+    return size_classes[class_index].block_size >= segment::least_morphed_block;
+}
+
+/// The kinds of the blocks in a slab: the present kind, then that of older blocks where there may be some.
+struct slab_kinds {
+    std::array<unsigned, 2> kinds{};
+    unsigned count = 0;
+
+    [[nodiscard]] const unsigned* begin() const noexcept { return kinds.data(); }
+    [[nodiscard]] const unsigned* end() const noexcept { return kinds.data() + count; }
+};
+
+struct slab_bin;
+
+/// The number of parts of a slab. A thread takes at least one part to allocate from it alone: a half or a quarter of
+/// the slab, or all of it where a quarter would be few blocks. Sizes about 512 bytes are one part, because four classes
+/// share the demand of each doubling; of larger sizes programs have fewer blocks.
+///
+/// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
+inline constexpr unsigned most_parts = 4;
+[[nodiscard]] constexpr unsigned parts_of(const size_class& kind) noexcept {
+    return kind.block_size <= 192 || kind.block_size > 1024 ? most_parts
+           : kind.block_size < 256 || kind.block_size > 512 ? 2
+                                                            : 1;
+}
+[[nodiscard]] constexpr std::uint32_t first_of_part(const size_class& kind, unsigned part) noexcept {
+    switch (parts_of(kind)) {  // no division
+        case 1: return part * std::uint32_t{kind.block_count};
+        case 2: return part * std::uint32_t{kind.block_count} / 2;
+        default: return part * std::uint32_t{kind.block_count} / most_parts;
+    }
+}
+
+/// Blocks of a slab, from `first` to before `end`.
+struct block_range {
+    std::uint32_t first = 0;
+    std::uint32_t end = 0;
+
+    /// The bits of a word that stand for some of them.
+    [[nodiscard]] constexpr std::uint64_t bits(std::size_t word) const noexcept {
+        const auto below = [word](std::uint32_t block) {  // bits of the word that stand for blocks before that one
+            return block >= (word + 1) * states_a_word ? ~std::uint64_t{0}
+                   : block <= word * states_a_word     ? 0
+                                                       : (std::uint64_t{1} << (block % states_a_word)) - 1;
+        };
+        return below(end) & ~below(first);
+    }
+    /// The first word that has bits of the range, and the word behind the last.
+    [[nodiscard]] constexpr std::size_t first_word() const noexcept { return first / states_a_word; }
+    [[nodiscard]] constexpr std::size_t end_word() const noexcept { return (end + states_a_word - 1) / states_a_word; }
+};
+/// The blocks of `parts` parts from part `first` on.
+[[nodiscard]] constexpr block_range blocks_of_parts(const size_class& kind, unsigned first, unsigned parts) noexcept {
+    return {first_of_part(kind, first), first_of_part(kind, first + parts)};
+}
+
+/// The volatile state of a loaded slab. The lock of the owner guards all fields except `frees_until_check`; the owner
+/// itself never moves. A thread that has freed the last block may find the descriptor in use for another slab.
+struct alignas(base::cache_line_size) slab_descriptor {
+    /// Frees until the slab should be looked at, because it may be empty or worth listing again. A free decrements it
+    /// by a load and a store, so some decrements may be lost when two threads free at once. It decides when to look,
+    /// never what is found.
+    std::atomic<std::int32_t> frees_until_check;
+    std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
+    std::uint32_t previous;  ///< toward the head: granule + 1, 0 at the head
+    std::atomic<slab_bin*> owner;
+    std::atomic<bool> in_list;  ///< in one of its owner's two lists of slabs to allocate from
+    bool is_empty;              ///< in the list of slabs without a block out
+    std::atomic<bool> sparse;   ///< in its owner's list of sparse slabs (sparse_slabs.hpp)
+    std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
+    std::uint8_t first_word;    ///< of block states: where the next search for a single block begins
+    /// Of a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
+    std::uint16_t old_taken;
+    std::uint16_t old_overlapped;
+    static constexpr std::uint16_t not_looked_at = 0xffff;
+    /// Of a sparse slab, a bit for each page: `empty_pages` had no live block at the last look, and get none while
+    /// it is sparse; `hole_pages` are those of them that a commit has made holes.
+    std::uint16_t empty_pages;
+    std::uint16_t hole_pages;
+
+    [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
+    void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
+    /// Counts a block that became free; true where the slab should be looked at now. On x86 the load and the store are
+    /// one instruction without a lock prefix; of two at once one may still be lost.
+    [[nodiscard]] bool count_in() noexcept {
+#if defined(__x86_64__)
+        bool due = false;
+        asm("subl $1, %0" : "+m"(reinterpret_cast<std::int32_t&>(frees_until_check)), "=@ccle"(due));
+        return due;
+#else
+        const std::int32_t left = frees_until_check.load(std::memory_order_relaxed) - 1;
+        frees_until_check.store(left, std::memory_order_relaxed);
+        return left <= 0;
+#endif
+    }
+    [[nodiscard]] bool is_sparse() const noexcept { return sparse.load(std::memory_order_relaxed); }
+    void set_sparse(bool now) noexcept { sparse.store(now, std::memory_order_relaxed); }
+    /// Counts blocks that are now handed out.
+    void count_out(std::uint32_t blocks) noexcept {
+        frees_until_check.store(frees_until_check.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
+                                std::memory_order_relaxed);
+    }
+};
+static_assert(sizeof(slab_descriptor) == base::cache_line_size);
+
+/// Finds the blocks of a slab that are freed by their states alone. Every free reads it and hardly anything writes it,
+/// so it is not in the line of the descriptor, which every free writes.
+struct alignas(base::cache_line_size) fast_slab {
+    /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
+    /// upper half counts changes: a reader that finds the same version before and after it reads `states` knows that
+    /// the two fit together.
+    std::uint64_t version;
+    std::uint8_t* states;  ///< of the slab's first block
+};
+
+/// What a free reads and writes of a slab besides the state, side by side, so that one address leads to both.
+struct slab_entry {
+    fast_slab fast;
+    slab_descriptor descriptor;
+};
+static_assert(sizeof(slab_entry) == 2 * base::cache_line_size);
+
+/// Thread safety: states, block states and live bitmaps are atomic; slab_descriptor says what guards descriptors.
+class slab_table {
+public:
+    [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
+        fast_granules_ = granules_ = space.reservation() / base::granule_size;
+        shadows_ = nullptr;
+        HF_TRY_ASSIGN(states_, base::sparse_table<std::uint8_t>::create(granules_, "states of slabs"));
+        HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
+        HF_TRY_ASSIGN(entries_, base::sparse_table<slab_entry>::create(granules_, "descriptors of slabs"));
+        HF_TRY_ASSIGN(morph_states_, base::sparse_table<std::uint8_t>::create(granules_, "earlier classes of slabs"));
+        for (unsigned bank = 0; bank < banks; ++bank) {
+            for (unsigned shift = least_state_shift; shift <= most_state_shift; ++shift) {
+                HF_TRY_ASSIGN(block_states_[bank][shift - least_state_shift],
+                              base::sparse_table<std::uint8_t>::create(granules_ << shift, "states of blocks"));
+            }
+            for (unsigned i = 0; i < class_count; ++i) {
+                kinds_[bank * slab_state::upper_bank + i] = {
+                    &block_states_[bank][state_shifts[i] - least_state_shift][0], size_classes[i].reciprocal,
+                    1U << state_shifts[i]};
+            }
+        }
+        live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
+        live_stride_ = static_cast<std::uint64_t>(space.metadata_of(1) - space.metadata_of(0));
+        granule_mask_ = space.shape().granules() - 1;
+        segment_shift_ = static_cast<unsigned>(std::countr_zero(space.shape().granules()));
+        return {};
+    }
+
+    /// The block states of a slab. Classes with about as many blocks share a table in which each slab has room for
+    /// these, so block states take little more memory than there are blocks. All block states are `free` when a slab is
+    /// made and when it is released; states beyond its blocks always are.
+    [[nodiscard]] std::uint8_t* block_states(base::granule of, unsigned kind) const noexcept {
+        const state_kind& found = kinds_[kind];
+        return found.states + of.value * found.stride;
+    }
+    /// The state of the block of that kind that contains the offset, in a loaded slab, and whether the block begins
+    /// there. The bytes behind the last block have a state too, which is never `live`.
+    struct found_block_state {
+        std::uint8_t* state;
+        bool is_start;
+    };
+    [[nodiscard]] found_block_state find_block_state(std::uint64_t offset, std::size_t kind) const noexcept {
+        const state_kind& found = kinds_[kind];
+        const block_position at(offset % base::granule_size, found.reciprocal);
+        return {found.states + offset / base::granule_size * found.stride + at.index(), at.is_start()};
+    }
+    /// The state of the block that begins at the offset; null where none does.
+    [[nodiscard]] std::uint8_t* block_state_at(std::uint64_t offset, unsigned kind) const noexcept {
+        const found_block_state found = find_block_state(offset, kind);
+        return found.is_start ? found.state : nullptr;
+    }
+    /// The state of a live block that begins at the offset and is older than the slab's present class; else null.
+    [[nodiscard]] std::uint8_t* old_block_state_at(std::uint64_t offset) const noexcept {
+        const std::uint8_t morph = this->morph_state(base::granule_of(base::heap_offset{offset}));
+        if (!morph_state::has_old(morph)) {
+            return nullptr;
+        }
+        std::uint8_t* const state = block_state_at(offset, morph_state::old_kind(morph));
+        return state != nullptr && std::atomic_ref(*state).load(std::memory_order_acquire) == block_state::live
+                   ? state
+                   : nullptr;
+    }
+
+    /// Makes block states from the bitmap of a slab of that kind, while it is loaded. The bitmap must have no bit that
+    /// stands for no block. Returns the number of live blocks.
+    std::uint32_t load_states(base::granule of, unsigned kind) const noexcept {
+        std::uint32_t live_blocks = 0;
+        std::uint8_t* const first = block_states(of, kind);
+        for (std::size_t word = 0; word < words_of_kind(kind); ++word) {
+            const std::uint64_t live =
+                live_word(of, slab_state::first_word_of(kind) + word).load(std::memory_order_acquire);
+            live_blocks += count_bits(live);
+            for (std::size_t bit = 0; live != 0 && bit < states_a_word; ++bit) {
+                first[word * states_a_word + bit] = (live >> bit & 1) != 0 ? block_state::live : block_state::free;
+            }
+        }
+        return live_blocks;
+    }
+    /// How many blocks of a loaded slab may not be handed out.
+    [[nodiscard]] std::uint32_t count_not_free(base::granule of, unsigned kind) const noexcept {
+        const std::size_t words = words_of_kind(kind);
+        return static_cast<std::uint32_t>(words * states_a_word) - count_free(block_states(of, kind), words);
+    }
+    /// The blocks of a word of a loaded slab's block states that may be handed out, as bits.
+    [[nodiscard]] std::uint64_t free_bits(base::granule of, unsigned kind, std::size_t word) const noexcept {
+        return free_bits_of(block_states(of, kind) + word * states_a_word) &
+               valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
+    }
+    /// Writes the bitmap on media of a loaded slab of that kind from its block states. Words that are right already are
+    /// not written.
+    void write_bitmap(base::granule of, unsigned kind) const noexcept {
+        const std::size_t end = morph_state(of) == 0 ? words_of_kind(kind) : bitmap_words;
+        for (std::size_t word = 0; word < end; ++word) {
+            const std::uint64_t live = live_bits(of, word);
+            if (live_word(of, word).load(std::memory_order_relaxed) != live) {
+                live_word(of, word).store(live, std::memory_order_relaxed);
+            }
+        }
+    }
+    /// Makes the bitmap on media say that no block is live.
+    void clear_bitmap(base::granule of) const noexcept {
+        for (std::size_t word = 0; word < bitmap_words; ++word) {
+            if (live_word(of, word).load(std::memory_order_relaxed) != 0) {
+                live_word(of, word).store(0, std::memory_order_relaxed);
+            }
+        }
+    }
+
+    /// The values that the line of bitmap words at this address must have now. The thread that recorded a change of the
+    /// line saw its slab loaded; a slab that is gone since then has no live block.
+    void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
+        const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
+        const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
+        const std::uint64_t first = at % live_stride_ % segment::bitmap_size / sizeof(std::uint64_t);
+        for (std::size_t i = 0; i < bits.size(); ++i) {
+            bits[i] = live_bits(of, first + i);
+        }
+    }
+    /// The value that a word of a slab's bitmap on media must have: from the block states where the slab is loaded,
+    /// else the word itself.
+    [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
+        for (;;) {
+            const std::uint8_t now = state(of);
+            if (!slab_state::is_loaded(now)) {
+                return now == slab_state::none ? 0 : live_word(of, word).load(std::memory_order_acquire);
+            }
+            const std::uint8_t before = morph_state(of);
+            unsigned kind = slab_state::kind_of(now);
+            if (before != 0 && slab_state::first_word_of(kind) != word / (bitmap_words / 2) * (bitmap_words / 2)) {
+                kind = morph_state::has_old(before) ? morph_state::old_kind(before) : unsigned{slab_state::kinds};
+            }
+            const std::uint64_t live = kind == slab_state::kinds ? 0 : live_bits_of_kind(of, kind, word);
+            if (before == 0 || state(of) == now) {
+                return live;  // else: it was morphed between the loads
+            }
+        }
+    }
+    /// The kinds of a slab in that state, loaded or not; none where there is no slab or it is quarantined.
+    [[nodiscard]] slab_kinds kinds_in(base::granule of, std::uint8_t state) const noexcept {
+        const unsigned class_index = slab_state::class_of(state);
+        if (class_index == no_class) {
+            return {};
+        }
+        const std::uint8_t morph = this->morph_state(of);
+        const bool upper = slab_state::is_loaded(state) ? (slab_state::kind_of(state) & slab_state::upper_bank) != 0
+                                                        : (morph & morph_state::upper) != 0;
+        const unsigned present = class_index | (upper ? slab_state::upper_bank : 0);
+        return morph_state::has_old(morph) ? slab_kinds{{present, morph_state::old_kind(morph)}, 2}
+                                           : slab_kinds{{present, 0}, 1};
+    }
+
+    /// Granules of the reservation.
+    [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
+    /// The number of granules, from 0 on, in which the state alone says whether a block is live: all, or none where
+    /// there are shadows.
+    [[nodiscard]] std::uint64_t fast_granules() const noexcept { return fast_granules_; }
+    /// From now on a block may be free though its state says that it is live.
+    void set_shadows(const remote_frees* shadows) noexcept {
+        shadows_ = shadows;
+        refuse_fast_frees();
+    }
+    /// From now on no block is freed by its state alone. Only while one thread uses the heap.
+    void refuse_fast_frees() noexcept { fast_granules_ = 0; }
+    /// From now on no block is found by the entry of its slab. No other thread may use the slabs any more.
+    void forget_entries() noexcept { entries_.discard(); }
+
+    [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
+        return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
+    }
+    /// One thread at a time may call it for a granule; for a slab with live blocks, with the lock of its owner. A free
+    /// that comes between the two stores of the version takes the slow path, which waits for that lock.
+    void set_state(base::granule of, std::uint8_t state) const noexcept {
+        const std::atomic_ref<std::uint8_t> now(states_[of.value]);
+        fast_slab& fast = entries_[of.value].fast;
+        const std::atomic_ref version(fast.version);
+        if (slab_state::is_dirty(now.load(std::memory_order_relaxed))) {  // an open touches no entry of a slab
+            version.store(next_version(version.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+        }
+        now.store(state, std::memory_order_release);
+        if (slab_state::is_dirty(state)) {
+            const unsigned kind = slab_state::kind_of(state);
+            std::atomic_ref(fast.states).store(block_states(of, kind), std::memory_order_release);
+            version.store(next_version(version.load(std::memory_order_relaxed)) | kinds_[kind].reciprocal,
+                          std::memory_order_release);
+        }
+    }
+    /// The kind of a loaded slab.
+    [[nodiscard]] unsigned kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
+    /// From now on blocks of the loaded slab are allocated and freed by their states alone. With the lock of its owner.
+    void set_dirty(base::granule of) const noexcept {
+        const std::uint8_t now = state(of);
+        if (!slab_state::is_dirty(now)) {
+            set_state(of, slab_state::loaded(slab_state::kind_of(now)));
+        }
+    }
+    /// Changes the state of a block that starts at the offset from `from` to `to`, where its slab is loaded and the
+    /// state is `from`.
+    void replace_block_state(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept {
+        const base::granule slab = base::granule_of(base::heap_offset{offset});
+        if (slab.value >= granules_ || !slab_state::is_loaded(state(slab))) {
+            return;
+        }
+        for (const unsigned kind : kinds_in(slab, state(slab))) {
+            if (std::uint8_t* const state = block_state_at(offset, kind)) {
+                std::uint8_t expected = from;
+                std::atomic_ref(*state).compare_exchange_strong(expected, to, std::memory_order_acq_rel);
+            }
+        }
+    }
+    [[nodiscard]] slab_entry& entry(base::granule of) const noexcept { return entries_[of.value]; }
+    /// Finds a state as find_block_state() does, in a slab whose blocks are freed by their states alone. In any other
+    /// slab no block begins.
+    [[nodiscard]] static found_block_state find_block_state_fast(fast_slab& fast, std::uint64_t offset) noexcept {
+        const std::uint64_t version = std::atomic_ref(fast.version).load(std::memory_order_acquire);
+        std::uint8_t* const first = std::atomic_ref(fast.states).load(std::memory_order_acquire);
+        const block_position at(offset % base::granule_size, static_cast<std::uint32_t>(version));
+        bool is_start = false;
+        if (holds(fast.version, version)) [[likely]] {
+            is_start = at.is_start();
+        }
+        return {first + at.index(), is_start};
+    }
+    /// The morph_state byte: constant until the slab is morphed, and 0 where it was not morphed since it was made.
+    [[nodiscard]] std::uint8_t morph_state(base::granule of) const noexcept {
+        return std::atomic_ref<std::uint8_t>(morph_states_[of.value]).load(std::memory_order_acquire);
+    }
+    /// Comes before the state.
+    void set_morph_state(base::granule of, std::uint8_t morph) const noexcept {
+        if (this->morph_state(of) != morph) {
+            std::atomic_ref<std::uint8_t>(morph_states_[of.value]).store(morph, std::memory_order_release);
+        }
+    }
+    /// The type number of a slab, 0 for none. It does not change while a block is out.
+    [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
+        return std::atomic_ref<std::uint32_t>(types_[of.value]).load(std::memory_order_relaxed);
+    }
+    /// Comes before the state.
+    void set_type(base::granule of, std::uint32_t type) const noexcept {
+        if (this->type(of) != type) {
+            std::atomic_ref<std::uint32_t>(types_[of.value]).store(type, std::memory_order_relaxed);
+        }
+    }
+    [[nodiscard]] slab_descriptor& descriptor(base::granule of) const noexcept { return entries_[of.value].descriptor; }
+    /// The live bitmap on media: a bit is set iff the user holds the block; for a loaded slab this holds after a commit
+    /// or a checkpoint.
+    [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
+        return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
+                                                (of.value & granule_mask_) * segment::bitmap_size);
+    }
+    [[nodiscard]] std::atomic_ref<std::uint64_t> live_word(base::granule of, std::size_t word) const noexcept {
+        return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
+    }
+
+    /// How many words of states a slab of the kind has.
+    [[nodiscard]] static constexpr std::size_t words_of_kind(unsigned kind) noexcept {
+        return words_of(size_classes[slab_state::class_of_kind(kind)]);
+    }
+    /// The memory of the tables about these slabs, for instruments: calls `each` with a name, the first and the end
+    /// address.
+    template <class Each>
+    void for_each_range(base::granule first, base::granule end, Each each) const {
+        each("states", &states_[first.value], &states_[end.value - 1] + 1);
+        each("types", &types_[first.value], &types_[end.value - 1] + 1);
+        each("descriptors", &entries_[first.value], &entries_[end.value - 1] + 1);
+        for (const auto& bank : block_states_) {
+            for (unsigned i = 0; i < bank.size(); ++i) {
+                each("block states", &bank[i][first.value << (i + least_state_shift)],
+                     &bank[i][(end.value << (i + least_state_shift)) - 1] + 1);
+            }
+        }
+    }
+
+private:
+    /// The version after another change, without a reciprocal.
+    [[nodiscard]] static constexpr std::uint64_t next_version(std::uint64_t version) noexcept {
+        return (version | ~std::uint32_t{0}) + 1;
+    }
+    /// A word of the bitmap on media, made from the states of blocks of a kind; 0 where the word is not of that kind.
+    [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, unsigned kind, std::size_t word) const noexcept {
+        const std::size_t index = word - slab_state::first_word_of(kind);
+        if (index >= words_of_kind(kind)) {
+            return 0;
+        }
+        const std::uint64_t gone = shadows_ == nullptr ? 0 : shadows_->freed_bits(of, kind, index);
+        return live_bits_of(block_states(of, kind) + index * states_a_word) & ~gone;
+    }
+
+    static constexpr unsigned banks = 2;
+    static constexpr unsigned least_state_shift = 6;  ///< 64 states, a word of bits
+    static constexpr unsigned most_state_shift = 13;  ///< 8,192 blocks of 8 bytes
+    /// By class: the binary logarithm of the number of block states for which a slab has room. The rest of the slab
+    /// behind the last block has a state, too.
+    static constexpr std::array<std::uint8_t, class_count> state_shifts = [] {
+        std::array<std::uint8_t, class_count> shifts{};
+        for (unsigned i = 0; i < class_count; ++i) {
+            const auto bits = static_cast<unsigned>(
+                std::bit_width((base::granule_size + size_classes[i].block_size - 1) / size_classes[i].block_size - 1));
+            shifts[i] = static_cast<std::uint8_t>(bits < least_state_shift ? least_state_shift : bits);
+        }
+        return shifts;
+    }();
+    static_assert(std::ranges::max(state_shifts) == most_state_shift);
+
+    /// What finds the state of a block.
+    struct state_kind {
+        std::uint8_t* states;
+        std::uint32_t reciprocal;
+        std::uint32_t stride;  ///< block states of a slab; a product is faster than a shift by a loaded number
+    };
+
+    std::array<state_kind, slab_state::kinds> kinds_{};
+    std::byte* live_ = nullptr;
+    std::uint64_t live_stride_ = 0;
+    std::uint64_t granule_mask_ = 0;
+    std::uint64_t granules_ = 0;
+    std::uint64_t fast_granules_ = 0;
+    const remote_frees* shadows_ = nullptr;  ///< null where the heap has one node
+    unsigned segment_shift_ = 0;
+    base::sparse_table<std::uint8_t> states_;
+    base::sparse_table<std::uint32_t> types_;
+    base::sparse_table<slab_entry> entries_;
+    base::sparse_table<std::uint8_t> morph_states_;
+    std::array<std::array<base::sparse_table<std::uint8_t>, most_state_shift - least_state_shift + 1>, banks>
+        block_states_;
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,146 @@
+#include "slab/pool/slab_upkeep.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "slab/calls/commit_gate.hpp"
+
+namespace holdfast::slab {
+
+using base::granule;
+
+void slab_upkeep::settle(slab_bin& owner, granule slab, std::uint32_t worth) noexcept {
+    slab_descriptor& descriptor = of_.table.descriptor(slab);
+    const std::int32_t before = descriptor.frees_until_check.load(std::memory_order_relaxed);
+    const size_class& kind = size_classes[owner.class_index];
+    const overlapped_blocks::older_blocks older = overlapped_.free_overlapped(slab);
+    const std::uint32_t taken = of_.table.count_not_free(slab, of_.table.kind_in(slab));
+    if (taken == 0 && older.live == 0 && descriptor.parts_out == 0) {
+        empties_.settle(owner, slab);
+        return;
+    }
+    std::uint32_t free_blocks = kind.block_count - taken;
+    if (descriptor.parts_out != 0) {
+        free_blocks = 0;
+        for (std::size_t word = 0; word < words_of(kind); ++word) {
+            free_blocks += count_bits(bits_at_hand(slab, owner.class_index, word));
+        }
+    }
+    auto until = static_cast<std::int32_t>(worth - free_blocks);
+    if (free_blocks >= worth) {
+        lists_.link(owner, slab, false);
+        until = static_cast<std::int32_t>(taken - older.overlapped + older.live);
+    }
+    // Blocks that were freed meanwhile may or may not have been counted: better look too early than never.
+    const std::int32_t meanwhile = before - descriptor.frees_until_check.load(std::memory_order_relaxed);
+    descriptor.frees_until_check.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
+}
+
+void slab_upkeep::settle_sparse(slab_bin& owner, granule slab) noexcept {
+    slab_descriptor& descriptor = of_.table.descriptor(slab);
+    const std::int32_t before = descriptor.frees_until_check.load(std::memory_order_relaxed);
+    const overlapped_blocks::older_blocks older = overlapped_.free_overlapped(slab);
+    const std::uint32_t taken = of_.table.count_not_free(slab, of_.table.kind_in(slab));
+    if (taken == 0 && older.live == 0) {
+        lists_.unlink_sparse(owner, slab);
+        source_.release(slab, owner.class_index, owner.type, false);
+        return;
+    }
+    const auto live = static_cast<std::int32_t>(taken - older.overlapped + older.live);
+    const std::int32_t meanwhile = before - descriptor.frees_until_check.load(std::memory_order_relaxed);
+    descriptor.frees_until_check.store(std::max(live - meanwhile, 1), std::memory_order_relaxed);
+}
+
+void slab_upkeep::note_use(slab_bin& from, granule slab) const noexcept {
+    if (of_.table.descriptor(slab).is_empty) {
+        lists_.unlink(from, slab);
+        lists_.link(from, slab, false);
+    }
+    of_.table.set_dirty(slab);
+    from.last_use = of_.demand.now();
+}
+
+std::uint64_t slab_upkeep::bits_at_hand(granule slab, unsigned class_index, std::size_t word) const noexcept {
+    const size_class& kind = size_classes[class_index];
+    std::uint64_t bits = of_.table.free_bits(slab, of_.table.kind_in(slab), word);
+    for (unsigned out = of_.table.descriptor(slab).parts_out; out != 0; out &= out - 1) {
+        bits &= ~blocks_of_parts(kind, static_cast<unsigned>(std::countr_zero(out)), 1).bits(word);
+    }
+    return bits;
+}
+
+void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
+    const slow_call call(of_.gate);
+    if (!slab_state::is_loaded(of_.table.state(slab))) {
+        return;
+    }
+    slab_descriptor& descriptor = of_.table.descriptor(slab);
+    slab_bin& owner = *descriptor.owner.load(std::memory_order_acquire);
+    {
+        const base::scoped_lock lock(owner.mutex);
+        // Read the owner after the state: a slab that was made meanwhile has its owner before it is loaded. After the
+        // last block of a slab became free, another thread may have found it empty and made another slab of it.
+        if (slab_state::is_loaded(of_.table.state(slab)) &&
+            descriptor.owner.load(std::memory_order_acquire) == &owner) {
+            if (descriptor.is_sparse()) {
+                settle_sparse(owner, slab);
+                return;
+            }
+            if (descriptor.listed()) {
+                lists_.unlink(owner, slab);
+            }
+            settle(owner, slab, worth == 0 ? this->worth(owner) : worth);
+        }
+    }
+    empties_.fade();
+}
+
+void slab_upkeep::look_at_some(unsigned arena) noexcept {
+    constexpr std::uint64_t few = 8;
+    const std::uint32_t node = of_.node_of_arena(arena);
+    const std::uint64_t all = of_.granules_of_node(node);
+    const std::uint64_t from = scan_cursors_[node].at.fetch_add(few, std::memory_order_relaxed);
+    for (std::uint64_t i = 0; i < few && all != 0; ++i) {
+        look_at(of_.nth_of_node(node, (from + i) % all), 0);
+    }
+}
+
+void slab_upkeep::look_at_every_slab() noexcept {
+    const std::uint64_t end = of_.end().value;
+    for (granule slab{0}; slab.value < end; ++slab.value) {
+        look_at(slab, 1);
+    }
+}
+
+void slab_upkeep::note_change(granule slab) noexcept {
+    const slow_call call(of_.gate);
+    slab_bin& owner = *of_.table.descriptor(slab).owner.load(std::memory_order_acquire);
+    const base::scoped_lock lock(owner.mutex);
+    if (slab_state::is_loaded(of_.table.state(slab)) &&
+        of_.table.descriptor(slab).owner.load(std::memory_order_acquire) == &owner) {
+        of_.table.set_dirty(slab);
+    }
+}
+
+void slab_upkeep::write_bitmaps() noexcept {
+    if (!of_.tracks_changes) {
+        return;
+    }
+    const std::uint64_t end = of_.end().value;
+    for (granule slab{0}; slab.value < end; ++slab.value) {
+        const std::uint8_t state = of_.table.state(slab);
+        if (!slab_state::is_dirty(state)) {
+            continue;
+        }
+        const unsigned kind = slab_state::kind_of(state);
+        of_.table.write_bitmap(slab, kind);
+        if (kind < slab_state::upper_bank && !morph_state::has_old(of_.table.morph_state(slab))) {
+            of_.table.set_morph_state(slab, 0);               // the other half is zero now
+            if (of_.table.descriptor(slab).parts_out == 0) {  // a thread with a part allocates without notice
+                of_.table.set_state(slab, slab_state::clean(kind));
+            }
+        }
+    }
+}
+
+}  // namespace holdfast::slab

@@ -1,0 +1,81 @@
+// How free blocks of slabs are noticed: a look at a slab settles in which list of its bin it belongs.
+//
+// - A slab that is in no list, and has no part out, has `frees_until_check` from 1 to the number of its blocks, so that
+//   frees lead to a look (SLAB-10).
+// - A look that comes too early does no harm. Counts may be lost, so look_at_some() looks without one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "slab/pool/empty_slabs.hpp"
+#include "slab/pool/pool_state.hpp"
+#include "slab/pool/slab_bins.hpp"
+#include "slab/pool/slab_source.hpp"
+#include "slab/space/overlapped_blocks.hpp"
+
+namespace holdfast::slab {
+
+/// Thread-safe, except for reset(). Functions without HF_REQUIRES take the lock of the slab's bin.
+class slab_upkeep {
+public:
+    slab_upkeep(pool_state& of, const slab_lists& lists, slab_source& source, empty_slabs& empties,
+                overlapped_blocks& overlapped) noexcept
+        : of_(of), lists_(lists), source_(source), empties_(empties), overlapped_(overlapped) {}
+    slab_upkeep(const slab_upkeep&) = delete;
+    slab_upkeep& operator=(const slab_upkeep&) = delete;
+    ~slab_upkeep() = default;
+
+    /// May throw std::bad_alloc.
+    void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
+
+    /// Settles a slab that is in no list: it is empty, or listed where at least `worth` of its blocks are free and in
+    /// no part that is out, or stays in no list.
+    void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
+    /// Settles a sparse slab, as settle() does for other slabs. Without a block it is released: empty slabs in a
+    /// list may be allocated from, and this one may have holes.
+    void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    /// Notes that a block or a part of a listed slab is handed out.
+    void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
+    /// The free blocks of a word that lie in no part that is out, as bits.
+    [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
+    /// How many free blocks make a slab that had none worth another look.
+    [[nodiscard]] std::uint32_t worth(const slab_bin& owner) const noexcept {
+        return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
+    }
+
+    /// Looks at a slab, if it is loaded, whatever its counter says. `worth` 0: the usual number for its class.
+    void look_at(base::granule slab, std::uint32_t worth) noexcept;
+    /// Comes before a new slab is made. Of frees that came at once, some were not counted, and no counter leads to a
+    /// look at such a slab. So all slabs are looked at, a few at a time; with several nodes, only those of the arena's
+    /// node.
+    void look_at_some(unsigned arena) noexcept;
+    void look_at_every_slab() noexcept;
+    /// So many blocks of the slab have become free by their states: counts them.
+    void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
+        slab_descriptor& descriptor = of_.table.descriptor(slab);
+        const std::int32_t left =
+            descriptor.frees_until_check.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
+        descriptor.frees_until_check.store(left, std::memory_order_relaxed);
+        if (left <= 0) [[unlikely]] {
+            look_at(slab, 0);
+        }
+    }
+    /// A block of a clean slab is about to become free.
+    void note_change(base::granule slab) noexcept;
+    /// Writes the bitmaps on media from the block states. All threads must stand still. Does nothing where the log's
+    /// owner writes them.
+    void write_bitmaps() noexcept;
+
+private:
+    pool_state& of_;
+    const slab_lists& lists_;
+    slab_source& source_;
+    empty_slabs& empties_;
+    overlapped_blocks& overlapped_;
+    std::unique_ptr<scan_cursor[]> scan_cursors_;
+};
+
+}  // namespace holdfast::slab

@@ -1,0 +1,61 @@
+// Slab morphing (PMAlloc 5.2): a slab with few live blocks becomes a slab of another class, so that memory that one
+// size no longer needs serves another size.
+//
+// A slab has room for two classes: its bitmap on media has two halves, and its block states in DRAM two banks. Older
+// blocks keep their bits and block states where they are: a thread that frees one does so in the usual way, even if it
+// looked at the slab before the morph. The blocks of the new class have the other half and bank. New blocks that
+// overlap an older block are `overlapped` and are not handed out (overlapped_blocks.hpp). A later look at the slab
+// makes those free that no longer overlap one.
+//
+// So nothing is moved, copied or indexed, and a morph is one change of the header. PMAlloc takes the least recently
+// used slab. Here slabs are tried in order of address, and slabs that a thread allocates from are skipped.
+//
+// - A slab that is morphed has no type, no part out and no older blocks, and it stays on its node.
+// - A sparse slab is repopulated before it is morphed: no new block may lie in a hole.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/units.hpp"
+#include "slab/pool/pool_state.hpp"
+#include "slab/pool/slab_bins.hpp"
+#include "slab/pool/slab_upkeep.hpp"
+#include "slab/space/overlapped_blocks.hpp"
+#include "slab/space/sparse_slabs.hpp"
+
+namespace holdfast::slab {
+
+/// Thread-safe, except for reset(). Takes the locks of bins.
+class slab_morpher {
+public:
+    slab_morpher(pool_state& of, const slab_bins& bins, const slab_lists& lists, overlapped_blocks& overlapped,
+                 slab_upkeep& upkeep, sparse_slabs& sparse) noexcept
+        : of_(of), bins_(bins), lists_(lists), overlapped_(overlapped), upkeep_(upkeep), sparse_(sparse) {}
+    slab_morpher(const slab_morpher&) = delete;
+    slab_morpher& operator=(const slab_morpher&) = delete;
+    ~slab_morpher() = default;
+
+    /// May throw std::bad_alloc.
+    void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
+    /// Comes before a new slab is made for the bin: looks for a slab that can be morphed instead.
+    void morph_some(slab_bin& wanted) noexcept;
+    /// Morphs a slab of another class, of which few blocks are live and no part is out, into one of `class_index` in
+    /// that arena. False, and nothing is changed, where the slab does not fit. `overlapped_at_most`: how many of the
+    /// new blocks may overlap live ones, in percent.
+    bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned overlapped_at_most) noexcept;
+
+private:
+    bool morph_into(slab_bin& wanted, base::granule slab, std::optional<unsigned> limit) noexcept;
+    void become(slab_bin& wanted, base::granule slab, unsigned from, unsigned to) noexcept;
+
+    pool_state& of_;
+    const slab_bins& bins_;
+    const slab_lists& lists_;
+    overlapped_blocks& overlapped_;
+    slab_upkeep& upkeep_;
+    sparse_slabs& sparse_;
+    std::unique_ptr<scan_cursor[]> scan_cursors_;
+};
+
+}  // namespace holdfast::slab

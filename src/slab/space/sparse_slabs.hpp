@@ -1,0 +1,89 @@
+// Sparse slabs: their pages without a live block have no space on disk.
+//
+// When a phase of a program ends, it may leave slabs with a few live blocks each. Where no other class can use them
+// (morphing.hpp), each holds 64 KiB on disk as long as one of its blocks lives. So in durability `commit`, a commit
+// makes slabs of idle classes sparse: no part of such a slab is out, it is in no list to allocate from, its header says
+// that it may have holes, and its empty pages are given to the commit like free extents.
+//
+// Why no live block is ever in a hole:
+//
+// - A page becomes a hole only after a commit is durable in which the slab's header has its flag and the page has no
+//   live block. Before that, and where the commit fails, the file is as it was.
+// - As long as the slab is sparse, no block of it is handed out: not in this process, and, because of its header, not
+//   in a later process of any durability. Its live blocks only become fewer.
+// - To allocate from it or to morph it, it is first repopulated: space on disk for the whole slab is reserved, and only
+//   then is it listed. Where there is no space, it stays sparse, and nothing has changed.
+// - When the last block of a sparse slab is gone, its granule becomes a free extent that is not known to have space,
+//   like all free extents after open(): the extent layer reserves space before it hands the granule out.
+// - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5):
+//   the last commit has the page free and without a sum, so its old content means nothing.
+//
+// When the slab is repopulated, its header loses the flag by a store that the next commit writes. In durabilities
+// `atomic` and `collect` that would need a record or an order of stores, so the flag stays: after the next open the
+// slab is sparse once more, and to repopulate it costs a system call.
+#pragma once
+
+#include <cstdint>
+
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "segment/space.hpp"
+#include "slab/pool/pool_state.hpp"
+#include "slab/pool/slab_bins.hpp"
+#include "slab/pool/slab_source.hpp"
+#include "slab/pool/slab_upkeep.hpp"
+#include "slab/space/overlapped_blocks.hpp"
+
+namespace holdfast::slab {
+
+/// The most slabs that are tried, or repopulated, for one request.
+inline constexpr int tries_a_take = 32;
+
+/// What a commit needs to know of sparse slabs: pages in which no block is live, in order of address.
+struct sparse_pages {
+    segment::free_runs free;   ///< all of them: their content means nothing
+    segment::free_runs holes;  ///< those that no commit has made holes so far
+};
+
+/// repopulate() and repopulate_next() are thread-safe; the others come while all threads stand still.
+class sparse_slabs {
+public:
+    sparse_slabs(pool_state& of, const slab_bins& bins, const slab_lists& lists, slab_source& source,
+                 overlapped_blocks& overlapped, slab_upkeep& upkeep) noexcept
+        : of_(of), bins_(bins), lists_(lists), source_(source), overlapped_(overlapped), upkeep_(upkeep) {}
+    sparse_slabs(const sparse_slabs&) = delete;
+    sparse_slabs& operator=(const sparse_slabs&) = delete;
+    ~sparse_slabs() = default;
+
+    /// Reserves space on disk for the whole slab, and takes it out of the list of sparse slabs. False where there is
+    /// no space: it is sparse as before.
+    [[nodiscard]] bool repopulate(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    /// Repopulates the first slab of the bin for which there is space. False where there is none.
+    [[nodiscard]] bool repopulate_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
+
+    /// Durability `commit`, before write_bitmaps(), while all threads stand still: slabs of idle classes (`all`: of all
+    /// classes) in which whole pages have no live block become sparse. Returns the pages that the commit need not
+    /// write. Empty in other durabilities. May throw std::bad_alloc, which loses nothing.
+    [[nodiscard]] sparse_pages make_sparse(bool all);
+    /// Comes after that commit is durable and these pages are holes.
+    void note_holes(const segment::free_runs& holes) noexcept;
+
+    /// The pages, as bits, of a loaded slab in which all blocks are free.
+    [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
+
+private:
+    [[nodiscard]] std::uint16_t pages_with_blocks(base::granule slab, unsigned kind, bool present) const noexcept;
+    void make_sparse_of(std::uint64_t idle_classes) noexcept;
+    void try_make_sparse(base::granule slab) noexcept;
+    [[nodiscard]] std::uint64_t idle_classes(std::uint64_t now) const noexcept;
+
+    pool_state& of_;
+    const slab_bins& bins_;
+    const slab_lists& lists_;
+    slab_source& source_;
+    overlapped_blocks& overlapped_;
+    slab_upkeep& upkeep_;
+    std::uint64_t looked_for_idle_ = 0;  ///< slab_demand::now() at the last make_sparse()
+};
+
+}  // namespace holdfast::slab

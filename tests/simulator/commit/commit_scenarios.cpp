@@ -1,0 +1,485 @@
+#include "simulator/commit/commit_scenarios.hpp"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string_view>
+
+#include <malloc.h>
+
+#include "segment/format/journal_format.hpp"
+
+namespace holdfast::simulator {
+
+namespace {
+
+using segment::objects_file_id;
+
+constexpr std::uint64_t small_segment = segment::minimum_segment_size;  // 512 user pages, then metadata pages 512 to
+                                                                        // 521
+constexpr std::uint64_t large_segment = 2 * small_segment;
+
+std::vector<page_place> pages(std::uint64_t file, std::initializer_list<std::uint64_t> list) {
+    std::vector<page_place> places;
+    for (const std::uint64_t page : list) {
+        places.emplace_back(file, page);
+    }
+    return places;
+}
+
+std::vector<page_place> operator+(std::vector<page_place> a, const std::vector<page_place>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
+/// As the heap layer creates: one region, a few metadata pages, one page of objects.
+model_step creation() { return {pages(0, {0}) + pages(objects_file_id, {1}), 1, 65536, false}; }
+
+model_step change(std::vector<page_place> dirty) { return {std::move(dirty), 0, 0, false, {}, 0}; }
+model_step closing(std::vector<page_place> dirty) { return {std::move(dirty), 0, 0, true, {}, 0}; }
+model_step growing(std::vector<page_place> dirty) { return {std::move(dirty), 1, 0, false, {}, 0}; }
+/// A commit that gives space back.
+model_step giving(std::vector<page_place> dirty, std::vector<page_place> holes, std::uint64_t lower, bool close) {
+    return {std::move(dirty), 0, 0, close, std::move(holes), lower};
+}
+
+std::vector<commit_scenario> scenarios_of_space() {
+    std::vector<commit_scenario> all;
+    const model_step begin{pages(0, {0, 1, 5}) + pages(objects_file_id, {1}), 1, 65536, false, {}, 0};
+    all.push_back({"holes_that_are_used_again",
+                   small_segment,
+                   {begin, giving(pages(0, {0}), pages(0, {1, 5}), 0, false), change(pages(0, {1, 9}))},
+                   1});
+    all.push_back(
+        {"holes_and_a_close", small_segment, {begin, giving({}, pages(0, {5}), 0, true), change(pages(0, {5}))}, 1});
+    all.push_back({"holes_beside_what_is_kept",
+                   small_segment,
+                   {begin, giving(pages(0, {0}), pages(0, {1, 5}), 0, false), change(pages(0, {0, 1})),
+                    giving(pages(0, {0}), pages(0, {1}), 0, false), change(pages(0, {0, 1, 5}))},
+                   2});
+    all.push_back({"a_segment_goes_and_comes_again",
+                   small_segment,
+                   {begin, growing(pages(1, {0, 10, 513})), giving(pages(0, {1}), pages(0, {5}), 1, false),
+                    growing(pages(1, {10}))},
+                   2});
+    all.push_back({"a_segment_goes_and_the_heap_is_closed",
+                   small_segment,
+                   {begin, growing(pages(1, {0, 10})), giving({}, {}, 1, true), growing({})},
+                   2});
+    all.push_back({"the_end_moves_within_a_segment",
+                   large_segment,
+                   {begin, growing(pages(0, {600, 700})), giving(pages(0, {1}), {}, 1, false), growing(pages(0, {650})),
+                    giving({}, pages(0, {5}), 1, true)},
+                   2});
+    all.push_back({"the_end_moves_and_the_heap_is_closed",
+                   large_segment,
+                   {begin, growing(pages(0, {600, 700})), giving({}, {}, 1, true), growing(pages(0, {1}))},
+                   2});
+    return all;
+}
+
+std::vector<commit_scenario> make_scenarios() {
+    std::vector<commit_scenario> all;
+    all.push_back({"creation", small_segment, {creation()}, 0});
+    all.push_back({"creation_large",
+                   small_segment,
+                   {{pages(0, {0, 1, 5, 512, 513}) + pages(objects_file_id, {1, 2}), 1, 65536, false}},
+                   0});
+    all.push_back({"first_commit", small_segment, {creation(), change(pages(0, {0}))}, 1});
+    all.push_back({"empty_commit", small_segment, {creation(), change({}), change({})}, 1});
+    all.push_back({"page_rewritten",
+                   small_segment,
+                   {creation(), change(pages(0, {0})), change(pages(0, {0})), change(pages(0, {0}))},
+                   1});
+    all.push_back({"pages_rewritten",
+                   small_segment,
+                   {{pages(0, {0, 1, 5, 512, 513}) + pages(objects_file_id, {1}), 1, 65536, false},
+                    change(pages(0, {0, 5, 512})),
+                    change(pages(0, {1, 5, 513}))},
+                   1});
+    all.push_back({"journal_shrinks_and_grows",
+                   small_segment,
+                   {creation(), change(pages(0, {0, 1, 2, 3})), change(pages(0, {1})), change(pages(0, {2, 3, 7}))},
+                   1});
+    all.push_back({"user_metadata_and_objects",
+                   small_segment,
+                   {creation(), change(pages(0, {3, 4, 512, 521}) + pages(objects_file_id, {1})),
+                    change(pages(0, {3, 520}) + pages(objects_file_id, {2}))},
+                   1});
+    all.push_back({"growth_by_a_segment",
+                   small_segment,
+                   {creation(),
+                    {pages(0, {1, 513}) + pages(1, {0, 10, 513}), 1, 0, false},
+                    change(pages(0, {2}) + pages(1, {0}))},
+                   1});
+    all.push_back({"growth_that_touches_nothing",
+                   small_segment,
+                   {creation(), {pages(0, {1}), 1, 0, false}, change(pages(0, {2}))},
+                   1});
+    all.push_back({"growth_within_a_segment",
+                   large_segment,
+                   {creation(), {pages(0, {1, 513, 600}), 1, 0, false}, change(pages(0, {600, 2}))},
+                   1});
+    all.push_back(
+        {"objects_grow",
+         small_segment,
+         {creation(), {pages(objects_file_id, {1, 17}), 0, 65536, false}, change(pages(objects_file_id, {17}))},
+         1});
+    all.push_back({"objects_grow_untouched",
+                   small_segment,
+                   {creation(), {pages(0, {1}), 0, 65536, false}, change(pages(0, {1}))},
+                   1});
+    all.push_back({"close", small_segment, {creation(), closing(pages(0, {1}))}, 1});
+    all.push_back({"close_and_go_on",
+                   small_segment,
+                   {creation(), closing(pages(0, {1})), change(pages(0, {1, 2})), closing({}), change(pages(0, {3}))},
+                   1});
+    for (const commit_scenario& one : scenarios_of_space()) {
+        all.push_back(one);
+    }
+    return all;
+}
+
+/// All states that a scenario, and the sessions after its crashes, may commit. Their indices are the explorer's states.
+class state_book {
+public:
+    explicit state_book(const commit_scenario& one) : program_(one.program) {
+        const std::uint64_t metadata = one.segment_size / base::page_size;
+        later_steps_ = {
+            {pages(0, {0, 9, metadata + 1}) + pages(objects_file_id, {1}), 0, 0, false},
+            {pages(0, {1}), 1, 65536, true},
+            {pages(0, {9}), 0, 0, true},
+        };
+        states_.push_back(model_state::none(one.segment_size));
+        for (const model_step& step : program_) {
+            note(step);
+            states_.push_back(states_.back().after(step));
+        }
+        for (const model_step& step : later_steps_) {
+            note(step);
+        }
+    }
+
+    [[nodiscard]] const model_state& operator[](std::uint64_t id) const { return states_[id]; }
+    [[nodiscard]] const std::set<page_place>& places() const { return places_; }
+    [[nodiscard]] bool gives_back() const noexcept { return gives_back_; }
+    [[nodiscard]] const std::vector<model_step>& program() const { return program_; }
+
+    [[nodiscard]] const std::vector<model_step>& later_steps() const { return later_steps_; }
+    std::uint64_t later(std::uint64_t id, std::size_t step) {
+        const auto [found, is_new] = later_.try_emplace({id, step}, states_.size());
+        if (is_new) {
+            states_.push_back(states_[id].after(later_steps()[step]));
+        }
+        return found->second;
+    }
+
+    hash_set used;  ///< recovered images on which a session went on
+    std::uint64_t judged = 0;
+    std::uint64_t turns = 0;  ///< counts sessions, which take the steps by turns
+
+private:
+    void note(const model_step& step) {
+        places_.insert(step.dirty.begin(), step.dirty.end());
+        gives_back_ = gives_back_ || !step.holes.empty() || step.lower_regions != 0;
+    }
+
+    std::vector<model_step> program_;
+    std::vector<model_step> later_steps_;
+    std::deque<model_state> states_;
+    std::map<std::pair<std::uint64_t, std::size_t>, std::uint64_t> later_;
+    std::set<page_place> places_;
+    bool gives_back_ = false;
+};
+
+base::result<void> run_step(model_heap& heap, const state_book& book, std::uint64_t step) {
+    segment::transaction_report report;
+    return step == 0 ? heap.create(book.program()[0], book[1])
+                     : heap.commit(book.program()[step], book[step + 1], report);
+}
+
+std::string run_program(simulated_storage& storage, crash_explorer<simulated_storage>::timeline& marks,
+                        const commit_scenario& one, const state_book& book) {
+    model_heap heap(storage, book[one.first_cut]);
+    for (std::uint64_t step = one.first_cut; step < one.program.size(); ++step) {
+        marks.begins(step + 1);
+        if (const auto done = run_step(heap, book, step); !done) {
+            return "step " + std::to_string(step) + ": " + done.error().message();
+        }
+        marks.returned(step + 1);
+        if (std::string different = heap.differing_copy(); !different.empty()) {
+            return "step " + std::to_string(step) + ": " + different;
+        }
+    }
+    return {};
+}
+
+using commit_trial = crash_explorer<simulated_storage>::trial;
+
+/// After a session without a crash.
+std::string check_session(simulated_storage& storage, const model_heap& heap, const state_book& book,
+                          std::uint64_t id) {
+    std::string different = heap.differing_copy();
+    if (different.empty()) {
+        different = model_heap::difference(storage, book[id], book.places());
+    }
+    return different.empty() ? different : "the session after the crash: " + different;
+}
+
+/// The session after the crash, with cuts: a writer removes leftovers, then closes, or commits.
+std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const segment::recovered_state* recovered) {
+    auto& storage = trial.device();
+    trial.go_on();
+    const std::uint64_t turn = book.turns++;
+    model_heap heap(storage, book[id], recovered != nullptr ? &recovered->superblock : nullptr);
+    if (id == 0) {
+        trial.begins(1);
+        const auto done = heap.create(book.program()[0], book[1]);
+        trial.returned(1);
+        return done ? check_session(storage, heap, book, 1) : "create after the crash: " + done.error().message();
+    }
+    if (const auto done = heap.remove_leftovers(recovered->crashed); !done) {
+        return "open after the crash: " + done.error().message();
+    }
+    const std::size_t step = turn % (book.later_steps().size() + 1);
+    if (step == book.later_steps().size()) {
+        const auto done = heap.close();
+        return done ? check_session(storage, heap, book, id) : "close after the crash: " + done.error().message();
+    }
+    const std::uint64_t next = book.later(id, step);
+    trial.begins(next);
+    segment::transaction_report report;
+    if (const auto done = heap.commit(book.later_steps()[step], book[next], report); !done) {
+        return "commit after the crash: " + done.error().message();
+    }
+    trial.returned(next);
+    return check_session(storage, heap, book, next);
+}
+
+/// Whether a session should go on from here. Of images that differ only in a journal that nobody reads again, the first
+/// does, and a few of the others.
+bool is_worth_using(const simulated_storage& storage, state_book& book, std::uint64_t id,
+                    std::string_view journal_kind) {
+    const std::string journal = segment::heap_paths{model_heap::directory}.journal();
+    const std::uint64_t state = storage.current().hash_without(journal);
+    return book.used.insert(mix(mix(state, id), std::hash<std::string_view>{}(journal_kind))) || state % 64 == 0;
+}
+
+std::string judge(commit_trial& trial, state_book& book) {
+    auto& storage = trial.device();
+    const expectation expected = trial.expected();
+    const segment::heap_paths paths{model_heap::directory};
+    const auto recovered = segment::recover(storage, paths, persist::access_mode::read_write);
+    if (!recovered) {
+        const bool no_heap = expected.oldest == 0 && recovered.error().code == base::failure_code::missing &&
+                             recovered.error().path == paths.superblock();
+        if (!no_heap) {
+            return recovered.error().message();
+        }
+        trial.recovered(0);
+        return is_worth_using(storage, book, 0, "none") ? go_on(trial, book, 0, nullptr) : std::string{};
+    }
+    const auto& superblock = recovered->superblock;
+    std::uint64_t id = expected.newest;
+    if (book[id].superblock.sequence != superblock.sequence) {
+        id = expected.oldest;
+    }
+    const auto& wanted = book[id].superblock;
+    if (wanted.sequence != superblock.sequence || wanted.frontier != superblock.frontier ||
+        wanted.objects_size != superblock.objects_size) {
+        return "recovered commit " + std::to_string(superblock.sequence);
+    }
+    trial.recovered(id);
+    if (auto different = model_heap::difference(storage, book[id], book.places()); !different.empty()) {
+        return different;
+    }
+    constexpr std::uint64_t verified_of = 8;                      // reading all pages dominates the time
+    if (book.gives_back() && book.judged++ % verified_of == 0) {  // holes must have no checksum
+        std::vector<base::failure> problems;
+        if (const auto done = segment::verify_pages(storage, paths, superblock, problems, 1); !done) {
+            return "SEG-2: " + done.error().message();
+        }
+        if (!problems.empty()) {
+            return problems.front().message();
+        }
+    }
+    const std::string_view kind = recovered->rolled_forward ? "whole" : recovered->warnings.empty() ? "void" : "bad";
+    return is_worth_using(storage, book, id, kind) ? go_on(trial, book, id, &*recovered) : std::string{};
+}
+
+base::result<void> damage_journal(simulated_storage& storage, std::uint64_t page) {
+    const auto path = segment::heap_paths{model_heap::directory}.journal();
+    HF_TRY_ASSIGN(auto journal, storage.open(path, persist::access_mode::read_write));
+    const std::uint64_t offset = page * base::page_size + mix(page) % base::page_size;
+    std::array<std::byte, 1> byte{};
+    HF_TRY(journal->read_at(offset, byte));
+    byte[0] ^= std::byte{1};
+    return journal->write_at(offset, byte, "test.damage");
+}
+
+/// Recovery shows one of two commits, every page of it, or fails as corrupt.
+std::string judge_damaged(simulated_storage& storage, const state_book& book, const expectation& expected) {
+    const auto recovered =
+        segment::recover(storage, segment::heap_paths{model_heap::directory}, persist::access_mode::read_write);
+    if (!recovered) {
+        const bool says_so = recovered.error().code == base::failure_code::corrupt;
+        return says_so ? std::string{} : recovered.error().message();
+    }
+    std::string different;
+    for (std::uint64_t id = expected.oldest; id <= expected.newest; ++id) {
+        different = model_heap::difference(storage, book[id], book.places());
+        if (different.empty()) {
+            return {};
+        }
+    }
+    return different;
+}
+
+std::string judge_with_damage(commit_trial& trial, const state_book& book, std::uint64_t atom_size) {
+    trial.run_in_peace();
+    const auto image = trial.device().current();
+    const auto journal = segment::heap_paths{model_heap::directory}.journal();
+    const std::uint64_t journal_pages = image.bytes_of(journal).size() / base::page_size;
+    for (std::uint64_t page = 0; page < journal_pages; ++page) {
+        simulated_storage damaged(image, atom_size);
+        damaged.run_in_peace();
+        if (const auto done = damage_journal(damaged, page); !done) {
+            return done.error().message();
+        }
+        if (std::string wrong = judge_damaged(damaged, book, trial.expected()); !wrong.empty()) {
+            return "page " + std::to_string(page) + " of the journal is damaged: " + wrong;
+        }
+    }
+    return {};
+}
+
+/// Recovery and verification allocate 1 MiB for each image. To return it to the kernel each time would take twice the
+/// time of all the rest.
+bool keep_freed_memory() {
+    constexpr int large = 16 << 20;
+    return ::mallopt(M_MMAP_THRESHOLD, large) != 0 && ::mallopt(M_TRIM_THRESHOLD, large) != 0;
+}
+
+/// Runs the scenario without cuts up to `first_cut`, and with cuts from there on.
+explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort,
+                            const state_book& book, const crash_explorer<simulated_storage>::checker& check) {
+    static const bool kept = keep_freed_memory();
+    static_cast<void>(kept);
+    simulated_storage calm(atom_size);
+    model_heap heap(calm, book[0]);
+    for (std::uint64_t step = 0; step < one.first_cut; ++step) {
+        if (const auto done = run_step(heap, book, step); !done) {
+            explore_report failed;
+            failed.violations.push_back("before the first cut: " + done.error().message());
+            return failed;
+        }
+    }
+    simulated_storage machine(calm.current(), atom_size);
+    return crash_explorer<simulated_storage>(effort).run(
+        machine,
+        [&](simulated_storage& storage, auto& marks) {
+            if (one.first_cut > 0) {
+                marks.returned(one.first_cut);
+            }
+            return run_program(storage, marks, one, book);
+        },
+        check);
+}
+
+}  // namespace
+
+const std::vector<commit_scenario>& commit_scenarios() {
+    static const std::vector<commit_scenario> all = make_scenarios();
+    return all;
+}
+
+commit_scenario random_scenario(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto chance = [&random](unsigned percent) { return random() % 100 < percent; };
+    commit_scenario one;
+    one.name = "random_" + std::to_string(seed);
+    one.segment_size = chance(20) ? large_segment : small_segment;
+    one.first_cut = 1;
+    one.program.push_back(creation());
+    std::uint64_t regions = 1;
+    std::uint64_t objects = 65536;
+    const std::uint64_t user_pages = one.segment_size / base::page_size;
+    for (int step = 0; step < 3; ++step) {
+        model_step next;
+        next.grow_regions = chance(25) ? 1 : 0;
+        next.lower_regions = next.grow_regions == 0 && regions > 1 && chance(30) ? 1 : 0;
+        next.grow_objects = chance(20) ? 65536 : 0;
+        next.close = chance(25);
+        regions += next.grow_regions;
+        regions -= next.lower_regions;
+        objects += next.grow_objects;
+        // Few places, so that steps meet; in old and new segments, metadata and objects.
+        std::set<page_place> places;
+        for (std::uint64_t count = random() % 4; count > 0; --count) {
+            const std::uint64_t page = chance(50) ? random() % 3 : random() % (regions * 512);
+            places.emplace(page / user_pages, page % user_pages);
+        }
+        if (chance(30)) {
+            const std::uint64_t segments = base::divide_up(regions * 512, user_pages);
+            places.emplace(random() % segments, user_pages + random() % 2);
+        }
+        if (chance(30)) {
+            places.emplace(objects_file_id, 1 + random() % (objects / base::page_size - 1));
+        }
+        next.dirty.assign(places.begin(), places.end());
+        for (const page_place& before : one.program.back().dirty) {
+            const bool inside = before.second < user_pages && before.first * user_pages + before.second < regions * 512;
+            if (inside && !places.contains(before) && chance(15)) {
+                next.holes.push_back(before);
+            }
+        }
+        one.program.push_back(std::move(next));
+    }
+    return one;
+}
+
+explore_options full_effort() {
+    explore_options options;
+    options.cuts = {choice_limits{1024, 128, 128, 128}, choice_limits{64, 16, 16, 16}, choice_limits{8, 2, 2, 2}};
+    options.images_below_one = 40;
+    return options;
+}
+
+explore_options mutant_effort() {
+    explore_options options;
+    options.cuts = {choice_limits{64, 16, 16, 16}, choice_limits{8, 4, 4, 4}, choice_limits{4, 1, 1, 1}};
+    options.images_below_one = 20;
+    return options;
+}
+
+explore_report explore(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort) {
+    state_book book(one);
+    return explore_with(one, atom_size, effort, book, [&](auto& trial) { return judge(trial, book); });
+}
+
+bool rewrites_under_one_checksum_page(const commit_scenario& one) {
+    const std::vector<page_place>& first = one.program.front().dirty;
+    return one.first_cut > 0 && one.segment_size == small_segment &&
+           std::all_of(one.program.begin() + 1, one.program.end(), [&](const model_step& step) {
+               return step.grow_regions == 0 && step.grow_objects == 0 && step.holes.empty() &&
+                      step.lower_regions == 0 &&
+                      std::all_of(step.dirty.begin(), step.dirty.end(), [&](page_place place) {
+                          return place.first == 0 && std::find(first.begin(), first.end(), place) != first.end();
+                      });
+           });
+}
+
+explore_report explore_damaged_journals(const commit_scenario& one, const explore_options& effort) {
+    constexpr std::uint64_t sector = 512;
+    explore_options without_recoveries = effort;
+    without_recoveries.recovery_depth = 0;
+    state_book book(one);
+    return explore_with(one, sector, without_recoveries, book,
+                        [&](auto& trial) { return judge_with_damage(trial, book, sector); });
+}
+
+}  // namespace holdfast::simulator

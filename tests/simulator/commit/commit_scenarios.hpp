@@ -1,0 +1,40 @@
+// The programs of the crash tests of the commit protocol, and the oracle that judges each image.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/commit/model_heap.hpp"
+#include "simulator/crash_explorer.hpp"
+#include "simulator/storage/simulated_storage.hpp"
+
+namespace holdfast::simulator {
+
+struct commit_scenario {
+    std::string name;
+    std::uint64_t segment_size = 0;
+    std::vector<model_step> program;  ///< the first step creates the heap
+    std::uint64_t first_cut = 0;      ///< steps before the power may fail
+};
+
+[[nodiscard]] const std::vector<commit_scenario>& commit_scenarios();
+/// A heap and three random steps that change, grow and close, determined by the seed.
+[[nodiscard]] commit_scenario random_scenario(std::uint64_t seed);
+
+/// For the crash suite; and enough to kill mutants.
+[[nodiscard]] explore_options full_effort();
+[[nodiscard]] explore_options mutant_effort();
+
+[[nodiscard]] explore_report explore(const commit_scenario& one, std::uint64_t atom_size,
+                                     const explore_options& effort);
+
+/// Whether each commit rewrites pages of the first one, all under one checksum page. An incomplete write then never
+/// looks complete: the checksum page at home disagrees with the pages that are not there yet, or the old checksum page
+/// with those that are. (A page that was never written has no checksum.)
+[[nodiscard]] bool rewrites_under_one_checksum_page(const commit_scenario& one);
+/// After the power failure each page of the journal loses a bit in turn. Recovery must refuse, or show one commit
+/// whole. For scenarios with rewrites_under_one_checksum_page(); sectors are the atoms.
+[[nodiscard]] explore_report explore_damaged_journals(const commit_scenario& one, const explore_options& effort);
+
+}  // namespace holdfast::simulator
