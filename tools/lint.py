@@ -244,6 +244,18 @@ def check_sleeps(source: Source) -> Iterator[Finding]:
             yield Finding(source.path, source.line_of(match.start()), "sleep", message)
 
 
+FORK = re.compile(r"(?<![\w.>])v?fork\s*\(\s*\)")
+FORK_HOME = "src/base/process_test_support.hpp"
+
+
+def check_forks(source: Source) -> Iterator[Finding]:
+    """A child that a test forgets goes on, and holds locks; one whose end nobody reads hides a failure."""
+    if source.is_test and source.path.endswith((".cpp", ".hpp")) and source.path != FORK_HOME:
+        for match in FORK.finditer(source.code):
+            message = f"a test forks: use child_process or run_in_child ({FORK_HOME})"
+            yield Finding(source.path, source.line_of(match.start()), "fork", message)
+
+
 def check_text(source: Source) -> Iterator[Finding]:
     """Plain text: no tabs, no trailing space, one newline at the end."""
     for number, line in enumerate(source.lines, 1):
@@ -297,6 +309,7 @@ def lint(root: Path) -> list[Finding]:
         findings += check_media_structs(source)
         findings += check_hand_memory(source)
         findings += check_sleeps(source)
+        findings += check_forks(source)
         findings += check_headers(source)
         findings += check_cmake(source)
     lines = {source.path: source.lines for source in sources}

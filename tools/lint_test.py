@@ -309,6 +309,12 @@ class LintTest(unittest.TestCase):
         self.rejects("sleep", 1, "tests/kill/run.py", "time.sleep(1)\n")
         self.accepts("src/heap/x.cpp", "std::this_thread::sleep_for(1ms);\n")
 
+    def test_forks_in_tests(self) -> None:
+        self.rejects("fork", 1, "src/heap/x_test.cpp", "const pid_t child = ::fork();\n")
+        self.rejects("fork", 2, "tests/kill/x.hpp", "#pragma once\nint child = fork();\n")
+        self.accepts("src/heap/x.cpp", "const pid_t child = ::fork();\n")
+        self.accepts("tests/kill/x.cpp", "// after fork()\nheap.fork();\nprepare_fork();\n")
+
     def test_plain_text(self) -> None:
         self.rejects("text", 1, "src/heap/x.cpp", "\tint a;\n")
         self.rejects("text", 1, "docs/x.md", "word \n")

@@ -1,7 +1,4 @@
 // Durability `collect` without a crash: what it promises when it is closed, and what media say while it is open.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -15,6 +12,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 #include "heap/objects/object_format.hpp"
 #include "segment/format/segment_format.hpp"
 #include "segment/format/superblock_format.hpp"
@@ -209,17 +207,13 @@ TEST_P(collect_durability_test, after_a_kill_what_is_reached_is_allocated_and_th
     create_collect().close();
     constexpr std::uint64_t length = 3000;
     for (const durability next : {durability::collect, durability::commit, durability::atomic}) {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
+        const base::process_end end = base::run_in_child([&] {
             manager heap = open_collect();
             heap.destroy<link>("kept");
             heap.root(0) = nullptr;
             leave_lists(heap, length, 2000);
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFSIGNALED(status));
+        });
+        ASSERT_TRUE(end.was_killed()) << end;
         EXPECT_NE(flags_on_media() & segment::flag_tracing, 0U);
         const auto expect_lists = [&](const manager& heap) {
             EXPECT_EQ(blocks_of(heap).size(), length + 2);
@@ -255,9 +249,7 @@ TEST_P(collect_durability_test, recovery_knows_no_visitors_and_keeps_every_word_
         visit(static_cast<link*>(block)->next);
     };
     create_collect().close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap = open_collect();
         heap.register_visitor(type, visitor);
         auto& root = reinterpret_cast<ptr<link>&>(heap.root(0));
@@ -266,10 +258,8 @@ TEST_P(collect_durability_test, recovery_knows_no_visitors_and_keeps_every_word_
         // The number is, as a word, a pointer that the visitor does not show.
         heap.allocate_to(reinterpret_cast<ptr<link>&>(shown->value), sizeof(link), {.zeroed = true});
         ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     manager heap = open_collect();
     EXPECT_EQ(blocks_of(heap).size(), 3U);
     heap.register_visitor(type, visitor);
@@ -279,16 +269,12 @@ TEST_P(collect_durability_test, recovery_knows_no_visitors_and_keeps_every_word_
 
 TEST_P(collect_durability_test, a_kill_while_an_object_was_made_leaves_a_heap_that_opens) {
     create_collect().close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap = open_collect();
         heap.construct<link>("half of it is written")();
         leave_lists(heap, 10, 10);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     // As the directory leaves it between its first store and its last one.
     const auto bytes = segment::content_of(path() + "/objects");
     const std::string name = "half of it is written";
@@ -309,17 +295,13 @@ TEST_P(collect_durability_test, a_kill_while_an_object_was_made_leaves_a_heap_th
 TEST_P(collect_durability_test, tells_a_child_of_fork_that_the_heap_is_its_parents) {
     manager heap = create_collect();
     void* const block = heap.allocate(64);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         const bool told = reason_of([&] { static_cast<void>(heap.allocate(64)); }) == errc::wrong_process &&
                           reason_of([&] { heap.deallocate(block); }) == errc::wrong_process &&
                           reason_of([&] { heap.commit(); }) == errc::wrong_process;
-        ::_exit(told ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return told;
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
     heap.deallocate(block);
     EXPECT_TRUE(heap.all_memory_deallocated());
     EXPECT_THAT(heap.check(false), IsEmpty());
@@ -327,16 +309,12 @@ TEST_P(collect_durability_test, tells_a_child_of_fork_that_the_heap_is_its_paren
 
 TEST_P(collect_durability_test, opens_a_heap_that_crashed_in_durability_atomic) {
     manager(create_only, path(), options(durability::atomic)).close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(open_only, path(), options(durability::atomic));
         heap.allocate_to(heap.root(7), 64);
         ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     const manager heap = open_collect();
     EXPECT_TRUE(heap.root(7));
     EXPECT_EQ(blocks_of(heap).size(), 1U);

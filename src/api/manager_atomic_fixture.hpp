@@ -1,7 +1,6 @@
 // For the tests of holdfast::manager in durability `atomic`: a heap in each domain, and processes that are killed.
 #pragma once
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -11,6 +10,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 
@@ -41,21 +41,12 @@ protected:
     /// Runs `work` in a process that is killed when it has done it.
     template <class Work>
     void run_and_kill(Work work) const {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            try {
-                manager heap(open_or_create, path(), options());
-                work(heap);
-                ::raise(SIGKILL);  // before the heap is closed
-            } catch (const std::exception& thrown) {
-                std::fputs(thrown.what(), stderr);
-                ::_exit(3);
-            }
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+        const base::process_end end = base::run_in_child([&] {
+            manager heap(open_or_create, path(), options());
+            work(heap);
+            ::raise(SIGKILL);  // before the heap is closed
+        });
+        ASSERT_TRUE(end.was_killed()) << end;
     }
     static std::size_t count_blocks(const manager& heap) {
         std::size_t count = 0;

@@ -1,7 +1,5 @@
 // Durability `atomic` through the C++ API: what is there after a close, after a kill, and what is refused.
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -17,6 +15,7 @@
 #include <holdfast/containers.hpp>
 
 #include "api/manager_atomic_fixture.hpp"
+#include "base/process_test_support.hpp"
 #include "base/units.hpp"
 
 namespace holdfast {
@@ -146,18 +145,14 @@ TEST_P(manager_atomic_test, copies_of_a_crashed_heap_have_the_calls_that_were_cu
 
 TEST_P(manager_atomic_test, stays_a_heap_where_there_is_no_space_for_its_first_lane) {
     create().close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         ::signal(SIGXFSZ, SIG_IGN);
         const rlimit smallest{65536, 65536};  // no file grows beyond
         ::setrlimit(RLIMIT_FSIZE, &smallest);
         const bool refused = reason_of([this] { open_atomic(); }) != errc::none;
-        ::_exit(refused ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_EQ(status, 0);
+        return refused;
+    });
+    ASSERT_TRUE(end.succeeded()) << end;
     EXPECT_THAT(manager(open_read_only, path()).check(true), IsEmpty());
     EXPECT_FALSE(open_atomic().statistics().recovered);
     EXPECT_THAT(open().check(true), IsEmpty());
@@ -359,18 +354,14 @@ TEST_P(manager_atomic_test, tells_a_child_of_fork_that_the_heap_is_its_parents) 
     manager heap = create_atomic();
     heap.allocate_to(heap.root(0), 64);
     ptr<void>& destination = heap.root(1);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         const bool told = reason_of([&] { heap.allocate_to(destination, 64); }) == errc::wrong_process &&
                           reason_of([&] { static_cast<void>(heap.allocate(64)); }) == errc::wrong_process &&
                           reason_of([&] { static_cast<void>(heap.reserve(64)); }) == errc::wrong_process &&
                           reason_of([&] { heap.commit(); }) == errc::wrong_process;
-        ::_exit(told ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return told;
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
     heap.allocate_to(destination, 64);
     EXPECT_EQ(count_blocks(heap), 2U);
     EXPECT_THAT(heap.check(false), IsEmpty());
@@ -381,17 +372,13 @@ TEST_F(manager_test, refuses_damaged_lanes_of_a_crashed_heap_by_name) {
     wanted.durability = durability::atomic;
     wanted.domain = open_options::domain_choice::emulated;
     manager(create_only, path(), wanted).close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(open_only, path(), wanted);
         heap.allocate_to(heap.root(0), 64);
         heap.checkpoint();
         ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     const std::string lanes = path() + "/lanes";
     const auto refused = [&](errc reason, const std::string& said) {
         for (const bool read_only : {true, false}) {
@@ -441,17 +428,13 @@ TEST_F(manager_test, opens_a_clean_heap_whatever_its_lanes_hold_and_a_crash_of_t
     for (const std::uint64_t size : std::initializer_list<std::uint64_t>{0, 100, 4096, 12288}) {
         std::filesystem::resize_file(lanes, size);
         std::fstream(lanes, std::ios::in | std::ios::out | std::ios::binary) << std::string(size, '\x5a');
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
+        const base::process_end end = base::run_in_child([&] {
             manager heap(open_only, path(), wanted);
             heap.free_from(heap.root(0));
             heap.allocate_to(heap.root(0), 64);
             ::raise(SIGKILL);
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFSIGNALED(status)) << size;
+        });
+        ASSERT_TRUE(end.was_killed()) << end << size;
         manager heap(open_only, path(), wanted);
         EXPECT_TRUE(heap.root(0)) << size;
         EXPECT_EQ(heap.statistics().allocated_blocks, 1U) << size;

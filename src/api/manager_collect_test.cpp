@@ -1,6 +1,5 @@
 // collect() through the public API, in every durability; types, visitors, and frees that are kept back.
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,6 +16,7 @@
 #include <holdfast/offline_heap.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 
 namespace collect_test {
 struct item {
@@ -312,8 +312,7 @@ TEST_F(manager_test, frees_of_durability_atomic_cannot_be_kept_back) {
 /// In a process that dies: of three blocks the root leads to the first, a number in that to the second, nothing to the
 /// third.
 void crash_with_three_blocks(const std::string& path, const open_options& options) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(create_only, path, options);
         heap.register_type<item>(1, "item");
         std::array<item*, 3> items{};
@@ -324,10 +323,8 @@ void crash_with_three_blocks(const std::string& path, const open_options& option
         reinterpret_cast<ptr<item>&>(items[0]->looks_like_a_pointer) = items[1];
         static_cast<void>(heap.allocate(100'000, {.type = 1}));  // nothing leads there either
         ::kill(::getpid(), SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
 }
 
 TEST_F(manager_test, precise_recovery_keeps_nothing_for_numbers_and_says_what_it_found) {

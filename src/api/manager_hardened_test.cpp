@@ -1,5 +1,4 @@
 // Hardened heaps in each durability: exact frees, quarantine, random order; and that on media they are as any other.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_configurations.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -246,8 +246,7 @@ TEST_P(hardened_test, collection_passes_over_guard_ranges_and_frees_what_is_lost
 }
 
 TEST_P(hardened_test, a_store_behind_a_slab_is_the_end) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    EXPECT_TRUE(base::succeeds_in_child([&] {
         manager heap = create_hardened();
         char* last = nullptr;
         while (last == nullptr) {
@@ -261,11 +260,8 @@ TEST_P(hardened_test, a_store_behind_a_slab_is_the_end) {
         }
         std::signal(SIGSEGV, [](int) { ::_exit(0); });
         std::memset(last, 2, 8193);
-        ::_exit(1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return false;
+    }));
 }
 
 INSTANTIATE_TEST_SUITE_P(durabilities, hardened_test, all_test_configurations(), name_of_configuration);

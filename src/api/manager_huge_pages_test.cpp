@@ -1,7 +1,6 @@
 // Pages of 2 MiB under a heap, as the kernel counts them, on file systems that are mounted for the test.
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/process_test_support.hpp"
 #include "base/under_qemu.hpp"
 #include "base/units.hpp"
 #include "segment/test_support.hpp"
@@ -48,15 +48,13 @@ enum outcome { small_pages = 10, huge_pages, no_mount, not_told };
 /// In a child, which mounts a tmpfs: what a block of 32 MiB lies in, touched when it is new and after the heap was
 /// opened again.
 int look(const std::string& where, const char* mount_option, page_choice pages) {
-    std::fflush(nullptr);
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&]() -> int {
         if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
             ::mount("holdfast", where.c_str(), "tmpfs", 0, mount_option) != 0) {
-            ::_exit(no_mount);
+            return no_mount;
         }
         if (huge_kibibytes() < 0) {
-            ::_exit(not_told);
+            return not_told;
         }
         bool huge = true;
         bool small = true;
@@ -72,11 +70,9 @@ int look(const std::string& where, const char* mount_option, page_choice pages) 
         }
         const bool sound = heap.check(false).empty();
         heap.close();
-        ::_exit(!sound || huge == small ? 1 : huge ? huge_pages : small_pages);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        return !sound || huge == small ? 1 : huge ? huge_pages : small_pages;
+    });
+    return end.exit_status();
 }
 
 class manager_huge_pages : public testing::Test {

@@ -1,6 +1,5 @@
 // The life of a heap: creation, opening, commit, close, copies, other addresses, other processes.
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 #include "base/units.hpp"
 
 namespace holdfast {
@@ -50,29 +50,6 @@ private:
     void* address_;
     std::size_t bytes_;
 };
-
-/// Runs the call in a child process; true where it returned true.
-template <class Call>
-bool in_child(Call&& call) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        bool done = false;
-        try {
-            if constexpr (std::is_void_v<decltype(call())>) {
-                call();
-                done = true;
-            } else {
-                done = call();
-            }
-        } catch (...) {
-            done = false;
-        }
-        ::_exit(done ? 0 : 1);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 // --- creation and opening -------------------------------------------------------------------------------------------
 
@@ -299,7 +276,7 @@ TEST_F(manager_test, reports_what_a_commit_did) {
 TEST_F(manager_test, recovers_from_the_death_of_its_process) {
     create().close();
     EXPECT_FALSE(open().statistics().recovered);
-    EXPECT_TRUE(in_child([&] {
+    EXPECT_TRUE(base::succeeds_in_child([&] {
         manager heap = open();
         static_cast<void>(heap.construct<int>("n")(1));
         heap.commit();
@@ -530,7 +507,7 @@ TEST_F(manager_test, stays_its_processes_own_after_fork) {
     manager heap = create();
     int* const number = heap.construct<int>("n")(1);
     heap.commit();
-    EXPECT_TRUE(in_child([&] {
+    EXPECT_TRUE(base::succeeds_in_child([&] {
         *number = 2;
         bool right = *heap.find<int>("n").first == 2;
         right &= reason_of([&] { heap.commit(); }) == errc::wrong_process;
@@ -550,7 +527,7 @@ TEST_F(manager_test, stays_its_processes_own_after_fork) {
 
 TEST_F(manager_test, keeps_the_growth_that_a_child_asks_for_off_its_files) {
     manager heap = create();
-    EXPECT_TRUE(in_child([&] {
+    EXPECT_TRUE(base::succeeds_in_child([&] {
         // The parent's next segments bear the names that this growth would take.
         static_cast<void>(heap.allocate(10 * mebibyte, std::nothrow));
         ::_exit(0);
@@ -559,7 +536,7 @@ TEST_F(manager_test, keeps_the_growth_that_a_child_asks_for_off_its_files) {
     auto* const block = static_cast<char*>(heap.allocate(10 * mebibyte));
     std::memset(block, 5, 10 * mebibyte);
     heap.commit();
-    EXPECT_TRUE(in_child([&] { return heap.allocate(50 * mebibyte, std::nothrow) == nullptr; }));
+    EXPECT_TRUE(base::succeeds_in_child([&] { return heap.allocate(50 * mebibyte, std::nothrow) == nullptr; }));
     EXPECT_THAT(heap.check(true), IsEmpty());
 }
 

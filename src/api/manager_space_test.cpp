@@ -1,7 +1,5 @@
 // Space that goes back to the file system, in each durability: faded, shrunk, shortened, and taken again.
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 #include "base/units.hpp"
 
 namespace holdfast {
@@ -137,9 +136,7 @@ TEST_P(manager_space_test, segments_at_the_end_are_removed_and_come_again) {
 
 TEST_P(manager_space_test, a_killed_process_leaves_a_shrunk_heap_sound) {
     manager(create_only, path(), options()).close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(open_only, path(), options());
         fill(heap, 60, mebibyte);
         free_all_but(heap, 60, 7);
@@ -148,10 +145,8 @@ TEST_P(manager_space_test, a_killed_process_leaves_a_shrunk_heap_sound) {
             std::memset(heap.allocate_to(heap.root(i), 5 * mebibyte), static_cast<int>(i), 5 * mebibyte);
         }
         ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     manager heap(open_only, path(), options());
     expect_filled(heap, 60, mebibyte, 7);
     EXPECT_THAT(heap.check(true), IsEmpty());

@@ -1,7 +1,4 @@
 // Ordinary containers with raw pointers, in a heap that comes back where it was.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <functional>
 #include <list>
@@ -15,6 +12,7 @@
 #include <holdfast/persistent_malloc.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -85,19 +83,15 @@ TEST_F(persistent_malloc_test, containers_are_found_again) {
 
 TEST_F(persistent_malloc_test, tracing_follows_their_raw_pointers_after_a_kill) {
     persistent_malloc(path(), options(durability::collect)).manager().close();
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         persistent_malloc heap(path(), options(durability::collect));
         fill(heap, 3000);
         for (int i = 0; i < 2000; ++i) {
             static_cast<void>(heap.allocate(40));
         }
         ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     persistent_malloc heap(path(), options(durability::collect));
     expect_filled(heap, 3000);
     EXPECT_THAT(heap.manager().check(false), IsEmpty());

@@ -5,9 +5,31 @@
 #include <limits>
 #include <utility>
 
+#include <boost/intrusive/intrusive_fwd.hpp>
+#include <boost/intrusive/rbtree_algorithms.hpp>
+
 #include "base/checked.hpp"
 
 namespace holdfast::extent {
+
+struct free_index::node_traits {
+    using node = free_index::node;
+    using node_ptr = node*;
+    using const_node_ptr = const node*;
+    using color = bool;
+    static node_ptr get_parent(const_node_ptr of) noexcept { return of->parent; }
+    static void set_parent(node_ptr of, node_ptr parent) noexcept { of->parent = parent; }
+    static node_ptr get_left(const_node_ptr of) noexcept { return of->left; }
+    static void set_left(node_ptr of, node_ptr left) noexcept { of->left = left; }
+    static node_ptr get_right(const_node_ptr of) noexcept { return of->right; }
+    static void set_right(node_ptr of, node_ptr right) noexcept { of->right = right; }
+    static color get_color(const_node_ptr of) noexcept { return of->color != 0; }
+    static void set_color(node_ptr of, color value) noexcept { of->color = value ? 1 : 0; }
+    static color black() noexcept { return false; }
+    static color red() noexcept { return true; }
+};
+
+struct free_index::tree : boost::intrusive::rbtree_algorithms<free_index::node_traits> {};
 
 base::result<void> free_index::reset(base::pages pages, node_layout layout) {
     // If there were more free extents than numbers, the others would be found again at the next open.

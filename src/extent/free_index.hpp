@@ -16,9 +16,6 @@
 #include <optional>
 #include <vector>
 
-#include <boost/intrusive/intrusive_fwd.hpp>
-#include <boost/intrusive/rbtree_algorithms.hpp>
-
 #include "base/result.hpp"
 #include "base/sparse_table.hpp"
 #include "base/units.hpp"
@@ -116,23 +113,8 @@ private:
         std::uint32_t younger;  ///< in the list of unused nodes: the next one
     };
     static constexpr std::uint32_t nobody = 0;
-    struct node_traits {
-        using node = free_index::node;
-        using node_ptr = node*;
-        using const_node_ptr = const node*;
-        using color = bool;
-        static node_ptr get_parent(const_node_ptr of) noexcept { return of->parent; }
-        static void set_parent(node_ptr of, node_ptr parent) noexcept { of->parent = parent; }
-        static node_ptr get_left(const_node_ptr of) noexcept { return of->left; }
-        static void set_left(node_ptr of, node_ptr left) noexcept { of->left = left; }
-        static node_ptr get_right(const_node_ptr of) noexcept { return of->right; }
-        static void set_right(node_ptr of, node_ptr right) noexcept { of->right = right; }
-        static color get_color(const_node_ptr of) noexcept { return of->color != 0; }
-        static void set_color(node_ptr of, color value) noexcept { of->color = value ? 1 : 0; }
-        static color black() noexcept { return false; }
-        static color red() noexcept { return true; }
-    };
-    using tree = boost::intrusive::rbtree_algorithms<node_traits>;
+    struct node_traits;
+    struct tree;  ///< what Boost.Intrusive does with nodes; its headers would weigh on all who include this one
 
     [[nodiscard]] const node* node_at(base::pages page) const noexcept {
         const std::uint32_t number = numbers_[page.value];

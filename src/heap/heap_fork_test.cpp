@@ -1,5 +1,4 @@
 // Heaps and fork: a child continues a copy of a scratch heap, and on request of a heap of durability `collect`.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -9,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "heap/heap.hpp"
 #include "segment/test_support.hpp"
 
@@ -44,16 +44,6 @@ bool holds(const std::vector<char*>& blocks, char with) {
     return std::ranges::all_of(blocks, [with](const char* block) { return block[0] == with && block[99] == with; });
 }
 
-template <class Work>
-bool in_child(Work work) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::_exit(work() ? 0 : 1);
-    }
-    int status = 1;
-    return ::waitpid(child, &status, 0) == child && status == 0;
-}
-
 TEST(heap_fork_test, a_heap_without_files_allocates_and_grows) {
     const auto heap = must(engine::create_scratch(collecting_heap()));
     const auto blocks = fill(*heap, 5000, 'a');
@@ -87,7 +77,7 @@ TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
         heap->forks().keep_in_children();
         auto blocks = fill(*heap, 3000, 'a');
         must(heap->forks().prepare());
-        EXPECT_TRUE(in_child([&] {
+        EXPECT_TRUE(base::succeeds_in_child([&] {
             must(heap->forks().continue_in_child());
             const bool same = holds(blocks, 'a');
             const auto own = fill(*heap, 3000, 'c');
@@ -122,13 +112,13 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
                    heap->check(false).empty();
         };
         must(heap->forks().prepare());
-        EXPECT_TRUE(in_child([&] {
+        EXPECT_TRUE(base::succeeds_in_child([&] {
             const bool freed =
                 continues() && std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
             heap->blocks().threads().release_unused();
             return freed && heap->blocks().slabs().source().guards().count() == 0 && heap->check(false).empty();
         })) << scratch;
-        EXPECT_TRUE(in_child([&] {
+        EXPECT_TRUE(base::succeeds_in_child([&] {
             volatile char* behind = nullptr;
             heap->blocks().slabs().source().guards().for_each([&](base::granule range) {
                 behind = reinterpret_cast<char*>(heap->files().view().address(base::offset_of(range)));
@@ -151,7 +141,7 @@ TEST(heap_fork_test, a_child_is_refused_a_heap_that_it_does_not_have) {
     const segment::test_directory directory;
     const auto heap = must(engine::create(directory.path("heap"), collecting_heap()));
     void* const block = heap->allocate(100, 16);
-    EXPECT_TRUE(in_child([&] {
+    EXPECT_TRUE(base::succeeds_in_child([&] {
         const bool refused = heap->allocate(100, 16) == nullptr && !heap->try_deallocate(block);
         return refused && engine::last_failure().code == base::failure_code::wrong_process;
     }));

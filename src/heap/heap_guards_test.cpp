@@ -1,11 +1,11 @@
 // Guard ranges of hardened heaps, in each durability: a store there kills the process, whatever happened before. Heaps
 // that are closed, killed, copied or shrunk contain none.
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <set>
@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "heap/heap.hpp"
 #include "segment/format/pointer_format.hpp"
 #include "segment/test_support.hpp"
@@ -53,33 +54,15 @@ struct end_of_child {
 /// `prepare` runs in a child of fork, then `last` with its result.
 template <class Prepare, class Last>
 end_of_child in_child(Prepare prepare, Last last) {
-    std::array<int, 2> ends{};
-    if (::pipe(ends.data()) != 0) {
-        throw std::runtime_error("pipe");
-    }
-    const pid_t child = ::fork();
-    if (child == 0) {
-        try {
-            auto prepared = prepare();
-            std::signal(SIGSEGV, SIG_DFL);  // instead of the sanitizers' handlers
-            if (::write(ends[1], "r", 1) == 1) {
-                last(prepared);
-            }
-        } catch (const std::exception& failed) {
-            std::fputs(failed.what(), stderr);
-        }
-        ::_exit(0);
-    }
-    ::close(ends[1]);
-    end_of_child end;
-    char byte = 0;
-    end.was_ready = ::read(ends[0], &byte, 1) == 1;
-    ::close(ends[0]);
-    int status = 0;
-    if (::waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
-        end.signal = WTERMSIG(status);
-    }
-    return end;
+    const base::shared_memory<std::atomic<bool>> ready;
+    const base::process_end end = base::run_in_child([&] {
+        auto prepared = prepare();
+        std::signal(SIGSEGV, SIG_DFL);  // instead of the sanitizers' handlers
+        *ready = true;
+        last(prepared);
+        return true;
+    });
+    return {*ready, end.signal()};
 }
 
 void store(volatile char* at) { *at = 1; }

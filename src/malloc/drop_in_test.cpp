@@ -2,7 +2,6 @@
 // such heap.
 #include "malloc/drop_in.hpp"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +19,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "heap/heap.hpp"
 #include "segment/test_support.hpp"
 
@@ -40,20 +40,13 @@ outcome in_process(const std::function<void()>& work) {
     if (::pipe(ends.data()) != 0) {
         return {};
     }
-    const pid_t child = ::fork();
-    if (child == 0) {
+    base::child_process child([&] {
         ::dup2(ends[1], STDERR_FILENO);
         ::close(ends[0]);
         ::close(ends[1]);
         testing::GTEST_FLAG(throw_on_failure) = true;
-        try {
-            work();
-        } catch (const std::exception& thrown) {
-            dprintf(STDERR_FILENO, "%s\n", thrown.what());
-            ::_exit(1);
-        }
-        ::_exit(0);
-    }
+        work();
+    });
     ::close(ends[1]);
     outcome done;
     std::array<char, 4096> text{};
@@ -61,8 +54,7 @@ outcome in_process(const std::function<void()>& work) {
         done.said.append(text.data(), static_cast<std::size_t>(got));
     }
     ::close(ends[0]);
-    int status = 1;
-    done.passed = ::waitpid(child, &status, 0) == child && status == 0;
+    done.passed = child.wait().succeeded();
     return done;
 }
 
@@ -235,25 +227,13 @@ TEST_P(drop_in_test, parent_and_child_of_fork_go_on_apart) {
         auto* const shared = static_cast<char*>(allocate(1000));
         std::strcpy(shared, "before");
         for (int i = 0; i < 20; ++i) {
-            const pid_t child = ::fork();
-            ASSERT_GE(child, 0);
-            if (child == 0) {
+            ASSERT_TRUE(base::succeeds_in_child([&] {
                 const bool same = std::strcmp(shared, "before") == 0;
                 std::strcpy(shared, "child");
                 work_for_a_while(99, 500);
                 free(shared);
-                const pid_t grandchild = ::fork();
-                if (grandchild == 0) {
-                    work_for_a_while(98, 300);
-                    ::_exit(0);
-                }
-                int status = 1;
-                ::waitpid(grandchild, &status, 0);
-                ::_exit(same && status == 0 ? 0 : 1);
-            }
-            int status = 1;
-            ASSERT_EQ(::waitpid(child, &status, 0), child);
-            ASSERT_EQ(status, 0);
+                return base::succeeds_in_child([] { work_for_a_while(98, 300); }) && same;
+            }));
             ASSERT_STREQ(shared, "before");
         }
         stop = true;
@@ -354,16 +334,10 @@ TEST_P(drop_in_test, forks_in_the_middle_of_short_calls) {
             }
         });
         for (int i = 0; i < 50; ++i) {
-            const pid_t child = ::fork();
-            ASSERT_GE(child, 0);
-            if (child == 0) {
+            ASSERT_TRUE(base::succeeds_in_child([] {
                 work_for_a_while(1, 300);
                 allocate_and_free_small(3000);
-                ::_exit(0);
-            }
-            int status = 1;
-            ASSERT_EQ(::waitpid(child, &status, 0), child);
-            ASSERT_EQ(status, 0);
+            }));
         }
         stop = true;
     });

@@ -1,11 +1,14 @@
 #include "persist/mutant.hpp"
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <set>
-#include <unordered_set>
+#include <type_traits>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -62,11 +65,20 @@ registry& sites() {
 
 thread_local step_function this_thread_step = nullptr;
 
-/// The site names that this thread has recorded already, by address.
+/// Site names that this thread has recorded already, by address: each has one place, where it replaces another. Other
+/// objects of a thread pass sites when they are destroyed, so nothing here has a destructor.
 struct noted_sites {
     unsigned generation = 0;
-    std::unordered_set<const void*> addresses;
+    std::array<const void*, 256> addresses{};
+
+    /// Whether the site is noted; notes it.
+    [[nodiscard]] bool note(const void* address) noexcept {
+        const auto number = reinterpret_cast<std::uintptr_t>(address);
+        const void*& place = addresses[(number ^ number >> 8U) % addresses.size()];
+        return std::exchange(place, address) == address;
+    }
 };
+static_assert(std::is_trivially_destructible_v<noted_sites>);
 
 }  // namespace
 
@@ -77,10 +89,9 @@ bool mutant_active(site where, site_kind kind) {
     thread_local noted_sites noted;
     auto& all = sites();
     if (const unsigned now = all.generation.load(std::memory_order_acquire); noted.generation != now) {
-        noted.addresses.clear();
-        noted.generation = now;
+        noted = {now, {}};
     }
-    if (noted.addresses.insert(where).second) {
+    if (!noted.note(where)) {
         const std::lock_guard lock{all.mutex};
         all.seen.insert({where, kind});
     }

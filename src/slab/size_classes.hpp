@@ -62,8 +62,8 @@ template <std::size_t Entries, std::uint64_t Unit>
 inline constexpr std::uint64_t fine_limit = 1024;
 inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
 /// So all blocks of at least 16 bytes are aligned to 16, as those of malloc are.
-static_assert(std::ranges::all_of(size_classes, [](const size_class& kind) {
-    return kind.block_size < 16 || kind.block_size % 16 == 0;
+static_assert(std::ranges::all_of(size_classes, [](const size_class& size) {
+    return size.block_size < 16 || size.block_size % 16 == 0;
 }));
 inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256 + 1, 256>();
 

@@ -73,24 +73,24 @@ TEST(size_classes_test, whole_cache_lines_are_the_smallest_class_of_them_that_ho
 }
 
 TEST(size_classes_test, the_reciprocal_divides_every_offset_of_a_slab) {
-    for (const size_class& kind : size_classes) {
+    for (const size_class& size : size_classes) {
         for (std::uint64_t within = 0; within < base::granule_size; ++within) {
-            ASSERT_EQ(block_index(kind, within), within / kind.block_size) << within << " / " << kind.block_size;
-            const block_position at(within, kind.reciprocal);
-            ASSERT_EQ(at.index(), within / kind.block_size) << within << " / " << kind.block_size;
-            ASSERT_EQ(at.is_start(), within % kind.block_size == 0) << within << " / " << kind.block_size;
+            ASSERT_EQ(block_index(size, within), within / size.block_size) << within << " / " << size.block_size;
+            const block_position at(within, size.reciprocal);
+            ASSERT_EQ(at.index(), within / size.block_size) << within << " / " << size.block_size;
+            ASSERT_EQ(at.is_start(), within % size.block_size == 0) << within << " / " << size.block_size;
         }
     }
 }
 
 TEST(size_classes_test, valid_bits_stand_for_the_blocks) {
-    for (const size_class& kind : size_classes) {
+    for (const size_class& size : size_classes) {
         std::uint64_t bits = 0;
         for (std::size_t word = 0; word < bitmap_words; ++word) {
-            bits += static_cast<std::uint64_t>(std::popcount(valid_bits(kind, word)));
-            EXPECT_EQ(valid_bits(kind, word) != 0, word < words_of(kind));
+            bits += static_cast<std::uint64_t>(std::popcount(valid_bits(size, word)));
+            EXPECT_EQ(valid_bits(size, word) != 0, word < words_of(size));
         }
-        EXPECT_EQ(bits, kind.block_count);
+        EXPECT_EQ(bits, size.block_count);
     }
 }
 

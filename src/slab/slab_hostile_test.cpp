@@ -31,9 +31,9 @@ public:
                     break;
                 }
                 default: {
-                    const size_class& kind = size_classes[below(class_count)];
+                    const size_class& size = size_classes[below(class_count)];
                     const std::uint64_t type = below(2) == 0 ? 0 : below(2 * segment::type_limit);
-                    view.slab_header(granule) = {kind.block_size, kind.block_count, 0, type, {}};
+                    view.slab_header(granule) = {size.block_size, size.block_count, 0, type, {}};
                     break;
                 }
             }

@@ -16,13 +16,13 @@ base::result<void> slab_pool::reset() {
 }
 
 void slab_pool::hand_out(std::uint64_t offset) const noexcept {
-    const unsigned kind = state_.table.kind_in(base::granule_of(base::heap_offset{offset}));
+    const slab_kind kind = state_.table.kind_in(base::granule_of(base::heap_offset{offset}));
     std::atomic_ref(*state_.table.block_state_at(offset, kind)).store(block_state::live, std::memory_order_release);
 }
 
 bool slab_pool::is_idle(slab_part part) const noexcept {
-    const unsigned kind = state_.table.kind_in(part.slab);
-    const block_range blocks = part.blocks(size_classes[slab_state::class_of_kind(kind)]);
+    const slab_kind kind = state_.table.kind_in(part.slab);
+    const block_range blocks = part.blocks(kind.size());
     for (std::size_t word = blocks.first_word(); word < blocks.end_word(); ++word) {
         const std::uint64_t all = blocks.bits(word);
         if ((state_.table.free_bits(part.slab, kind, word) & all) != all) {

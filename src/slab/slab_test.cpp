@@ -44,8 +44,8 @@ protected:
     }
 
     void free_one_of_each_class() {
-        for (const size_class& kind : size_classes) {
-            free(allocate(kind.block_size));
+        for (const size_class& size : size_classes) {
+            free(allocate(size.block_size));
         }
     }
 
@@ -562,7 +562,7 @@ TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_
         }).join();
     }
     const auto unshared =
-        std::ranges::count_if(size_classes, [](const size_class& kind) { return parts_of(kind) == 1; });
+        std::ranges::count_if(size_classes, [](const size_class& size) { return parts_of(size) == 1; });
     EXPECT_LE(
         heap_.blocks().inspect().statistics().slabs,
         before + class_count * std::size_t{std::thread::hardware_concurrency()} + static_cast<std::size_t>(unshared));

@@ -1,38 +1,21 @@
 #include "attacked.hpp"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <exception>
+#include <atomic>
 #include <filesystem>
-#include <stdexcept>
+#include <list>
+#include <system_error>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "support/counted_heap.hpp"
 
 namespace holdfast::attack {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
-
-/// In a child of fork: does what it is for, and ends without what its parent would do at its end.
-[[noreturn]] void end_with(const std::function<int()>& action) {
-    int answer = 255;
-    try {
-        answer = action();
-    } catch (const std::exception& what) {
-        std::fprintf(stderr, "in the child: %s\n", what.what());
-    }
-    std::fflush(nullptr);
-    ::_exit(answer);
-}
-
-}  // namespace
 
 open_options options_for(durability wanted) {
     open_options options = support::small_segments();
@@ -77,43 +60,29 @@ working_directory::~working_directory() {
 }
 
 std::vector<int> at_once(const std::vector<std::function<int()>>& actions) {
-    std::array<int, 2> gate{};
-    if (::pipe(gate.data()) != 0) {
-        throw std::runtime_error("pipe");
-    }
-    std::fflush(nullptr);
-    std::vector<pid_t> children;
+    base::shared_memory<std::atomic<int>> gate;
+    std::list<base::child_process> children;
     for (const auto& action : actions) {
-        children.push_back(::fork());
-        if (children.back() == 0) {
-            ::close(gate[1]);
-            char nothing = 0;
-            static_cast<void>(::read(gate[0], &nothing, 1));  // ends for all when the parent closes the other end
-            end_with(action);
-        }
+        children.emplace_back([&] {
+            while (*gate == 0) {
+                std::this_thread::yield();
+            }
+            return action();
+        });
     }
-    ::close(gate[0]);
-    ::close(gate[1]);
+    *gate = 1;
     std::vector<int> answers;
-    for (const pid_t child : children) {
-        int status = 0;
-        answers.push_back(::waitpid(child, &status, 0) == child ? exit_code(status) : -1);
+    for (base::child_process& child : children) {
+        answers.push_back(child.wait().exit_status());
     }
     return answers;
 }
 
 bool ends_within(unsigned seconds, const std::function<void()>& action) {
-    std::fflush(nullptr);
-    const pid_t child = ::fork();
-    if (child == 0) {
+    return base::succeeds_in_child([&] {
         ::alarm(seconds);  // kills: nobody handles it
-        end_with([&] {
-            action();
-            return ::testing::Test::HasFailure() ? 1 : 0;
-        });
-    }
-    int status = 0;
-    return ::waitpid(child, &status, 0) == child && exit_code(status) == 0;
+        action();
+    });
 }
 
 }  // namespace holdfast::attack

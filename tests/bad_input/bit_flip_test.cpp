@@ -3,8 +3,6 @@
 //
 // Batches run in children of fork with a time limit, so that a crash is told with the flip that caused it.
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 
@@ -162,18 +161,12 @@ protected:
         for (unsigned i = 0; i < batches; ++i) {
             std::fflush(nullptr);
             const auto seed = random_();
-            const pid_t child = ::fork();
-            ASSERT_GE(child, 0);
-            if (child == 0) {
+            const base::process_end end = base::run_in_child([&] {
                 ::alarm(seconds_a_batch);
                 random_.seed(seed);
                 run_batch(how, flips, steps);
-                ::_exit(0);
-            }
-            int status = 0;
-            ASSERT_EQ(::waitpid(child, &status, 0), child);
-            ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-                << "wait status " << status << " after " << text_of(*report_, flips);
+            });
+            ASSERT_TRUE(end.succeeded()) << end << " after " << text_of(*report_, flips);
             ASSERT_STREQ(report_->wrong, "") << "after " << text_of(*report_, flips);
         }
         fmt::print("{} damaged heaps: {} refused, {} reported by check, {} with the right content\n", report_->flips,

@@ -1,10 +1,10 @@
 // Calls that make no sense, and heaps and addresses that somebody else has.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/process_test_support.hpp"
 #include "refusal.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -202,32 +203,22 @@ TEST_F(misuse, a_reader_may_not_change_the_heap) {
 /// A child that has the heap open for writing until it is let go.
 class other_writer {
 public:
-    explicit other_writer(const std::string& path) {
-        std::array<int, 2> ready{};
-        EXPECT_EQ(::pipe(ready.data()), 0);
-        pid_ = ::fork();
-        if (pid_ == 0) {
-            const manager held(open_only, path, small_segments());
-            static_cast<void>(::write(ready[1], "r", 1));
-            for (;;) {
-                ::pause();
-            }
-        }
-        char byte = 0;
-        ::close(ready[1]);
-        EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the other process did not open the heap";
-        ::close(ready[0]);
+    explicit other_writer(const std::string& path)
+        : process_([this, &path] {
+              const manager held(open_only, path, small_segments());
+              *ready_ = 1;
+              for (;;) {
+                  ::pause();
+              }
+          }) {
+        EXPECT_TRUE(process_.runs_until([this] { return *ready_ != 0; }) && *ready_ != 0)
+            << "the other process did not open the heap";
     }
-    other_writer(const other_writer&) = delete;
-    other_writer& operator=(const other_writer&) = delete;
-    ~other_writer() {
-        ::kill(pid_, SIGKILL);
-        ::waitpid(pid_, nullptr, 0);
-    }
-    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+    [[nodiscard]] pid_t pid() const noexcept { return process_.id(); }
 
 private:
-    pid_t pid_ = 0;
+    base::shared_memory<std::atomic<int>> ready_;
+    base::child_process process_;
 };
 
 TEST_F(misuse, a_heap_that_a_writer_has_open_is_refused_with_its_process_id) {

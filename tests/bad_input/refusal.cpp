@@ -1,10 +1,10 @@
 #include "refusal.hpp"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 
+#include "base/process_test_support.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 
@@ -64,21 +64,8 @@ void expect_heap_goes_on(const std::string& heap) {
 }
 
 void in_child(const std::function<void()>& action) {
-    std::fflush(nullptr);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-        try {
-            action();
-        } catch (const std::exception& what) {
-            ADD_FAILURE() << "in the child: " << what.what();
-        }
-        std::fflush(nullptr);
-        ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child failed, wait status " << status;
+    const base::process_end end = base::run_in_child(action);
+    EXPECT_TRUE(end.succeeded()) << "the child " << end;
 }
 
 }  // namespace holdfast::support

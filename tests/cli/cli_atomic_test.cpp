@@ -1,7 +1,7 @@
 // The program `holdfast` on heaps of durability `atomic`: lanes, recovery, and `stats`.
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <stdexcept>
@@ -12,6 +12,7 @@
 #include <holdfast/manager.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/process_test_support.hpp"
 #include "program.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -53,16 +54,12 @@ protected:
     }
     /// A heap whose writer is killed with 101 blocks.
     void make_killed_heap(domain_choice domain) const {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
+        const base::process_end end = base::run_in_child([&] {
             manager made(create_only, heap_, options(domain));
             fill(made);
             ::raise(SIGKILL);
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFSIGNALED(status));
+        });
+        ASSERT_TRUE(end.was_killed()) << end;
     }
 
     scratch_directory scratch_;
@@ -173,45 +170,28 @@ TEST_F(cli_atomic, stats_and_info_of_a_heap_that_a_writer_has_open_say_who_and_w
 /// A writer process that works, says so, and waits to be killed.
 class live_writer {
 public:
-    live_writer(const std::string& path, const open_options& wanted, std::size_t calls) {
-        int ends[2] = {};
-        if (::pipe(ends) != 0) {
-            throw std::runtime_error("pipe");
-        }
-        process_ = ::fork();
-        if (process_ == 0) {
-            manager heap(create_only, path, wanted);
-            for (std::size_t i = 0; i < calls; ++i) {
-                heap.allocate_to(heap.root(i % 100), 64);
-                heap.free_from(heap.root(i % 100));
-            }
-            heap.checkpoint();
-            static_cast<void>(::write(ends[1], "x", 1) == 1);
-            for (;;) {
-                ::pause();
-            }
-        }
-        char ready = 0;
-        ready_ = process_ > 0 && ::read(ends[0], &ready, 1) == 1;
-        ::close(ends[0]);
-        ::close(ends[1]);
+    live_writer(const std::string& path, const open_options& wanted, std::size_t calls)
+        : process_([&, this] {
+              manager heap(create_only, path, wanted);
+              for (std::size_t i = 0; i < calls; ++i) {
+                  heap.allocate_to(heap.root(i % 100), 64);
+                  heap.free_from(heap.root(i % 100));
+              }
+              heap.checkpoint();
+              *ready_ = 1;
+              for (;;) {
+                  ::pause();
+              }
+          }) {}
+    [[nodiscard]] bool ready() const {
+        return process_.runs_until([this] { return *ready_ != 0; }) && *ready_ != 0;
     }
-    live_writer(const live_writer&) = delete;
-    live_writer& operator=(const live_writer&) = delete;
-    ~live_writer() { kill(); }
-    [[nodiscard]] bool ready() const { return ready_; }
-    [[nodiscard]] pid_t process() const { return process_; }
-    void kill() {
-        if (process_ > 0) {
-            ::kill(process_, SIGKILL);
-            ::waitpid(process_, nullptr, 0);
-            process_ = -1;
-        }
-    }
+    [[nodiscard]] pid_t process() const { return process_.id(); }
+    void kill() { process_.kill(); }
 
 private:
-    pid_t process_ = -1;
-    bool ready_ = false;
+    base::shared_memory<std::atomic<int>> ready_;
+    base::child_process process_;
 };
 
 class cli_counters : public cli_atomic, public ::testing::WithParamInterface<domain_choice> {};

@@ -64,7 +64,7 @@ virtual_machine::virtual_machine(const machine_options& options) {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         throw std::system_error(errno, std::generic_category(), "pipe");
     }
-    process_ = ::fork();
+    process_ = ::fork();  // lint-allow(fork): becomes another program
     if (process_ == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // must not outlive the test
         ::dup2(::open("/dev/null", O_RDWR | O_CLOEXEC), STDIN_FILENO);

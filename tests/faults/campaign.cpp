@@ -1,8 +1,6 @@
 #include "campaign.hpp"
 
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +17,7 @@
 #include <holdfast/manager.hpp>
 
 #include "base/checked.hpp"
+#include "base/process_test_support.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 
@@ -180,15 +179,8 @@ private:
         }
         *told_ = progress{};
         std::fflush(nullptr);
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            run_trial(subject_, one_, planned);
-            ::_exit(0);
-        }
-        int status = 0;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "it died, wait status " << status;
+        const base::process_end end = base::run_in_child([&] { run_trial(subject_, one_, planned); });
+        ASSERT_TRUE(end.succeeded()) << end;
         ASSERT_STREQ(told_->complaint, "");
         ++trials_;
         hit_ += told_->fired != 0 ? 1 : 0;

@@ -2,7 +2,6 @@
 //
 // A step is a node more in a list behind root 0; every eighth has a named object, too. Nothing commits: a step is there
 // when it was stored, whatever failed since, as the process lives on.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -13,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/process_test_support.hpp"
 #include "campaign.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -89,9 +89,7 @@ std::uint64_t step_of_list(const manager& heap) {
 
 /// Fills two segments, loses some, and leaves. `dies`: without a close.
 void make_list(const std::string& path, open_options::domain_choice domain, bool dies, std::uint64_t segment_size = 0) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         progress ignored{};
         const trial one{path, {}, ignored};
         open_options options = collecting(domain);
@@ -105,10 +103,8 @@ void make_list(const std::string& path, open_options::domain_choice domain, bool
             heap.close();
         }
         ::kill(::getpid(), SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
 }
 
 constexpr std::uint64_t first_step = 10;

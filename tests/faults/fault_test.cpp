@@ -1,7 +1,4 @@
 // Everything that a heap does, with every call in it failing (campaign.hpp states the fault model).
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
 #include <filesystem>
 
@@ -9,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/process_test_support.hpp"
 #include "campaign.hpp"
 #include "support/counted_heap.hpp"
 
@@ -404,15 +402,12 @@ TEST(faults, lanes_of_two_nodes) {
 /// The heap's writer died with records that count.
 void make_crashed_heap_of_two_nodes(const std::string& path) {
     make_heap_of_two_nodes(path);
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(open_only, path, atomic_options());
         heap.allocate_to(heap.root(atomic_root), 100);
         ::raise(SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     ASSERT_TRUE(manager::lanes(path).pending);
 }
 

@@ -3,7 +3,6 @@
 // Fault model: a file system on a block device without a free block; free space of the heap has gone back to it, so
 // that its files have holes between pages that are in use; and the page cache is empty, or holds what somebody has read
 // ahead. A store to a block is never a SIGBUS, and takes no space.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
+#include "base/process_test_support.hpp"
 #include "full_disk/full_disks.hpp"
 #include "powerloss/mounts.hpp"
 
@@ -155,17 +155,14 @@ TEST_P(folios, that_a_snapshot_read) {
 
 /// An open after a crash makes holes again, which takes space on some file systems.
 TEST_P(folios, are_no_obstacle_to_an_open_after_a_crash_on_a_full_disk) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(create_only, path_, options());
         allocate(heap);
         make_holes(heap);
         heap.root(0) = heap.allocate(size);
         ::kill(::getpid(), SIGKILL);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
     const ballast full(image_->path(), 0);
     const manager heap(open_only, path_, options());
     EXPECT_EQ(heap.check(false), std::vector<std::string>());
@@ -220,17 +217,13 @@ TEST_P(folios, that_reach_into_slabs) {
 /// A recovery stores, and before anybody has split what was read ahead.
 TEST_P(folios, that_a_recovery_meets) {
     make_heap_with_holes();
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         manager heap(open_only, path_, options());
         for (std::size_t i = 0; i < handles_.size(); i += 3) {
             heap.deallocate(at(heap, i));
         }
-        ::_exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    });
+    ASSERT_TRUE(end.succeeded()) << end;
     image_->mount_again();
     ASSERT_EQ(std::system(("cat '" + path_ + "'/* > /dev/null").c_str()), 0);
     const ballast full(image_->path(), 64 * 1024);

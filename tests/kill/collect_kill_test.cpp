@@ -15,7 +15,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kill/child_process.hpp"
+#include "base/process_test_support.hpp"
 #include "kill/collect_model.hpp"
 #include "kill/cycles.hpp"
 #include "kill/destination_oracle.hpp"
@@ -71,15 +71,15 @@ private:
     std::string run_and_kill(structures::journals& shared, const structures::victim& how, std::uint64_t target,
                              std::uint64_t nanoseconds) {
         shared.clear();
-        child_process victim([&] { return structures::run_victim(heap_, options_, shared, how); });
+        base::child_process victim([&] { return structures::run_victim(heap_, options_, shared, how); });
         if (target == 0) {
             static_cast<void>(victim.ends_within(nanoseconds));
         }
         if (!victim.runs_until([&] { return shared.completed() >= target; })) {
             return "the victim hangs";
         }
-        const std::string end = describe_end(victim.kill());
-        return end.empty() ? end : "the victim " + end + ": " + &shared.problem[0];
+        const base::process_end end = victim.kill();
+        return end.was_killed() ? std::string() : "the victim " + end.text() + ": " + &shared.problem[0];
     }
 
     std::string examine(std::uint64_t number) {
@@ -102,8 +102,8 @@ private:
     std::string heap_;
     std::uint64_t seed_;
     open_options options_;
-    shared_memory<structures::journals> journals_;
-    shared_memory<structures::journals> second_;
+    base::shared_memory<structures::journals> journals_;
+    base::shared_memory<structures::journals> second_;
     structures::model expected_;
     structure_tally tally_;
 };

@@ -1,9 +1,9 @@
 #include "kill/destination_oracle.hpp"
 
-#include <sys/wait.h>
-
 #include <ostream>
 #include <unordered_map>
+
+#include "base/process_test_support.hpp"
 
 namespace holdfast::test::destinations {
 
@@ -81,7 +81,7 @@ std::string oracle::run_and_kill() {
     plan.calls = manner >= 8 && manner < 20 ? 1 + below(300) : 0;
     plan.options = options(plan.open_and_close && below(2) == 0 ? durability::commit : tested_);
     region_->reset();
-    child_process worker([&] { return run_worker(plan, sets_, *region_); });
+    base::child_process worker([&] { return run_worker(plan, sets_, *region_); });
     const auto reaches = [&](phase wanted) { return worker.runs_until([&] { return region_->now.load() >= wanted; }); };
     constexpr std::uint64_t millisecond = 1'000'000;
     // At any moment of the worker's beginning, of its end, or (mostly) between them.
@@ -96,7 +96,7 @@ std::string oracle::run_and_kill() {
         hangs = hangs || !reaches(phase::closing);
         static_cast<void>(worker.ends_within(below(millisecond)));
     }
-    const int status = worker.kill();
+    const base::process_end end = worker.kill();
     if (hangs) {
         return "the worker hangs";
     }
@@ -104,7 +104,7 @@ std::string oracle::run_and_kill() {
     tally_.in_open += last == phase::starting ? 1 : 0;
     tally_.in_close += last == phase::closing ? 1 : 0;
     tally_.closed += last == phase::closed ? 1 : 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    if (end.exit_status() > 0) {
         return "the worker failed: " + std::string(&region_->problem[0]);
     }
     return {};

@@ -15,7 +15,7 @@
 
 #include <holdfast/manager.hpp>
 
-#include "kill/child_process.hpp"
+#include "base/process_test_support.hpp"
 #include "kill/destination_actor.hpp"
 #include "kill/destination_model.hpp"
 
@@ -73,7 +73,7 @@ private:
     std::string heap_;
     std::mt19937_64 source_;
     durability tested_;
-    shared_memory<shared_region> region_;
+    base::shared_memory<shared_region> region_;
     std::vector<holdings> sets_;
     bool resolved_ = true;  ///< the last worker's calls in flight are decided
     oracle_tally tally_;

@@ -1,7 +1,6 @@
 #include "kill/observer.hpp"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <ostream>
 #include <system_error>
 #include <vector>
+
+#include "base/process_test_support.hpp"
 
 namespace holdfast::test {
 
@@ -166,7 +167,7 @@ void observer::count_end() noexcept {
 }
 
 /// Reads until the victim is dead; kills it where that is the observer's part.
-std::string observer::follow(const child_process& process, const report_pipe& reports, victim_plan& plan) {
+std::string observer::follow(const base::child_process& process, const report_pipe& reports, victim_plan& plan) {
     report said;
     std::string wrong;
     std::uint64_t heard = 0;
@@ -183,7 +184,7 @@ std::string observer::follow(const child_process& process, const report_pipe& re
             if (!last && !shut_down_ && wrong.empty()) {
                 wrong = "the victim says nothing any more";
             }
-            process.send_kill();
+            process.send(SIGKILL);
         }
         if (outcome == report_pipe::outcome::record) {
             ++heard;
@@ -195,13 +196,10 @@ std::string observer::follow(const child_process& process, const report_pipe& re
     }
 }
 
-std::string observer::judge_end(int status, bool power_loss) {
+std::string observer::judge_end(base::process_end end, bool power_loss) {
     // Pages of a file system that is gone cannot be read: SIGBUS. Calls fail: an exit status.
-    if (power_loss && ((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) || WIFEXITED(status))) {
-        return {};
-    }
-    const std::string end = describe_end(status);
-    return end.empty() ? end : "the victim " + end;
+    const bool power_ended_it = power_loss && (end.signal() == SIGBUS || end.signal() == 0);
+    return power_ended_it || end.was_killed() ? std::string() : "the victim " + end.text();
 }
 
 std::string observer::cycle() {
@@ -218,7 +216,7 @@ std::string observer::end_a_victim() {
     shut_down_ = false;
     victim_plan plan = make_plan();
     report_pipe reports;
-    child_process process([&] { return become_victim(plan, reports.write_end()); });
+    base::child_process process([&] { return become_victim(plan, reports.write_end()); });
     reports.close_write_end();
     std::string wrong = follow(process, reports, plan);
     const std::string end = judge_end(process.wait(), shut_down_);

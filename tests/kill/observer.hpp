@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "kill/child_process.hpp"
+#include "base/process_test_support.hpp"
 #include "kill/oracle.hpp"
 #include "kill/victim.hpp"
 #include "kill/world.hpp"
@@ -54,10 +54,10 @@ private:
     /// By this process: read-only, by copies, the second heap.
     std::string examine_remains();
     victim_plan make_plan();
-    std::string follow(const child_process& process, const report_pipe& reports, victim_plan& plan);
+    std::string follow(const base::child_process& process, const report_pipe& reports, victim_plan& plan);
     std::string listen(const report& said, const victim_plan& plan);
     void count_end() noexcept;
-    static std::string judge_end(int status, bool power_loss);
+    static std::string judge_end(base::process_end end, bool power_loss);
     std::string look_read_only();
     std::string copy_what_is_left();
     std::string examine_second();

@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/transaction.hpp>
 
-#include "kill/child_process.hpp"
+#include "base/process_test_support.hpp"
 #include "kill/cycles.hpp"
 
 namespace holdfast::test {
@@ -200,7 +200,7 @@ public:
         shown_->reset();
         {
             const std::uint64_t seed = random_();
-            child_process worker([&] { return run_tellers(path_, emulated, seed, *shown_); });
+            base::child_process worker([&] { return run_tellers(path_, emulated, seed, *shown_); });
             const bool runs = worker.runs_until([this] { return shown_->runs.load(); });
             static_cast<void>(worker.ends_within(random_() % 8'000'000));
             worker.kill();
@@ -261,7 +261,7 @@ private:
     std::string directory_;
     std::string path_;
     std::mt19937_64 random_;
-    shared_memory<progress> shown_;
+    base::shared_memory<progress> shown_;
     bank_tally tally_;
 };
 

@@ -147,7 +147,7 @@ void fork_while_others_work(unsigned threads) {
     }
     std::string mine(5000, 'm');
     for (int i = 0; i < 10; ++i) {
-        const pid_t child = ::fork();
+        const pid_t child = ::fork();  // lint-allow(fork): a program without GoogleTest
         REQUIRE(child >= 0);
         if (child == 0) {
             const bool same = mine == std::string(5000, 'm') && before_main == std::string(1000, 'b');

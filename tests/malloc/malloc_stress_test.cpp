@@ -1,11 +1,9 @@
 // stress.hpp on the functions of the drop-in, which are malloc's under other names: so the sanitizers see it, too. In a
 // process of its own, for a process has one such heap.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "heap/heap.hpp"
 #include "malloc/drop_in.hpp"
 #include "malloc/stress.hpp"
@@ -39,14 +37,8 @@ int stress_on(const std::string& path) {
 TEST(malloc_stress_test, threads_that_hand_blocks_over_and_end_at_random) {
     const segment::test_directory directory;
     for (const std::string& path : {std::string(), directory.path("heap")}) {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            ::_exit(stress_on(path));
-        }
-        int status = -1;
-        ASSERT_EQ(::waitpid(child, &status, 0), child);
-        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << " " << path;
+        const base::process_end end = base::run_in_child([&] { return stress_on(path); });
+        EXPECT_TRUE(end.succeeded()) << end << " " << path;
     }
     const auto heap = segment::must(heap::engine::open(directory.path("heap"), persist::access_mode::read_only, {}));
     EXPECT_THAT(heap->check(false), testing::IsEmpty());

@@ -58,7 +58,7 @@ std::map<std::string, mutant_verdict> run_mutants(const std::vector<std::string>
     for (std::size_t next = 0; next < sites.size() || !running.empty();) {
         if (next < sites.size() && running.size() < processors()) {
             std::fflush(nullptr);
-            const pid_t child = ::fork();
+            const pid_t child = ::fork();  // lint-allow(fork): waits for any of many
             if (child == 0) {
                 run_mutant(sites[next], seconds, notice);
             }

@@ -93,7 +93,7 @@ public:
     void slab_released(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
         change_slab(slab, {}, {lane::block_kind::slab, kind.block_size, type});
     }
-    void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept override {
+    void slab_morphed(base::granule slab, slab::slab_kind from, slab::slab_kind to) noexcept override {
         change_slab(slab, slab::slab_word(to), slab::slab_word(from));
     }
     void old_blocks_written(base::granule /*slab*/) noexcept override {}  // records say which blocks live

@@ -124,7 +124,7 @@ private:
         persist_word(entry, "collect.slab.withdrawn_fence");
     }
 
-    void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept override {
+    void slab_morphed(base::granule slab, slab::slab_kind from, slab::slab_kind to) noexcept override {
         lane::switch_slab_header(
             space_, base::offset_of(slab).value, slab::slab_word(to), slab::slab_word(from),
             [this](std::uint64_t& word, std::uint64_t value) { domain_.store(word, value, "collect.slab.morphed"); });

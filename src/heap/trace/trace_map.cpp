@@ -69,13 +69,11 @@ void block_map::add_slab(granule at, const segment::slab_header_on_media& header
 /// (TRACE-7).
 void block_map::add_morphed(granule at, const segment::slab_header_on_media& header) {
     const std::uint8_t morph = slab::morph_state_of(header);
-    const unsigned bank = (morph & slab::morph_state::upper) != 0 ? slab::slab_state::upper_bank : 0;
     granules_[at.value] = morphed | morphed_.size() << 2;
     morphed_slab& added = morphed_.emplace_back();
-    added.present = add_blocks(at, slab::class_of_block_size(header.block_size) | bank);
+    added.present = add_blocks(at, {slab::class_of_block_size(header.block_size), slab::morph_state::bank(morph)});
     if (slab::morph_state::has_old(morph)) {
-        const unsigned old = slab::morph_state::old_kind(morph);
-        added.old = add_blocks(at, old);
+        added.old = add_blocks(at, slab::morph_state::old_kind(morph));
         const slab::size_class& size = slab::size_classes[added.old.class_index];
         const std::uint64_t* const on_media = space_.live_bitmap(at) + added.old.first_on_media;
         for (std::size_t word = 0; word < slab::words_of(size); ++word) {
@@ -84,9 +82,8 @@ void block_map::add_morphed(granule at, const segment::slab_header_on_media& hea
     }
 }
 
-block_map::slab_blocks block_map::add_blocks(granule at, unsigned kind) {
-    const slab_blocks added{at, slab::slab_state::class_of_kind(kind), 0, slab_words_,
-                            slab::slab_state::first_word_of(kind)};
+block_map::slab_blocks block_map::add_blocks(granule at, slab::slab_kind kind) {
+    const slab_blocks added{at, kind.class_index(), 0, slab_words_, kind.first_word()};
     slab_words_ += slab::words_of(slab::size_classes[added.class_index]);
     return added;
 }

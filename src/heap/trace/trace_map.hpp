@@ -20,6 +20,7 @@
 #include "extent/extent.hpp"
 #include "segment/space.hpp"
 #include "slab/size_classes.hpp"
+#include "slab/slab_kind.hpp"
 
 namespace holdfast::heap {
 
@@ -161,7 +162,7 @@ private:
     [[nodiscard]] bool fill(const slab_blocks& of, std::uint32_t index, found_block& found) const noexcept;
     void add_slab(base::granule at, const segment::slab_header_on_media& header);
     void add_morphed(base::granule at, const segment::slab_header_on_media& header);
-    [[nodiscard]] slab_blocks add_blocks(base::granule at, unsigned kind);
+    [[nodiscard]] slab_blocks add_blocks(base::granule at, slab::slab_kind kind);
     void add_big(const big_block& added);
 
     segment::space_view space_;

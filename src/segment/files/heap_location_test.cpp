@@ -1,12 +1,10 @@
 #include "segment/files/heap_location.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
@@ -29,15 +27,12 @@ TEST(heap_location_test, of_a_reader_is_not_changed) {
 TEST(heap_location_test, belongs_to_the_process_that_opened_it) {
     heap_location location(posix_storage(), "heap", access_mode::read_write);
     EXPECT_TRUE(location.check_process().ok());
-    const pid_t child = ::fork();
-    if (child == 0) {
+    const base::process_end end = base::run_in_child([&] {
         const bool refused = location.check_process().error().code == failure_code::wrong_process;
         location.continue_in_child();
-        ::_exit(refused && location.check_process().ok() && location.is_scratch() ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        return refused && location.check_process().ok() && location.is_scratch();
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
     EXPECT_FALSE(location.is_scratch());
 }
 

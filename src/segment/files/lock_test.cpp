@@ -3,16 +3,17 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <memory>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "persist/descriptor.hpp"
 #include "segment/test_support.hpp"
 
@@ -26,51 +27,27 @@ using testing::HasSubstr;
 /// A process that takes the lock and holds it until it is told to end, or killed.
 class holder {
 public:
-    holder(const std::string& path, access_mode mode) {
-        std::array<int, 2> ready{};
-        EXPECT_EQ(::pipe(ready.data()), 0);
-        std::array<int, 2> go{};
-        EXPECT_EQ(::pipe(go.data()), 0);
-        pid_ = ::fork();
-        if (pid_ == 0) {
-            ::close(go[1]);
-            hold(path, mode, ready[1], go[0]);
-        }
-        ::close(ready[1]);
-        ::close(go[0]);
-        go_ = persist::descriptor(go[1]);
-        char answer = 0;
-        EXPECT_EQ(::read(ready[0], &answer, 1), 1);
-        ::close(ready[0]);
-        took_ = answer == 'y';
+    holder(const std::string& path, access_mode mode)
+        : process_([this, &path, mode] {
+              const auto lock = heap_lock::acquire(persist::posix_storage(), path, mode);
+              *answer_ = lock.ok() ? 'y' : 'n';
+              for (;;) {
+                  ::pause();
+              }
+          }) {
+        EXPECT_TRUE(process_.runs_until([this] { return *answer_ != 0; }));
     }
-    holder(const holder&) = delete;
-    holder& operator=(const holder&) = delete;
-    ~holder() { end(SIGKILL); }
 
-    [[nodiscard]] bool took() const noexcept { return took_; }
-    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+    [[nodiscard]] bool took() const noexcept { return *answer_ == 'y'; }
+    [[nodiscard]] pid_t pid() const noexcept { return process_.id(); }
     void end(int signal) {
-        if (pid_ > 0) {
-            ::kill(pid_, signal);
-            ::waitpid(pid_, nullptr, 0);
-            pid_ = 0;
-        }
+        process_.send(signal);
+        process_.wait();
     }
 
 private:
-    [[noreturn]] static void hold(const std::string& path, access_mode mode, int ready, int go) {
-        const auto lock = heap_lock::acquire(persist::posix_storage(), path, mode);
-        const char answer = lock.ok() ? 'y' : 'n';
-        static_cast<void>(::write(ready, &answer, 1));
-        char nothing = 0;
-        static_cast<void>(::read(go, &nothing, 1));
-        ::_exit(0);
-    }
-
-    pid_t pid_ = 0;
-    bool took_ = false;
-    persist::descriptor go_{-1};
+    base::shared_memory<std::atomic<char>> answer_;
+    base::child_process process_;
 };
 
 class locks : public testing::Test {

@@ -74,12 +74,12 @@ struct block_core {
     /// Allocates from this thread's list of the class. Null where that is empty, or the thread has no cache.
     [[nodiscard]] void* allocate_cached(unsigned class_index) const noexcept;
     /// The small block of that kind at the offset.
-    [[nodiscard]] held_block small_block(std::uint64_t offset, unsigned kind, std::uint8_t* state) const noexcept;
+    [[nodiscard]] held_block small_block(std::uint64_t offset, slab_kind kind, std::uint8_t* state) const noexcept;
     /// Holds the block of a thread's list.
     void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
                  held_block& held) const noexcept;
     /// Finds the allocated block of a loaded slab that begins at the offset.
-    [[nodiscard]] bool find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept;
+    [[nodiscard]] bool find_in_slab(std::uint64_t offset, slab_kind kind, held_block& found) const noexcept;
 };
 
 HF_HOT void* block_core::allocate_cached(unsigned class_index) const noexcept {
@@ -92,15 +92,15 @@ HF_HOT void* block_core::allocate_cached(unsigned class_index) const noexcept {
     return index == cached_blocks::none ? nullptr : blocks.hand_out(index);
 }
 
-HF_HOT held_block block_core::small_block(std::uint64_t offset, unsigned kind, std::uint8_t* state) const noexcept {
-    const unsigned class_index = slab_state::class_of_kind(kind);
+HF_HOT held_block block_core::small_block(std::uint64_t offset, slab_kind kind, std::uint8_t* state) const noexcept {
+    const unsigned class_index = kind.class_index();
     const size_class& size = size_classes[class_index];
     const std::uint32_t index = block_index(size, offset % base::granule_size);
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
     const base::granule slab = base::granule_of(base::heap_offset{offset});
     return {offset,
-            {lane::block_kind::small, size.block_size, pool.table().type(slab), (kind & slab_state::upper_bank) != 0},
-            {pool.table().live_address(slab) + slab_state::first_word_of(kind) + index / 64, bit, bit},
+            {lane::block_kind::small, size.block_size, pool.table().type(slab), kind.is_upper()},
+            {pool.table().live_address(slab) + kind.first_word() + index / 64, bit, bit},
             state,
             class_index};
 }
@@ -117,7 +117,7 @@ HF_HOT void block_core::hold_at(const cached_blocks& blocks, std::uint32_t index
     held.class_index = class_index;
 }
 
-HF_HOT bool block_core::find_in_slab(std::uint64_t offset, unsigned kind, held_block& found) const noexcept {
+HF_HOT bool block_core::find_in_slab(std::uint64_t offset, slab_kind kind, held_block& found) const noexcept {
     std::uint8_t* const state = pool.table().block_state_at(offset, kind);
     if (state == nullptr || std::atomic_ref(*state).load(std::memory_order_acquire) != block_state::live) [[unlikely]] {
         return false;

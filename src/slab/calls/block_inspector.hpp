@@ -21,7 +21,7 @@ namespace holdfast::slab {
 /// A live small block: where it begins, and its class and bank.
 struct slab_block {
     std::uint64_t start = 0;
-    unsigned kind = 0;
+    slab_kind kind;
 };
 
 /// What the user holds and what it costs, counted from the bitmaps and page entries.

@@ -79,12 +79,12 @@ bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept
         return false;
     }
     cached_blocks& blocks = cache.classes[class_index];
-    const unsigned kind = slab_state::kind_of(core_.pool.table().state(got.slab));  // fixed while a part is out
+    const slab_kind kind = slab_state::kind_of(core_.pool.table().state(got.slab));  // fixed while a part is out
     blocks.slab = static_cast<std::uint32_t>(got.slab.value + 1);
     blocks.part = static_cast<std::uint8_t>(got.part);
     blocks.parts = static_cast<std::uint8_t>(got.parts);
     blocks.block_size = size_classes[class_index].block_size;
-    blocks.upper = (kind & slab_state::upper_bank) != 0;
+    blocks.upper = kind.is_upper();
     blocks.first = static_cast<std::byte*>(core_.space.address(base::offset_of(got.slab)));
     blocks.states = core_.pool.table().block_states(got.slab, kind);
     blocks.go_to_start(class_index);

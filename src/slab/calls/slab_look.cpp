@@ -29,11 +29,11 @@ std::optional<slab_block> block_inspector::find_small(std::uint64_t offset) cons
     const slab_table& table = core_.pool.table();
     for (;;) {
         const std::uint8_t state = table.state(slab);
-        for (const unsigned kind : table.kinds_in(slab, state)) {
-            const size_class& size = size_classes[slab_state::class_of_kind(kind)];
+        for (const slab_kind kind : table.kinds_in(slab, state)) {
+            const size_class& size = kind.size();
             const std::uint32_t index = block_index(size, offset % base::granule_size);
             if (index < size.block_count &&
-                (table.live_bits(slab, slab_state::first_word_of(kind) + index / 64) >> (index % 64) & 1) != 0) {
+                (table.live_bits(slab, kind.first_word() + index / 64) >> (index % 64) & 1) != 0) {
                 return slab_block{base::offset_of(slab).value + std::uint64_t{index} * size.block_size, kind};
             }
         }
@@ -54,9 +54,8 @@ result<lane::block_word> block_inspector::look_up(const void* block) const {
         HF_TRY(core_.pool.source().admit(slab));
         const auto found = find_small(offset.value);
         if (found && found->start == offset.value) {
-            return lane::block_word{lane::block_kind::small,
-                                    size_classes[slab_state::class_of_kind(found->kind)].block_size,
-                                    core_.pool.table().type(slab), (found->kind & slab_state::upper_bank) != 0};
+            return lane::block_word{lane::block_kind::small, found->kind.size().block_size,
+                                    core_.pool.table().type(slab), found->kind.is_upper()};
         }
         return refusal(block);
     }
@@ -74,8 +73,8 @@ namespace {
 /// The live blocks of one kind in a slab, in order.
 class live_blocks {
 public:
-    live_blocks(const slab_table& table, granule slab, unsigned kind) noexcept
-        : table_(table), slab_(slab), kind_(kind), size_(size_classes[slab_state::class_of_kind(kind)]) {
+    live_blocks(const slab_table& table, granule slab, slab_kind kind) noexcept
+        : table_(table), slab_(slab), kind_(kind), size_(kind.size()) {
         read(0);
     }
     [[nodiscard]] bool at_end() const noexcept { return bits_ == 0; }
@@ -94,14 +93,14 @@ public:
 private:
     void read(std::size_t from) noexcept {
         for (word_ = from; word_ < words_of(size_) && bits_ == 0; ++word_) {
-            bits_ = table_.live_bits(slab_, slab_state::first_word_of(kind_) + word_) & valid_bits(size_, word_);
+            bits_ = table_.live_bits(slab_, kind_.first_word() + word_) & valid_bits(size_, word_);
         }
         word_ -= bits_ == 0 ? 0 : 1;
     }
 
     const slab_table& table_;
     granule slab_;
-    unsigned kind_;
+    slab_kind kind_;
     const size_class& size_;
     std::size_t word_ = 0;
     std::uint64_t bits_ = 0;  ///< bits of the present word that are left
@@ -141,10 +140,10 @@ slab_occupancy block_inspector::occupancy(granule of) const noexcept {
     slab_occupancy counted;
     const slab_kinds kinds = core_.pool.table().kinds_in(of, core_.pool.table().state(of));
     for (unsigned i = 0; i < kinds.count; ++i) {
-        const size_class& size = size_classes[slab_state::class_of_kind(kinds.kinds[i])];
+        const size_class& size = kinds.kinds[i].size();
         std::uint32_t live = 0;
         for (std::size_t word = 0; word < words_of(size); ++word) {
-            live += count_bits(core_.pool.table().live_bits(of, slab_state::first_word_of(kinds.kinds[i]) + word) &
+            live += count_bits(core_.pool.table().live_bits(of, kinds.kinds[i].first_word() + word) &
                                valid_bits(size, word));
         }
         if (i == 0) {
@@ -207,7 +206,7 @@ std::uint8_t* block_inspector::block_state_of(std::uint64_t offset, lane::block_
     if (!slab_state::is_loaded(state) || class_index == no_class) {
         return nullptr;
     }
-    const unsigned wanted = class_index | (block.upper ? slab_state::upper_bank : 0);
+    const slab_kind wanted(class_index, bank_of(block.upper));
     const std::uint8_t morph = core_.pool.table().morph_state(slab);
     const bool there =
         slab_state::kind_of(state) == wanted || (morph_state::has_old(morph) && morph_state::old_kind(morph) == wanted);
@@ -250,17 +249,16 @@ failure block_inspector::refusal(const void* block) const {
                                                                     : "an address inside a block of whole pages";
         return what;
     }
-    const size_class& kind = size_classes[class_index];
-    const std::uint32_t index = block_index(kind, offset.value % base::granule_size);
-    if (index >= kind.block_count) {
-        what.found = fmt::format("the unused end of a slab of {}-byte blocks", kind.block_size);
+    const size_class& size = size_classes[class_index];
+    const std::uint32_t index = block_index(size, offset.value % base::granule_size);
+    if (index >= size.block_count) {
+        what.found = fmt::format("the unused end of a slab of {}-byte blocks", size.block_size);
     } else if (const auto around = find_small(offset.value); around && around->start != offset.value) {
-        what.found = fmt::format("an address inside a block of {} bytes",
-                                 size_classes[slab_state::class_of_kind(around->kind)].block_size);
-    } else if (index * std::uint64_t{kind.block_size} != offset.value % base::granule_size) {
-        what.found = fmt::format("an address inside a block of {} bytes", kind.block_size);
+        what.found = fmt::format("an address inside a block of {} bytes", around->kind.size().block_size);
+    } else if (index * std::uint64_t{size.block_size} != offset.value % base::granule_size) {
+        what.found = fmt::format("an address inside a block of {} bytes", size.block_size);
     } else {
-        what.found = fmt::format("a free block of {} bytes (freed already?)", kind.block_size);
+        what.found = fmt::format("a free block of {} bytes (freed already?)", size.block_size);
     }
     return what;
 }

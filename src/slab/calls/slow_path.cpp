@@ -125,7 +125,7 @@ bool slow_path::hold_one(unsigned class_index, std::uint32_t type, held_block& h
     if (offset == 0) {
         return false;
     }
-    const unsigned kind = slab_state::kind_of(core_.pool.table().state(base::granule_of(heap_offset{offset})));
+    const slab_kind kind = slab_state::kind_of(core_.pool.table().state(base::granule_of(heap_offset{offset})));
     held = core_.small_block(offset, kind, core_.pool.table().block_state_at(offset, kind));
     return true;
 }

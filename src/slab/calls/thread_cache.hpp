@@ -33,8 +33,8 @@ namespace holdfast::slab {
 /// false.
 [[nodiscard]] constexpr std::uint64_t largest_cache(bool whole_slabs) noexcept {
     std::uint64_t bytes = 0;
-    for (const size_class& kind : size_classes) {
-        bytes += base::granule_size / (whole_slabs ? 1 : parts_of(kind));
+    for (const size_class& size : size_classes) {
+        bytes += base::granule_size / (whole_slabs ? 1 : parts_of(size));
     }
     return bytes;
 }

@@ -68,13 +68,13 @@ protected:
 TEST_F(cached_blocks_test, are_all_free_blocks_of_a_part_in_order) {
     for (const unsigned percent : {0U, 1U, 6U, 30U, 90U, 100U}) {
         draw(percent);
-        for (const size_class& kind : size_classes) {
-            for (unsigned part = 0; part < parts_of(kind); ++part) {
-                const std::uint32_t first = first_of_part(kind, part);
-                const std::uint32_t end = first_of_part(kind, part + 1);
+        for (const size_class& size : size_classes) {
+            for (unsigned part = 0; part < parts_of(size); ++part) {
+                const std::uint32_t first = first_of_part(size, part);
+                const std::uint32_t end = first_of_part(size, part + 1);
                 for (const way_to_fill way : ways_to_fill()) {
                     ASSERT_THAT(fill_all(way, first, end), ElementsAreArray(free_blocks(first, end)))
-                        << percent << " %, blocks of " << kind.block_size << ", part " << part;
+                        << percent << " %, blocks of " << size.block_size << ", part " << part;
                 }
             }
         }
@@ -94,11 +94,11 @@ TEST_F(cached_blocks_test, are_those_of_any_range) {
 }
 
 TEST(parts_test, of_each_class_cover_a_slab) {
-    for (const size_class& kind : size_classes) {
-        EXPECT_EQ(first_of_part(kind, 0), 0U);
-        EXPECT_EQ(first_of_part(kind, parts_of(kind)), kind.block_count);
-        for (unsigned part = 0; part < parts_of(kind); ++part) {
-            EXPECT_LT(first_of_part(kind, part), first_of_part(kind, part + 1)) << kind.block_size;
+    for (const size_class& size : size_classes) {
+        EXPECT_EQ(first_of_part(size, 0), 0U);
+        EXPECT_EQ(first_of_part(size, parts_of(size)), size.block_count);
+        for (unsigned part = 0; part < parts_of(size); ++part) {
+            EXPECT_LT(first_of_part(size, part), first_of_part(size, part + 1)) << size.block_size;
         }
     }
 }

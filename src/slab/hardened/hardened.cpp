@@ -33,8 +33,8 @@ std::uint32_t hardened_thread::random_below(std::uint32_t limit) noexcept {
     return static_cast<std::uint32_t>((mixed >> 32U) * limit >> 32U);
 }
 
-void hardened_thread::keep(slab_pool& pool, std::uint64_t offset, unsigned kind) noexcept {
-    const std::uint64_t bytes = size_classes[slab_state::class_of_kind(kind)].block_size;
+void hardened_thread::keep(slab_pool& pool, std::uint64_t offset, slab_kind kind) noexcept {
+    const std::uint64_t bytes = kind.size().block_size;
     while (count_ == most_blocks || (count_ != 0 && bytes_ + bytes > most_bytes)) {
         free_oldest(pool);
     }
@@ -47,9 +47,8 @@ void hardened_thread::free_oldest(slab_pool& pool) noexcept {
     const kept_block oldest = ring_[first_];
     first_ = (first_ + 1) % most_blocks;
     --count_;
-    const auto kind = static_cast<unsigned>(oldest.kind);
-    bytes_ -= size_classes[slab_state::class_of_kind(kind)].block_size;
-    std::atomic_ref(*pool.table().block_state_at(oldest.offset, kind))
+    bytes_ -= oldest.kind.size().block_size;
+    std::atomic_ref(*pool.table().block_state_at(oldest.offset, oldest.kind))
         .store(block_state::free, std::memory_order_release);
     pool.note_free(base::granule_of(heap_offset{oldest.offset}));
 }
@@ -100,7 +99,7 @@ void choose_at_random(thread_cache& cache, unsigned class_index) noexcept {
 
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept {
     if (hardened_thread* const mine = part_of(cache)) {
-        mine->keep(pool, held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
+        mine->keep(pool, held.offset, slab_kind(held.class_index, bank_of(held.block.upper)));
         return;
     }
     std::atomic_ref(*held.state).store(block_state::free, std::memory_order_release);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "slab/slab_kind.hpp"
 
 namespace holdfast::slab {
 
@@ -29,7 +30,7 @@ public:
     hardened_thread() noexcept;
 
     /// Keeps a small block whose state is `held`. The oldest blocks become free until both limits hold.
-    void keep(slab_pool& pool, std::uint64_t offset, unsigned kind) noexcept;
+    void keep(slab_pool& pool, std::uint64_t offset, slab_kind kind) noexcept;
     /// Frees all blocks.
     void give_back(slab_pool& pool) noexcept;
     /// Appends the offsets of all blocks.
@@ -41,7 +42,7 @@ public:
 private:
     struct kept_block {
         std::uint64_t offset;
-        std::uint64_t kind;  ///< slab_state
+        slab_kind kind;
     };
 
     void free_oldest(slab_pool& pool) noexcept;

@@ -6,18 +6,18 @@ using base::granule;
 
 /// The block of that kind in a loaded slab, and this thread's node. Its state is null where no block begins at the
 /// offset.
-block_at node_blocks::of(std::uint64_t offset, unsigned kind) noexcept {
+block_at node_blocks::of(std::uint64_t offset, slab_kind kind) noexcept {
     const thread_cache* const cache = core_.find_cache();
     return {base::granule_of(base::heap_offset{offset}), kind, core_.pool.table().block_state_at(offset, kind),
             cache == nullptr ? remote_frees::no_node : core_.pool.remote().node_of_arena(cache->arena)};
 }
 
 block_at node_blocks::of(const held_block& held) noexcept {
-    return of(held.offset, held.class_index | (held.block.upper ? slab_state::upper_bank : 0));
+    return of(held.offset, slab_kind(held.class_index, bank_of(held.block.upper)));
 }
 
 bool node_blocks::free(void* block, base::granule slab, std::uint8_t state) noexcept {
-    for (const unsigned kind : core_.pool.table().kinds_in(slab, state)) {
+    for (const slab_kind kind : core_.pool.table().kinds_in(slab, state)) {
         const block_at what = of(core_.space.offset(block).value, kind);
         const auto done = what.state == nullptr ? remote_frees::outcome::refused : core_.pool.remote().free(what);
         if (done == remote_frees::outcome::at_home) {
@@ -33,7 +33,7 @@ bool node_blocks::free(void* block, base::granule slab, std::uint8_t state) noex
 
 bool node_blocks::find(const void* block, base::granule slab, std::uint8_t state, held_block& found) noexcept {
     const std::uint64_t offset = core_.space.offset(block).value;
-    for (const unsigned kind : core_.pool.table().kinds_in(slab, state)) {
+    for (const slab_kind kind : core_.pool.table().kinds_in(slab, state)) {
         const block_at what = of(offset, kind);
         if (what.state != nullptr && core_.pool.remote().is_live(what)) {
             found = core_.small_block(offset, kind, nullptr);

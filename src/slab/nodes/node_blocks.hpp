@@ -35,7 +35,7 @@ public:
     void hold(held_block& found) noexcept;
 
 private:
-    [[nodiscard]] block_at of(std::uint64_t offset, unsigned kind) noexcept;
+    [[nodiscard]] block_at of(std::uint64_t offset, slab_kind kind) noexcept;
     [[nodiscard]] block_at of(const held_block& held) noexcept;
 
     block_core& core_;

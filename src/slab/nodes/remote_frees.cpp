@@ -48,9 +48,20 @@ std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
                                  [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
 }
 
-}  // namespace
+/// The kinds that blocks of any slab may have.
+std::vector<slab_kind> every_kind() {
+    std::vector<slab_kind> kinds;
+    for (const slab_bank bank : {slab_bank::lower, slab_bank::upper}) {
+        for (unsigned class_index = 0; class_index < class_count; ++class_index) {
+            if (bank == slab_bank::lower || can_morph(class_index)) {
+                kinds.emplace_back(class_index, bank);
+            }
+        }
+    }
+    return kinds;
+}
 
-static_assert(remote_frees::kinds == slab_state::kinds);
+}  // namespace
 
 bool remote_frees::is_merging() noexcept { return merging; }
 
@@ -61,7 +72,7 @@ void remote_frees::start(slab_upkeep& upkeep, slab_table& table, unsigned nodes,
     segment_shift_ = static_cast<unsigned>(std::countr_zero(granules_a_segment));
     sides_ = std::vector<node_side>(nodes > 1 ? nodes : 0);
     homes_ = std::make_unique<home_side[]>(sides_.size());
-    distances_.assign(sides_.size() * slab_state::kinds, 0);
+    distances_.assign(sides_.size() * slab_kind::count, 0);
     if (nodes > 1 && map(nodes)) {
         nodes_ = nodes;
         reciprocal_ = ~std::uint64_t{0} / nodes + 1;
@@ -73,13 +84,8 @@ void remote_frees::start(slab_upkeep& upkeep, slab_table& table, unsigned nodes,
 bool remote_frees::map(unsigned nodes) {
     for (unsigned node = 0; node < nodes; ++node) {
         node_side& side = sides_[node];
-        std::array<const std::uint8_t*, slab_state::kinds> states_of_tables{};
-        for (unsigned kind = 0; kind < slab_state::kinds; ++kind) {
-            const unsigned class_index = slab_state::class_of_kind(kind);
-            const bool upper = (kind & slab_state::upper_bank) != 0;
-            if (class_index >= class_count || (upper && !can_morph(class_index))) {
-                continue;
-            }
+        std::array<const std::uint8_t*, slab_kind::count> states_of_tables{};
+        for (const slab_kind kind : every_kind()) {
             const std::uint8_t* const states = table_->block_states({0}, kind);
             std::size_t at = 0;
             while (at < side.tables.size() && states_of_tables[at] != states) {
@@ -95,7 +101,7 @@ bool remote_frees::map(unsigned nodes) {
                 side.tables.push_back({std::move(*made), stride});
                 states_of_tables[at] = states;
             }
-            distances_[node * slab_state::kinds + kind] =
+            distances_[node * slab_kind::count + kind.index()] =
                 reinterpret_cast<std::uintptr_t>(&side.tables[at].shadows[0]) -
                 reinterpret_cast<std::uintptr_t>(states);
         }
@@ -333,7 +339,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     std::atomic_thread_fence(std::memory_order_seq_cst);  // loads of eight bytes are not seq_cst
 #endif
     merged_blocks all;
-    for (const unsigned kind : table_->kinds_in(slab, state)) {
+    for (const slab_kind kind : table_->kinds_in(slab, state)) {
         const merged_blocks some = merge_kind(node, slab, kind);
         all = {all.freed + some.freed, all.unfinished || some.unfinished};
     }
@@ -349,11 +355,11 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
 
 /// Merges the shadows of blocks of one kind. Where the slab is morphed meanwhile, blocks of this kind become its older
 /// blocks, which are freed in the same way.
-remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, unsigned kind) noexcept {
+remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, slab_kind kind) noexcept {
     std::uint8_t* const states = table_->block_states(slab, kind);
     std::uint8_t* const shadows = shadow_of(node, kind, states);
     merged_blocks done;
-    for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+    for (std::size_t word = 0; word < kind.words(); ++word) {
         for (std::uint64_t bits = any_bits_of(shadows + word * states_a_word); bits != 0; bits &= bits - 1) {
             const std::size_t at = word * states_a_word + static_cast<std::size_t>(std::countr_zero(bits));
             std::uint8_t state = block_state::live;
@@ -380,7 +386,7 @@ remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab
     return done;
 }
 
-std::uint64_t remote_frees::freed_bits(granule slab, unsigned kind, std::size_t word) const noexcept {
+std::uint64_t remote_frees::freed_bits(granule slab, slab_kind kind, std::size_t word) const noexcept {
     const std::uint8_t* const states = table_->block_states(slab, kind) + word * states_a_word;
     const unsigned home = home_of(slab);
     std::uint64_t bits = 0;
@@ -406,15 +412,15 @@ void remote_frees::check(std::vector<std::string>& problems, granule end) const 
         if (!slab_state::is_loaded(state)) {
             continue;
         }
-        for (const unsigned kind : table_->kinds_in(slab, state)) {
+        for (const slab_kind kind : table_->kinds_in(slab, state)) {
             check_kind(problems, slab, kind);
         }
     }
 }
 
-void remote_frees::check_kind(std::vector<std::string>& problems, granule slab, unsigned kind) const {
+void remote_frees::check_kind(std::vector<std::string>& problems, granule slab, slab_kind kind) const {
     const std::uint8_t* const states = table_->block_states(slab, kind);
-    for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
+    for (std::size_t word = 0; word < kind.words(); ++word) {
         std::uint64_t of_any = 0;
         for (unsigned node = 0; node < nodes_; ++node) {
             const std::uint64_t bits = any_bits_of(shadow_of(node, kind, states) + word * states_a_word);

@@ -28,7 +28,7 @@
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "slab/pool/block_states.hpp"
-#include "slab/size_classes.hpp"
+#include "slab/slab_kind.hpp"
 
 namespace holdfast::slab {
 
@@ -47,7 +47,7 @@ inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes
 /// A small block of a loaded slab, and the node of the thread that acts on it.
 struct block_at {
     base::granule slab{};
-    unsigned kind = 0;  ///< slab_state; in a morphed slab, of its present blocks or of its older ones
+    slab_kind kind;  ///< in a morphed slab, of its present blocks or of its older ones
     std::uint8_t* state = nullptr;
     unsigned node = 0;  ///< remote_frees::no_node: no cache; the thread writes block states on any node
 };
@@ -56,7 +56,6 @@ struct block_at {
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
-    static constexpr std::size_t kinds = 128;  ///< slab_state::kinds
     /// From so many slabs with shadows on (4 MiB), a thread at home merges in merge_if_due().
     static constexpr std::uint32_t epoch = 64;
     /// From so many slabs with shadows on one node on, a thread of that node merges after a free: no thread at home
@@ -114,7 +113,7 @@ public:
     void merge_if_due(unsigned home) noexcept;
     /// The blocks of a word of states that nodes other than the home have freed, as bits like live_bits_of(). Must be
     /// read before the block states.
-    [[nodiscard]] std::uint64_t freed_bits(base::granule slab, unsigned kind, std::size_t word) const noexcept;
+    [[nodiscard]] std::uint64_t freed_bits(base::granule slab, slab_kind kind, std::size_t word) const noexcept;
 
     struct counters {
         std::uint64_t merges = 0;  ///< that found a slab
@@ -173,9 +172,9 @@ private:
         return static_cast<unsigned>(product{reciprocal_ * index} * nodes_ >> 64U);
     }
     [[nodiscard]] bool map(unsigned nodes);
-    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, unsigned kind, const std::uint8_t* state) const noexcept {
+    [[nodiscard]] std::uint8_t* shadow_of(unsigned node, slab_kind kind, const std::uint8_t* state) const noexcept {
         return reinterpret_cast<std::uint8_t*>(reinterpret_cast<std::uintptr_t>(state) +
-                                               distances_[node * kinds + kind]);
+                                               distances_[node * slab_kind::count + kind.index()]);
     }
     [[nodiscard]] bool has_shadow(const block_at& block, unsigned home) const noexcept;
     [[nodiscard]] bool claim_shadow(const block_at& block, unsigned home) noexcept;
@@ -188,8 +187,8 @@ private:
         std::uint32_t freed = 0;
         bool unfinished = false;  ///< some shadows are left
     };
-    [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, unsigned kind) noexcept;
-    void check_kind(std::vector<std::string>& problems, base::granule slab, unsigned kind) const;
+    [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, slab_kind kind) noexcept;
+    void check_kind(std::vector<std::string>& problems, base::granule slab, slab_kind kind) const;
 
     slab_upkeep* upkeep_ = nullptr;
     slab_table* table_ = nullptr;

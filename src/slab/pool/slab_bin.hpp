@@ -25,8 +25,8 @@ struct slab_part {
 
     /// A bit for each part.
     [[nodiscard]] unsigned mask() const noexcept { return ((1U << parts) - 1) << part; }
-    [[nodiscard]] block_range blocks(const size_class& kind) const noexcept {
-        return blocks_of_parts(kind, part, parts);
+    [[nodiscard]] block_range blocks(const size_class& size) const noexcept {
+        return blocks_of_parts(size, part, parts);
     }
 };
 

@@ -86,7 +86,7 @@ private:
         parts_[place.slab.value] |= place.mask();
         const std::uint8_t state = table_.state(place.slab);
         if (twice || !slab_state::is_dirty(state) || slab_state::class_of(state) != class_index ||
-            blocks.upper != ((slab_state::kind_of(state) & slab_state::upper_bank) != 0)) {
+            blocks.upper != slab_state::kind_of(state).is_upper()) {
             problem("SLAB-9", place.slab,
                     fmt::format("{} parts from {} in a cache of class {}", place.parts, place.part, class_index));
             return;
@@ -198,17 +198,17 @@ private:
             return;
         }
         const unsigned class_index = class_of_block_size(of_.space.slab_header(slab).block_size);
-        const size_class& kind = size_classes[class_index];
+        const size_class& size = size_classes[class_index];
         if (!has_clean_bitmap(table_, slab)) {
-            problem("SLAB-4", slab, fmt::format("live bits beyond {} blocks", kind.block_count));
+            problem("SLAB-4", slab, fmt::format("live bits beyond {} blocks", size.block_count));
             return;
         }
         if (of_.separates_lines && !has_whole_lines(of_.space.slab_header(slab))) {
             problem("SLAB-15", slab,
-                    fmt::format("blocks of {} bytes in a heap that separates cache lines", kind.block_size));
+                    fmt::format("blocks of {} bytes in a heap that separates cache lines", size.block_size));
         }
         if (!has_disjoint_blocks(table_, slab)) {
-            problem("SLAB-12", slab, fmt::format("blocks of {} bytes overlap those from before", kind.block_size));
+            problem("SLAB-12", slab, fmt::format("blocks of {} bytes overlap those from before", size.block_size));
         }
         const std::uint64_t type = of_.space.slab_header(slab).type;
         const std::uint8_t state = table_.state(slab);
@@ -234,7 +234,7 @@ private:
         const std::uint8_t morph = table_.morph_state(slab);
         std::uint32_t count = size_classes[class_index].block_count;
         if (morph_state::has_old(morph)) {
-            count += size_classes[slab_state::class_of_kind(morph_state::old_kind(morph))].block_count;
+            count += morph_state::old_kind(morph).size().block_count;
         }
         if ((listed_.erase(slab.value) != 0) != (descriptor.listed() || descriptor.is_sparse())) {
             problem("SLAB-8", slab,
@@ -300,9 +300,8 @@ private:
         for (unsigned i = 0; i < kinds.count; ++i) {
             const std::uint8_t* const states = table_.block_states(slab, kinds.kinds[i]);
             const bool may_be_overlapped = i == 0 && kinds.count == 2;
-            for (std::size_t index = 0; index < slab_table::words_of_kind(kinds.kinds[i]) * states_a_word; ++index) {
-                check_block_state(slab, size_classes[slab_state::class_of_kind(kinds.kinds[i])], index, states[index],
-                                  may_be_overlapped);
+            for (std::size_t index = 0; index < kinds.kinds[i].words() * states_a_word; ++index) {
+                check_block_state(slab, kinds.kinds[i].size(), index, states[index], may_be_overlapped);
             }
         }
         // A block that overlaps an older block that is not free is not free either (SLAB-13).
@@ -314,12 +313,12 @@ private:
     // SLAB-6: a state is `free`, `live`, `held` for a block that is known to be held, `pinned` for a block in the set
     //         of
     // pinned ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
-    void check_block_state(granule slab, const size_class& kind, std::size_t index, std::uint8_t state,
+    void check_block_state(granule slab, const size_class& size, std::size_t index, std::uint8_t state,
                            bool may_be_overlapped) {
-        const std::uint64_t offset = base::offset_of(slab).value + index * kind.block_size;
+        const std::uint64_t offset = base::offset_of(slab).value + index * size.block_size;
         const bool held = state == block_state::held && held_.erase(offset) != 0;
         const bool pinned = state == block_state::pinned && pool_.pins().contains(offset);
-        const bool possible = index < kind.block_count && (state == block_state::live || pinned ||
+        const bool possible = index < size.block_count && (state == block_state::live || pinned ||
                                                            (state == block_state::overlapped && may_be_overlapped));
         if (state != block_state::free && !held && !possible) {
             problem("SLAB-6", slab, fmt::format("block {}: state {}", index, state));

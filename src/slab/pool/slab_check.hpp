@@ -54,9 +54,9 @@ namespace holdfast::slab {
     }
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
     const bool half_way = flags.old_block_size == header.block_size;
-    return morph_state::make(
-        flags.upper_half != half_way ? slab_state::upper_bank : 0,
-        flags.old_block_size == 0 || half_way ? no_class : class_of_block_size(flags.old_block_size));
+    return morph_state::make(bank_of(flags.upper_half != half_way), flags.old_block_size == 0 || half_way
+                                                                        ? no_class
+                                                                        : class_of_block_size(flags.old_block_size));
 }
 
 // SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all bits are. While a
@@ -69,10 +69,9 @@ namespace holdfast::slab {
         return true;
     }
     std::array<std::uint64_t, bitmap_words> valid{};
-    for (const unsigned kind : table.kinds_in(of, state)) {
-        for (std::size_t word = 0; word < slab_table::words_of_kind(kind); ++word) {
-            valid[slab_state::first_word_of(kind) + word] =
-                valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
+    for (const slab_kind kind : table.kinds_in(of, state)) {
+        for (std::size_t word = 0; word < kind.words(); ++word) {
+            valid[kind.first_word() + word] = valid_bits(kind.size(), word);
         }
     }
     for (std::size_t word = 0; word < bitmap_words; ++word) {

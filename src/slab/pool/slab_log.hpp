@@ -6,11 +6,12 @@
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
 #include "slab/size_classes.hpp"
+#include "slab/slab_kind.hpp"
 
 namespace holdfast::slab {
 
-/// A slab of blocks of a kind (slab_state), without a type.
-[[nodiscard]] lane::block_word slab_word(unsigned kind) noexcept;
+/// A slab of blocks of a kind, without a type.
+[[nodiscard]] lane::block_word slab_word(slab_kind kind) noexcept;
 
 /// Durability `atomic`: the records that must be durable before a slab's page entry may change. Implemented by heap/.
 class slab_log {
@@ -21,12 +22,12 @@ public:
     virtual ~slab_log() = default;
 
     /// Writes a durable record, then the slab's header and its page entry.
-    virtual void slab_created(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
+    virtual void slab_created(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
     /// Writes a durable record; then the page entry says that the extent is reserved.
-    virtual void slab_released(base::granule slab, const size_class& kind, std::uint32_t type) noexcept = 0;
-    /// A slab of one kind (slab_state) becomes a slab of another kind, whose bits lie in the other half of the bitmap.
+    virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
+    /// A slab of one kind becomes a slab of another kind, whose bits lie in the other half of the bitmap.
     /// Writes a durable record, then the header.
-    virtual void slab_morphed(base::granule slab, unsigned from, unsigned to) noexcept = 0;
+    virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;
     /// Some of the blocks that are older than the slab's present class are gone. Makes the bits of these blocks on
     /// media durable before others take their place. For durability `collect`, where a trace reads them.
     virtual void old_blocks_written(base::granule slab) noexcept = 0;

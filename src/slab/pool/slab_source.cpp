@@ -25,7 +25,7 @@ constexpr pages given_for_bitmap{base::mebibyte / base::page_size};
 // --- slabs ----------------------------------------------------------------------------------------------------------
 
 base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type, std::uint32_t node) {
-    const size_class& kind = size_classes[class_index];
+    const size_class& size = size_classes[class_index];
     // The granule is a reserved extent until the slab is complete: after a crash it is free.
     HF_TRY_ASSIGN(const pages page, take_granule(node));
     const granule slab = base::granule_of(page);
@@ -36,9 +36,9 @@ base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type
     }
     const bool sound = admits(slab);
     if (sound && of_.log != nullptr) {
-        of_.log->slab_created(slab, kind, type);
+        of_.log->slab_created(slab, size, type);
     } else if (sound) {
-        write_header(slab, kind, type);
+        write_header(slab, size, type);
         of_.table.clear_bitmap(slab);  // is zero already, unless media breaks SLAB-4
     }
     of_.extents.slab_made(page);
@@ -117,8 +117,8 @@ base::result<void> slab_source::back_bitmap(granule slab, segment::bitmap_verifi
     }
 }
 
-void slab_source::write_header(granule slab, const size_class& kind, std::uint32_t type) const noexcept {
-    const segment::slab_header_on_media wanted{kind.block_size, kind.block_count, 0, type, {}};
+void slab_source::write_header(granule slab, const size_class& size, std::uint32_t type) const noexcept {
+    const segment::slab_header_on_media wanted{size.block_size, size.block_count, 0, type, {}};
     segment::slab_header_on_media& header = of_.space.slab_header(slab);
     if (std::memcmp(&header, &wanted, sizeof wanted) != 0) {  // a page without a store stays clean
         header = wanted;

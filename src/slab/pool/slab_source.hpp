@@ -65,7 +65,7 @@ private:
     [[nodiscard]] std::optional<base::pages> take_guarded(std::uint32_t node);
     bool free_reserved(base::granule position) noexcept;
     void free_guard_of(base::granule slab) noexcept;
-    void write_header(base::granule slab, const size_class& kind, std::uint32_t type) const noexcept;
+    void write_header(base::granule slab, const size_class& size, std::uint32_t type) const noexcept;
 
     pool_state& of_;
     segment::bitmap_verifier* verifier_;

@@ -15,7 +15,7 @@ constexpr int loads_a_take = 32;
 
 bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexcept {
     const block_range blocks = of.blocks(size_classes[class_index]);
-    const unsigned kind = table.kind_in(of.slab);
+    const slab_kind kind = table.kind_in(of.slab);
     for (std::size_t word = blocks.first_word(); word < blocks.end_word(); ++word) {
         if ((table.free_bits(of.slab, kind, word) & blocks.bits(word)) != 0) {
             return true;
@@ -60,9 +60,9 @@ std::optional<slab_part> slab_supply::part_of(slab_bin& from, granule slab) noex
 }
 
 std::optional<std::uint64_t> slab_supply::block_of(slab_bin& from, granule slab) noexcept {
-    const size_class& kind = size_classes[from.class_index];
+    const size_class& size = size_classes[from.class_index];
     slab_descriptor& descriptor = of_.table.descriptor(slab);
-    const std::size_t words = words_of(kind);
+    const std::size_t words = words_of(size);
     for (std::size_t step = 0; step < words; ++step) {
         const std::size_t word = (descriptor.first_word + step) % words;
         const std::uint64_t free_blocks = from_.upkeep.bits_at_hand(slab, from.class_index, word);
@@ -73,7 +73,7 @@ std::optional<std::uint64_t> slab_supply::block_of(slab_bin& from, granule slab)
             descriptor.first_word = static_cast<std::uint8_t>(word);
             descriptor.count_out(1);
             from_.upkeep.note_use(from, slab);
-            return base::offset_of(slab).value + index * kind.block_size;
+            return base::offset_of(slab).value + index * size.block_size;
         }
     }
     return std::nullopt;
@@ -179,7 +179,7 @@ base::result<void> slab_supply::create(slab_bin& owner) {
     from_.lists.adopt(owner, slab);
     of_.table.set_morph_state(slab, 0);
     of_.table.set_type(slab, owner.type);
-    of_.table.set_state(slab, slab_state::loaded(owner.class_index));
+    of_.table.set_state(slab, slab_state::loaded(slab_kind(owner.class_index, slab_bank::lower)));
     from_.lists.link(owner, slab, true);
     of_.demand.set_space_short(false);
     return {};

@@ -20,13 +20,13 @@
 #include "slab/nodes/remote_frees.hpp"
 #include "slab/pool/block_states.hpp"
 #include "slab/size_classes.hpp"
+#include "slab/slab_kind.hpp"
 
 namespace holdfast::slab {
 
 /// The state of a granule in the slab layer: what is known of a slab, and its class.
 ///
-/// The states of a slab's blocks, and their bits on media, lie in one of two banks: in the lower one, unless the slab
-/// was morphed (morphing.hpp). Class and bank together are a kind: bits 0..5 the class, bit 6 the bank.
+/// A number that is not a class or a kind in itself: which it holds depends on the state.
 namespace slab_state {
 inline constexpr std::uint8_t none = 0;            ///< no slab
 inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
@@ -34,14 +34,10 @@ inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; 
 inline constexpr std::uint8_t first_clean =
     0x40;  ///< + class, lower bank: loaded; its bitmap says what its block states say
 inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their states alone
-inline constexpr std::uint8_t class_bits = 0x3f;
-inline constexpr std::uint8_t kind_bits = 0x7f;
-inline constexpr unsigned upper_bank = 0x40;  ///< of a kind
-inline constexpr std::size_t kinds = kind_bits + 1;
 static_assert(first_unloaded + class_count <= first_clean);
 
-[[nodiscard]] constexpr std::uint8_t loaded(unsigned kind) noexcept {
-    return static_cast<std::uint8_t>(first_loaded + kind);
+[[nodiscard]] constexpr std::uint8_t loaded(slab_kind kind) noexcept {
+    return static_cast<std::uint8_t>(first_loaded + kind.index());
 }
 [[nodiscard]] constexpr std::uint8_t clean(unsigned class_index) noexcept {
     return static_cast<std::uint8_t>(first_clean + class_index);
@@ -57,16 +53,13 @@ static_assert(first_unloaded + class_count <= first_clean);
 }
 /// The class of a slab that is not quarantined; no_class where there is none.
 [[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
-    return state < first_unloaded ? no_class : state < first_clean ? state - first_unloaded : state & class_bits;
+    return state < first_unloaded ? no_class
+           : state < first_clean  ? state - first_unloaded
+                                  : state & slab_kind::class_bits;
 }
 /// The kind of a loaded slab.
-[[nodiscard]] constexpr unsigned kind_of(std::uint8_t state) noexcept {
-    return is_dirty(state) ? state & kind_bits : state & class_bits;
-}
-[[nodiscard]] constexpr unsigned class_of_kind(unsigned kind) noexcept { return kind & class_bits; }
-/// Words of a slab's bitmap on media that lie before those of the kind.
-[[nodiscard]] constexpr std::size_t first_word_of(unsigned kind) noexcept {
-    return (kind & upper_bank) != 0 ? bitmap_words / 2 : 0;
+[[nodiscard]] constexpr slab_kind kind_of(std::uint8_t state) noexcept {
+    return slab_kind::of_index(is_dirty(state) ? state - first_loaded : state & slab_kind::class_bits);
 }
 }  // namespace slab_state
 
@@ -77,12 +70,14 @@ inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocat
 inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
+/// The bank of the blocks that are allocated now.
+[[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
 /// The kind of the older blocks; only where has_old().
-[[nodiscard]] constexpr unsigned old_kind(std::uint8_t morph) noexcept {
-    return ((morph & old_bits) - 1U) | ((morph & upper) != 0 ? 0 : slab_state::upper_bank);
+[[nodiscard]] constexpr slab_kind old_kind(std::uint8_t morph) noexcept {
+    return {(morph & old_bits) - 1U, bank_of((morph & upper) == 0)};
 }
-[[nodiscard]] constexpr std::uint8_t make(unsigned kind, unsigned old_class) noexcept {
-    return static_cast<std::uint8_t>(morphed | ((kind & slab_state::upper_bank) != 0 ? upper : 0) |
+[[nodiscard]] constexpr std::uint8_t make(slab_bank present, unsigned old_class) noexcept {
+    return static_cast<std::uint8_t>(morphed | (present == slab_bank::upper ? upper : 0) |
                                      (old_class == no_class ? 0 : old_class + 1));
 }
 }  // namespace morph_state
@@ -94,11 +89,11 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
 
 /// The kinds of the blocks in a slab: the present kind, then that of older blocks where there may be some.
 struct slab_kinds {
-    std::array<unsigned, 2> kinds{};
+    std::array<slab_kind, 2> kinds{};
     unsigned count = 0;
 
-    [[nodiscard]] const unsigned* begin() const noexcept { return kinds.data(); }
-    [[nodiscard]] const unsigned* end() const noexcept { return kinds.data() + count; }
+    [[nodiscard]] const slab_kind* begin() const noexcept { return kinds.data(); }
+    [[nodiscard]] const slab_kind* end() const noexcept { return kinds.data() + count; }
 };
 
 struct slab_bin;
@@ -109,16 +104,16 @@ struct slab_bin;
 ///
 /// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
 inline constexpr unsigned most_parts = 4;
-[[nodiscard]] constexpr unsigned parts_of(const size_class& kind) noexcept {
-    return kind.block_size <= 192 || kind.block_size > 1024 ? most_parts
-           : kind.block_size < 256 || kind.block_size > 512 ? 2
+[[nodiscard]] constexpr unsigned parts_of(const size_class& size) noexcept {
+    return size.block_size <= 192 || size.block_size > 1024 ? most_parts
+           : size.block_size < 256 || size.block_size > 512 ? 2
                                                             : 1;
 }
-[[nodiscard]] constexpr std::uint32_t first_of_part(const size_class& kind, unsigned part) noexcept {
-    switch (parts_of(kind)) {  // no division
-        case 1: return part * std::uint32_t{kind.block_count};
-        case 2: return part * std::uint32_t{kind.block_count} / 2;
-        default: return part * std::uint32_t{kind.block_count} / most_parts;
+[[nodiscard]] constexpr std::uint32_t first_of_part(const size_class& size, unsigned part) noexcept {
+    switch (parts_of(size)) {  // no division
+        case 1: return part * std::uint32_t{size.block_count};
+        case 2: return part * std::uint32_t{size.block_count} / 2;
+        default: return part * std::uint32_t{size.block_count} / most_parts;
     }
 }
 
@@ -141,8 +136,8 @@ struct block_range {
     [[nodiscard]] constexpr std::size_t end_word() const noexcept { return (end + states_a_word - 1) / states_a_word; }
 };
 /// The blocks of `parts` parts from part `first` on.
-[[nodiscard]] constexpr block_range blocks_of_parts(const size_class& kind, unsigned first, unsigned parts) noexcept {
-    return {first_of_part(kind, first), first_of_part(kind, first + parts)};
+[[nodiscard]] constexpr block_range blocks_of_parts(const size_class& size, unsigned first, unsigned parts) noexcept {
+    return {first_of_part(size, first), first_of_part(size, first + parts)};
 }
 
 /// The volatile state of a loaded slab. The lock of the owner guards all fields except `frees_until_check`; the owner
@@ -221,15 +216,15 @@ public:
         HF_TRY_ASSIGN(types_, base::sparse_table<std::uint32_t>::create(granules_, "types of slabs"));
         HF_TRY_ASSIGN(entries_, base::sparse_table<slab_entry>::create(granules_, "descriptors of slabs"));
         HF_TRY_ASSIGN(morph_states_, base::sparse_table<std::uint8_t>::create(granules_, "earlier classes of slabs"));
-        for (unsigned bank = 0; bank < banks; ++bank) {
+        for (const slab_bank bank : {slab_bank::lower, slab_bank::upper}) {
+            auto& states = block_states_[static_cast<std::size_t>(bank)];
             for (unsigned shift = least_state_shift; shift <= most_state_shift; ++shift) {
-                HF_TRY_ASSIGN(block_states_[bank][shift - least_state_shift],
+                HF_TRY_ASSIGN(states[shift - least_state_shift],
                               base::sparse_table<std::uint8_t>::create(granules_ << shift, "states of blocks"));
             }
             for (unsigned i = 0; i < class_count; ++i) {
-                kinds_[bank * slab_state::upper_bank + i] = {
-                    &block_states_[bank][state_shifts[i] - least_state_shift][0], size_classes[i].reciprocal,
-                    1U << state_shifts[i]};
+                kinds_[slab_kind(i, bank).index()] = {&states[state_shifts[i] - least_state_shift][0],
+                                                      size_classes[i].reciprocal, 1U << state_shifts[i]};
             }
         }
         live_ = reinterpret_cast<std::byte*>(space.live_bitmap({0}));
@@ -242,8 +237,8 @@ public:
     /// The block states of a slab. Classes with about as many blocks share a table in which each slab has room for
     /// these, so block states take little more memory than there are blocks. All block states are `free` when a slab is
     /// made and when it is released; states beyond its blocks always are.
-    [[nodiscard]] std::uint8_t* block_states(base::granule of, unsigned kind) const noexcept {
-        const state_kind& found = kinds_[kind];
+    [[nodiscard]] std::uint8_t* block_states(base::granule of, slab_kind kind) const noexcept {
+        const state_kind& found = kinds_[kind.index()];
         return found.states + of.value * found.stride;
     }
     /// The state of the block of that kind that contains the offset, in a loaded slab, and whether the block begins
@@ -252,13 +247,13 @@ public:
         std::uint8_t* state;
         bool is_start;
     };
-    [[nodiscard]] found_block_state find_block_state(std::uint64_t offset, std::size_t kind) const noexcept {
-        const state_kind& found = kinds_[kind];
+    [[nodiscard]] found_block_state find_block_state(std::uint64_t offset, slab_kind kind) const noexcept {
+        const state_kind& found = kinds_[kind.index()];
         const block_position at(offset % base::granule_size, found.reciprocal);
         return {found.states + offset / base::granule_size * found.stride + at.index(), at.is_start()};
     }
     /// The state of the block that begins at the offset; null where none does.
-    [[nodiscard]] std::uint8_t* block_state_at(std::uint64_t offset, unsigned kind) const noexcept {
+    [[nodiscard]] std::uint8_t* block_state_at(std::uint64_t offset, slab_kind kind) const noexcept {
         const found_block_state found = find_block_state(offset, kind);
         return found.is_start ? found.state : nullptr;
     }
@@ -276,12 +271,11 @@ public:
 
     /// Makes block states from the bitmap of a slab of that kind, while it is loaded. The bitmap must have no bit that
     /// stands for no block. Returns the number of live blocks.
-    std::uint32_t load_states(base::granule of, unsigned kind) const noexcept {
+    std::uint32_t load_states(base::granule of, slab_kind kind) const noexcept {
         std::uint32_t live_blocks = 0;
         std::uint8_t* const first = block_states(of, kind);
-        for (std::size_t word = 0; word < words_of_kind(kind); ++word) {
-            const std::uint64_t live =
-                live_word(of, slab_state::first_word_of(kind) + word).load(std::memory_order_acquire);
+        for (std::size_t word = 0; word < kind.words(); ++word) {
+            const std::uint64_t live = live_word(of, kind.first_word() + word).load(std::memory_order_acquire);
             live_blocks += count_bits(live);
             for (std::size_t bit = 0; live != 0 && bit < states_a_word; ++bit) {
                 first[word * states_a_word + bit] = (live >> bit & 1) != 0 ? block_state::live : block_state::free;
@@ -290,19 +284,18 @@ public:
         return live_blocks;
     }
     /// How many blocks of a loaded slab may not be handed out.
-    [[nodiscard]] std::uint32_t count_not_free(base::granule of, unsigned kind) const noexcept {
-        const std::size_t words = words_of_kind(kind);
+    [[nodiscard]] std::uint32_t count_not_free(base::granule of, slab_kind kind) const noexcept {
+        const std::size_t words = kind.words();
         return static_cast<std::uint32_t>(words * states_a_word) - count_free(block_states(of, kind), words);
     }
     /// The blocks of a word of a loaded slab's block states that may be handed out, as bits.
-    [[nodiscard]] std::uint64_t free_bits(base::granule of, unsigned kind, std::size_t word) const noexcept {
-        return free_bits_of(block_states(of, kind) + word * states_a_word) &
-               valid_bits(size_classes[slab_state::class_of_kind(kind)], word);
+    [[nodiscard]] std::uint64_t free_bits(base::granule of, slab_kind kind, std::size_t word) const noexcept {
+        return free_bits_of(block_states(of, kind) + word * states_a_word) & valid_bits(kind.size(), word);
     }
     /// Writes the bitmap on media of a loaded slab of that kind from its block states. Words that are right already are
     /// not written.
-    void write_bitmap(base::granule of, unsigned kind) const noexcept {
-        const std::size_t end = morph_state(of) == 0 ? words_of_kind(kind) : bitmap_words;
+    void write_bitmap(base::granule of, slab_kind kind) const noexcept {
+        const std::size_t end = morph_state(of) == 0 ? kind.words() : bitmap_words;
         for (std::size_t word = 0; word < end; ++word) {
             const std::uint64_t live = live_bits(of, word);
             if (live_word(of, word).load(std::memory_order_relaxed) != live) {
@@ -338,11 +331,13 @@ public:
                 return now == slab_state::none ? 0 : live_word(of, word).load(std::memory_order_acquire);
             }
             const std::uint8_t before = morph_state(of);
-            unsigned kind = slab_state::kind_of(now);
-            if (before != 0 && slab_state::first_word_of(kind) != word / (bitmap_words / 2) * (bitmap_words / 2)) {
-                kind = morph_state::has_old(before) ? morph_state::old_kind(before) : unsigned{slab_state::kinds};
+            const slab_kind present = slab_state::kind_of(now);
+            std::uint64_t live = 0;
+            if (before == 0 || present.bank() == bank_of(word >= bitmap_words / 2)) {
+                live = live_bits_of_kind(of, present, word);
+            } else if (morph_state::has_old(before)) {
+                live = live_bits_of_kind(of, morph_state::old_kind(before), word);
             }
-            const std::uint64_t live = kind == slab_state::kinds ? 0 : live_bits_of_kind(of, kind, word);
             if (before == 0 || state(of) == now) {
                 return live;  // else: it was morphed between the loads
             }
@@ -355,11 +350,10 @@ public:
             return {};
         }
         const std::uint8_t morph = this->morph_state(of);
-        const bool upper = slab_state::is_loaded(state) ? (slab_state::kind_of(state) & slab_state::upper_bank) != 0
-                                                        : (morph & morph_state::upper) != 0;
-        const unsigned present = class_index | (upper ? slab_state::upper_bank : 0);
+        const slab_kind present = slab_state::is_loaded(state) ? slab_state::kind_of(state)
+                                                               : slab_kind(class_index, morph_state::bank(morph));
         return morph_state::has_old(morph) ? slab_kinds{{present, morph_state::old_kind(morph)}, 2}
-                                           : slab_kinds{{present, 0}, 1};
+                                           : slab_kinds{{present}, 1};
     }
 
     /// Granules of the reservation.
@@ -391,14 +385,14 @@ public:
         }
         now.store(state, std::memory_order_release);
         if (slab_state::is_dirty(state)) {
-            const unsigned kind = slab_state::kind_of(state);
+            const slab_kind kind = slab_state::kind_of(state);
             std::atomic_ref(fast.states).store(block_states(of, kind), std::memory_order_release);
-            version.store(next_version(version.load(std::memory_order_relaxed)) | kinds_[kind].reciprocal,
+            version.store(next_version(version.load(std::memory_order_relaxed)) | kinds_[kind.index()].reciprocal,
                           std::memory_order_release);
         }
     }
     /// The kind of a loaded slab.
-    [[nodiscard]] unsigned kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
+    [[nodiscard]] slab_kind kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
     /// From now on blocks of the loaded slab are allocated and freed by their states alone. With the lock of its owner.
     void set_dirty(base::granule of) const noexcept {
         const std::uint8_t now = state(of);
@@ -413,7 +407,7 @@ public:
         if (slab.value >= granules_ || !slab_state::is_loaded(state(slab))) {
             return;
         }
-        for (const unsigned kind : kinds_in(slab, state(slab))) {
+        for (const slab_kind kind : kinds_in(slab, state(slab))) {
             if (std::uint8_t* const state = block_state_at(offset, kind)) {
                 std::uint8_t expected = from;
                 std::atomic_ref(*state).compare_exchange_strong(expected, to, std::memory_order_acq_rel);
@@ -464,10 +458,6 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
-    /// How many words of states a slab of the kind has.
-    [[nodiscard]] static constexpr std::size_t words_of_kind(unsigned kind) noexcept {
-        return words_of(size_classes[slab_state::class_of_kind(kind)]);
-    }
     /// The memory of the tables about these slabs, for instruments: calls `each` with a name, the first and the end
     /// address.
     template <class Each>
@@ -489,9 +479,9 @@ private:
         return (version | ~std::uint32_t{0}) + 1;
     }
     /// A word of the bitmap on media, made from the states of blocks of a kind; 0 where the word is not of that kind.
-    [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, unsigned kind, std::size_t word) const noexcept {
-        const std::size_t index = word - slab_state::first_word_of(kind);
-        if (index >= words_of_kind(kind)) {
+    [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, slab_kind kind, std::size_t word) const noexcept {
+        const std::size_t index = word - kind.first_word();
+        if (index >= kind.words()) {
             return 0;
         }
         const std::uint64_t gone = shadows_ == nullptr ? 0 : shadows_->freed_bits(of, kind, index);
@@ -521,7 +511,7 @@ private:
         std::uint32_t stride;  ///< block states of a slab; a product is faster than a shift by a loaded number
     };
 
-    std::array<state_kind, slab_state::kinds> kinds_{};
+    std::array<state_kind, slab_kind::count> kinds_{};
     std::byte* live_ = nullptr;
     std::uint64_t live_stride_ = 0;
     std::uint64_t granule_mask_ = 0;

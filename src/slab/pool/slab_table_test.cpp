@@ -22,8 +22,9 @@ TEST(slab_table_test, a_slab_whose_blocks_are_not_freed_by_their_states_has_no_s
     ASSERT_TRUE(table.reset(space.view()));
     const unsigned class_index = class_of_block_size(64);
     const std::uint64_t begin = base::offset_of(slab).value;
-    for (const std::uint8_t state : {slab_state::none, slab_state::loaded(class_index), slab_state::quarantined,
-                                     slab_state::unloaded(class_index), slab_state::clean(class_index)}) {
+    for (const std::uint8_t state :
+         {slab_state::none, slab_state::loaded(slab_kind(class_index, slab_bank::lower)), slab_state::quarantined,
+          slab_state::unloaded(class_index), slab_state::clean(class_index)}) {
         table.set_state(slab, state);
         for (const std::uint64_t offset : offsets) {
             const bool is_start = slab_state::is_dirty(state) && offset % 64 == 0;
@@ -37,7 +38,8 @@ TEST(slab_table_test, the_place_of_a_state_is_of_one_kind_while_another_thread_c
     const extent::fake_space space;
     slab_table table;
     ASSERT_TRUE(table.reset(space.view()));
-    const std::array<unsigned, 2> kinds{class_of_block_size(64), class_of_block_size(48) | slab_state::upper_bank};
+    const std::array<slab_kind, 2> kinds{slab_kind(class_of_block_size(64), slab_bank::lower),
+                                         slab_kind(class_of_block_size(48), slab_bank::upper)};
     table.set_state(slab, slab_state::loaded(kinds[0]));
     std::atomic<bool> stop{false};
     std::thread changes([&] {

@@ -12,17 +12,17 @@ using base::granule;
 void slab_upkeep::settle(slab_bin& owner, granule slab, std::uint32_t worth) noexcept {
     slab_descriptor& descriptor = of_.table.descriptor(slab);
     const std::int32_t before = descriptor.frees_until_check.load(std::memory_order_relaxed);
-    const size_class& kind = size_classes[owner.class_index];
+    const size_class& size = size_classes[owner.class_index];
     const overlapped_blocks::older_blocks older = overlapped_.free_overlapped(slab);
     const std::uint32_t taken = of_.table.count_not_free(slab, of_.table.kind_in(slab));
     if (taken == 0 && older.live == 0 && descriptor.parts_out == 0) {
         empties_.settle(owner, slab);
         return;
     }
-    std::uint32_t free_blocks = kind.block_count - taken;
+    std::uint32_t free_blocks = size.block_count - taken;
     if (descriptor.parts_out != 0) {
         free_blocks = 0;
-        for (std::size_t word = 0; word < words_of(kind); ++word) {
+        for (std::size_t word = 0; word < words_of(size); ++word) {
             free_blocks += count_bits(bits_at_hand(slab, owner.class_index, word));
         }
     }
@@ -61,10 +61,10 @@ void slab_upkeep::note_use(slab_bin& from, granule slab) const noexcept {
 }
 
 std::uint64_t slab_upkeep::bits_at_hand(granule slab, unsigned class_index, std::size_t word) const noexcept {
-    const size_class& kind = size_classes[class_index];
+    const size_class& size = size_classes[class_index];
     std::uint64_t bits = of_.table.free_bits(slab, of_.table.kind_in(slab), word);
     for (unsigned out = of_.table.descriptor(slab).parts_out; out != 0; out &= out - 1) {
-        bits &= ~blocks_of_parts(kind, static_cast<unsigned>(std::countr_zero(out)), 1).bits(word);
+        bits &= ~blocks_of_parts(size, static_cast<unsigned>(std::countr_zero(out)), 1).bits(word);
     }
     return bits;
 }
@@ -132,12 +132,12 @@ void slab_upkeep::write_bitmaps() noexcept {
         if (!slab_state::is_dirty(state)) {
             continue;
         }
-        const unsigned kind = slab_state::kind_of(state);
+        const slab_kind kind = slab_state::kind_of(state);
         of_.table.write_bitmap(slab, kind);
-        if (kind < slab_state::upper_bank && !morph_state::has_old(of_.table.morph_state(slab))) {
+        if (!kind.is_upper() && !morph_state::has_old(of_.table.morph_state(slab))) {
             of_.table.set_morph_state(slab, 0);               // the other half is zero now
             if (of_.table.descriptor(slab).parts_out == 0) {  // a thread with a part allocates without notice
-                of_.table.set_state(slab, slab_state::clean(kind));
+                of_.table.set_state(slab, slab_state::clean(kind.class_index()));
             }
         }
     }

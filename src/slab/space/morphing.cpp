@@ -36,9 +36,8 @@ void slab_morpher::morph_some(slab_bin& wanted) noexcept {
     }
 }
 
-lane::block_word slab_word(unsigned kind) noexcept {
-    return {lane::block_kind::slab, size_classes[slab_state::class_of_kind(kind)].block_size, 0,
-            (kind & slab_state::upper_bank) != 0};
+lane::block_word slab_word(slab_kind kind) noexcept {
+    return {lane::block_kind::slab, kind.size().block_size, 0, kind.is_upper()};
 }
 
 bool slab_morpher::morph(granule slab, unsigned arena, unsigned class_index, unsigned overlapped_at_most) noexcept {
@@ -70,8 +69,8 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
         }
         const unsigned overlapped_at_most =
             limit.value_or(of_.demand.now() - owner.last_use >= idle_after ? overlapped_of_idle : overlapped_of_busy);
-        const unsigned from = of_.table.kind_in(slab);
-        const unsigned to = wanted.class_index | ((from & slab_state::upper_bank) ^ slab_state::upper_bank);
+        const slab_kind from = of_.table.kind_in(slab);
+        const slab_kind to = from.opposite(wanted.class_index);
         const bits_of_half taken = taken_bits(of_.table, slab, from);
         const bits_of_half overlapped = behind(taken, from, to);
         if (count(overlapped) * 100 > size_classes[wanted.class_index].block_count * overlapped_at_most) {
@@ -93,7 +92,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
 }
 
 /// Completes a morph. The slab must be in no list, and its overlapped blocks marked.
-void slab_morpher::become(slab_bin& wanted, granule slab, unsigned from, unsigned to) noexcept {
+void slab_morpher::become(slab_bin& wanted, granule slab, slab_kind from, slab_kind to) noexcept {
     if (of_.log != nullptr) {
         of_.log->slab_morphed(slab, from, to);
     } else {
@@ -102,7 +101,7 @@ void slab_morpher::become(slab_bin& wanted, granule slab, unsigned from, unsigne
                                      std::atomic_ref(word).store(value, std::memory_order_release);
                                  });
     }
-    of_.table.set_morph_state(slab, morph_state::make(to, slab_state::class_of_kind(from)));
+    of_.table.set_morph_state(slab, morph_state::make(to.bank(), from.class_index()));
     of_.table.set_state(slab, slab_state::loaded(to));
     lists_.adopt(wanted, slab);  // from here on the new owner may use it without the old owner's lock
 }

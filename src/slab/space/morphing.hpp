@@ -47,7 +47,7 @@ public:
 
 private:
     bool morph_into(slab_bin& wanted, base::granule slab, std::optional<unsigned> limit) noexcept;
-    void become(slab_bin& wanted, base::granule slab, unsigned from, unsigned to) noexcept;
+    void become(slab_bin& wanted, base::granule slab, slab_kind from, slab_kind to) noexcept;
 
     pool_state& of_;
     const slab_bins& bins_;

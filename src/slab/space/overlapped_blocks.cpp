@@ -18,8 +18,6 @@ block_range overlapping(const size_class& size, std::uint32_t index, const size_
     return {block_index(others, begin), std::min<std::uint32_t>(last + 1, others.block_count)};
 }
 
-const size_class& size_of_kind(unsigned kind) noexcept { return size_classes[slab_state::class_of_kind(kind)]; }
-
 /// Calls `each` with the index of every bit that is set.
 template <class Each>
 void for_each_bit(const bits_of_half& bits, Each each) noexcept {
@@ -32,10 +30,10 @@ void for_each_bit(const bits_of_half& bits, Each each) noexcept {
 
 }  // namespace
 
-bits_of_half taken_bits(const slab_table& table, granule slab, unsigned kind) noexcept {
+bits_of_half taken_bits(const slab_table& table, granule slab, slab_kind kind) noexcept {
     bits_of_half taken(kind);
     for (std::size_t word = 0; word < taken.words; ++word) {
-        taken[word] = ~table.free_bits(slab, kind, word) & valid_bits(size_of_kind(kind), word);
+        taken[word] = ~table.free_bits(slab, kind, word) & valid_bits(kind.size(), word);
     }
     return taken;
 }
@@ -48,10 +46,10 @@ std::uint32_t count(const bits_of_half& bits) noexcept {
     return set;
 }
 
-bits_of_half behind(const bits_of_half& blocks, unsigned from, unsigned to) noexcept {
+bits_of_half behind(const bits_of_half& blocks, slab_kind from, slab_kind to) noexcept {
     bits_of_half overlapped(to);
     for_each_bit(blocks, [&](std::uint32_t index) {
-        const block_range range = overlapping(size_of_kind(from), index, size_of_kind(to));
+        const block_range range = overlapping(from.size(), index, to.size());
         for (std::uint32_t other = range.first; other < range.end; ++other) {
             overlapped[other / 64] |= std::uint64_t{1} << (other % 64);
         }
@@ -59,7 +57,7 @@ bits_of_half behind(const bits_of_half& blocks, unsigned from, unsigned to) noex
     return overlapped;
 }
 
-void set_overlapped(const slab_table& table, granule slab, unsigned kind, const bits_of_half& overlapped) noexcept {
+void set_overlapped(const slab_table& table, granule slab, slab_kind kind, const bits_of_half& overlapped) noexcept {
     std::uint8_t* const states = table.block_states(slab, kind);
     for_each_bit(overlapped, [states](std::uint32_t index) {
         std::atomic_ref(states[index]).store(block_state::overlapped, std::memory_order_relaxed);
@@ -71,10 +69,10 @@ bool has_disjoint_blocks(const slab_table& table, granule of) noexcept {
     if (kinds.count < 2) {
         return true;
     }
-    const auto live = [&](unsigned kind) {
+    const auto live = [&](slab_kind kind) {
         bits_of_half bits(kind);
         for (std::size_t word = 0; word < bits.words; ++word) {
-            bits[word] = table.live_bits(of, slab_state::first_word_of(kind) + word);
+            bits[word] = table.live_bits(of, kind.first_word() + word);
         }
         return bits;
     };
@@ -105,11 +103,11 @@ bool overlapped_are_taken(const slab_table& table, granule of) noexcept {
 
 void overlapped_blocks::load_states(granule slab) const noexcept {
     const slab_kinds kinds = of_.table.kinds_in(slab, of_.table.state(slab));
-    const unsigned present = kinds.kinds[0];
+    const slab_kind present = kinds.kinds[0];
     of_.table.load_states(slab, present);
     if (kinds.count == 2) {
         if (of_.table.load_states(slab, kinds.kinds[1]) == 0) {
-            of_.table.set_morph_state(slab, morph_state::make(present, no_class));
+            of_.table.set_morph_state(slab, morph_state::make(present.bank(), no_class));
         } else {
             set_overlapped(of_.table, slab, present,
                            behind(taken_bits(of_.table, slab, kinds.kinds[1]), kinds.kinds[1], present));
@@ -117,7 +115,7 @@ void overlapped_blocks::load_states(granule slab) const noexcept {
     }
     mark_pinned(slab, kinds);
     const bool clean = of_.tracks_changes && of_.table.morph_state(slab) == 0;
-    of_.table.set_state(slab, clean ? slab_state::clean(present) : slab_state::loaded(present));
+    of_.table.set_state(slab, clean ? slab_state::clean(present.class_index()) : slab_state::loaded(present));
 }
 
 overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab) noexcept {
@@ -125,8 +123,8 @@ overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab)
     if (!morph_state::has_old(morph)) {
         return {};
     }
-    const unsigned old = morph_state::old_kind(morph);
-    const unsigned present = of_.table.kind_in(slab);
+    const slab_kind old = morph_state::old_kind(morph);
+    const slab_kind present = of_.table.kind_in(slab);
     slab_descriptor& descriptor = of_.table.descriptor(slab);
     // Older blocks are never taken again, so an equal number means that nothing changed. Where few of many are gone,
     // the blocks that they overlapped stay overlapped until more are gone: to find them takes a look at all block
@@ -158,15 +156,14 @@ overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab)
     descriptor.old_taken = static_cast<std::uint16_t>(left.live);
     descriptor.old_overlapped = static_cast<std::uint16_t>(left.overlapped);
     if (left.live == 0) {
-        of_.table.set_morph_state(slab, morph_state::make(present, no_class));
+        of_.table.set_morph_state(slab, morph_state::make(present.bank(), no_class));
     }
     return left;
 }
 
-void overlapped_blocks::write_old_bits(granule slab, unsigned old_kind, std::span<const std::uint64_t> bits) noexcept {
+void overlapped_blocks::write_old_bits(granule slab, slab_kind old_kind, std::span<const std::uint64_t> bits) noexcept {
     for (std::size_t word = 0; word < bits.size(); ++word) {
-        of_.table.live_word(slab, slab_state::first_word_of(old_kind) + word)
-            .store(bits[word], std::memory_order_relaxed);
+        of_.table.live_word(slab, old_kind.first_word() + word).store(bits[word], std::memory_order_relaxed);
     }
     if (of_.log != nullptr) {
         of_.log->old_blocks_written(slab);
@@ -177,7 +174,7 @@ void overlapped_blocks::write_old_bits(granule slab, unsigned old_kind, std::spa
 void overlapped_blocks::mark_pinned(granule slab, const slab_kinds& kinds) const noexcept {
     const std::uint64_t begin = base::offset_of(slab).value;
     of_.pins.for_each(begin, begin + base::granule_size, [&](std::uint64_t offset) {
-        for (const unsigned kind : kinds) {
+        for (const slab_kind kind : kinds) {
             std::uint8_t* const state = of_.table.block_state_at(offset, kind);
             if (state != nullptr && *state == block_state::live) {
                 *state = block_state::pinned;

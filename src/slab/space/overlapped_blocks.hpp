@@ -20,7 +20,7 @@ struct bits_of_half {
     std::array<std::uint64_t, bitmap_words / 2> all{};
     std::size_t words = 0;  ///< words that stand for blocks
 
-    explicit bits_of_half(unsigned kind) noexcept : words(slab_table::words_of_kind(kind)) {}
+    explicit bits_of_half(slab_kind kind) noexcept : words(kind.words()) {}
     [[nodiscard]] std::uint64_t& operator[](std::size_t word) noexcept { return all[word]; }
     [[nodiscard]] std::uint64_t operator[](std::size_t word) const noexcept { return all[word]; }
 };
@@ -28,11 +28,11 @@ struct bits_of_half {
 /// The number of bits that are set.
 [[nodiscard]] std::uint32_t count(const bits_of_half& bits) noexcept;
 /// The blocks of a loaded slab that are not free, live or not.
-[[nodiscard]] bits_of_half taken_bits(const slab_table& table, base::granule slab, unsigned kind) noexcept;
+[[nodiscard]] bits_of_half taken_bits(const slab_table& table, base::granule slab, slab_kind kind) noexcept;
 /// The blocks of kind `to` that overlap these blocks of kind `from`.
-[[nodiscard]] bits_of_half behind(const bits_of_half& blocks, unsigned from, unsigned to) noexcept;
+[[nodiscard]] bits_of_half behind(const bits_of_half& blocks, slab_kind from, slab_kind to) noexcept;
 /// Marks these blocks of the kind `overlapped`.
-void set_overlapped(const slab_table& table, base::granule slab, unsigned kind,
+void set_overlapped(const slab_table& table, base::granule slab, slab_kind kind,
                     const bits_of_half& overlapped) noexcept;
 
 /// For each slab, the caller holds the lock of its bin.
@@ -52,7 +52,7 @@ public:
     /// the last look.
     older_blocks free_overlapped(base::granule slab) noexcept;
     /// Writes the bits of older blocks to the bitmap on media, which a trace reads.
-    void write_old_bits(base::granule slab, unsigned old_kind, std::span<const std::uint64_t> bits) noexcept;
+    void write_old_bits(base::granule slab, slab_kind old_kind, std::span<const std::uint64_t> bits) noexcept;
 
 private:
     void mark_pinned(base::granule slab, const slab_kinds& kinds) const noexcept;

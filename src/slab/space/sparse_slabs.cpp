@@ -60,8 +60,8 @@ bool any_bit(const std::array<std::uint64_t, bitmap_words>& bits, std::uint32_t 
 
 /// The pages, as bits, that contain a part of a block of the kind that is not free. Overlapped blocks of the present
 /// kind are left out: the older blocks that overlap them count.
-std::uint16_t sparse_slabs::pages_with_blocks(granule slab, unsigned kind, bool present) const noexcept {
-    const size_class& size = size_classes[slab_state::class_of_kind(kind)];
+std::uint16_t sparse_slabs::pages_with_blocks(granule slab, slab_kind kind, bool present) const noexcept {
+    const size_class& size = kind.size();
     std::array<std::uint64_t, bitmap_words> taken{};
     const std::uint8_t* const states = of_.table.block_states(slab, kind);
     for (std::size_t word = 0; word < words_of(size); ++word) {

@@ -72,7 +72,7 @@ public:
     [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
 
 private:
-    [[nodiscard]] std::uint16_t pages_with_blocks(base::granule slab, unsigned kind, bool present) const noexcept;
+    [[nodiscard]] std::uint16_t pages_with_blocks(base::granule slab, slab_kind kind, bool present) const noexcept;
     void make_sparse_of(std::uint64_t idle_classes) noexcept;
     void try_make_sparse(base::granule slab) noexcept;
     [[nodiscard]] std::uint64_t idle_classes(std::uint64_t now) const noexcept;

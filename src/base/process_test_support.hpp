@@ -1,0 +1,176 @@
+// Processes that tests start, how they end, and memory that outlives them.
+#pragma once
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <exception>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <system_error>
+#include <type_traits>
+
+#include <gtest/gtest.h>
+
+namespace holdfast::base {
+
+/// How a process ended.
+class process_end {
+public:
+    /// `status` as waitpid() gives it.
+    constexpr explicit process_end(int status) noexcept : status_(status) {}
+
+    /// The exit status; -1 where a signal ended the process.
+    [[nodiscard]] int exit_status() const noexcept { return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1; }
+    /// The signal that ended the process; 0 where it exited.
+    [[nodiscard]] int signal() const noexcept { return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0; }
+    [[nodiscard]] bool succeeded() const noexcept { return exit_status() == 0; }
+    [[nodiscard]] bool was_killed() const noexcept { return signal() == SIGKILL; }
+
+    [[nodiscard]] std::string text() const {
+        return signal() != 0 ? "died of signal " + std::to_string(signal())
+                             : "ended with status " + std::to_string(exit_status());
+    }
+    friend std::ostream& operator<<(std::ostream& out, const process_end& end) { return out << end.text(); }
+
+private:
+    int status_;
+};
+
+/// A process that works beside this one, and ends with this object at the latest.
+class child_process {
+public:
+    /// Forks. The child runs `work` and exits with its result, an int or a bool that is true for success. Where `work`
+    /// returns nothing, it exits with 1 if an assertion of GoogleTest failed in it, else 0. An exception is printed and
+    /// ends it with status 3. Throws std::system_error if the process cannot be started.
+    template <class Work>
+    explicit child_process(Work&& work) {
+        std::fflush(nullptr);
+        id_ = ::fork();
+        if (id_ < 0) {
+            throw std::system_error(errno, std::generic_category(), "fork");
+        }
+        if (id_ == 0) {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            run(work);
+        }
+        end_ = static_cast<int>(::syscall(SYS_pidfd_open, id_, 0));
+    }
+    child_process(const child_process&) = delete;
+    child_process& operator=(const child_process&) = delete;
+    ~child_process() {
+        kill();
+        ::close(end_);
+    }
+
+    [[nodiscard]] pid_t id() const noexcept { return id_; }
+    /// Waits at most this long. True if the child has ended.
+    [[nodiscard]] bool ends_within(std::uint64_t nanoseconds) const {
+        constexpr std::uint64_t second = 1'000'000'000;
+        const timespec limit{static_cast<time_t>(nanoseconds / second), static_cast<long>(nanoseconds % second)};
+        pollfd end{end_, POLLIN, 0};
+        return ended_ || ::ppoll(&end, 1, &limit, nullptr) == 1;
+    }
+    /// Waits until `reached` holds, or the child has ended. False where neither happens within a minute.
+    [[nodiscard]] bool runs_until(const std::function<bool()>& reached) const {
+        constexpr std::uint64_t interval_ns = 5'000;
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!reached() && !ends_within(interval_ns)) {
+            if (std::chrono::steady_clock::now() > deadline) {
+                return false;
+            }
+        }
+        return true;
+    }
+    /// May be called while another thread waits.
+    void send(int signal) const noexcept {
+        if (!ended_) {
+            ::kill(id_, signal);
+        }
+    }
+    process_end wait() noexcept {
+        while (!ended_) {
+            ended_ = ::waitpid(id_, &status_, 0) == id_ || errno != EINTR;
+        }
+        return process_end(status_);
+    }
+    process_end kill() noexcept {
+        send(SIGKILL);
+        return wait();
+    }
+
+private:
+    template <class Work>
+    [[noreturn]] static void run(Work& work) {
+        int status = 3;
+        try {
+            if constexpr (std::is_void_v<decltype(work())>) {
+                work();
+                status = ::testing::Test::HasFailure() ? 1 : 0;
+            } else if constexpr (std::is_same_v<decltype(work()), bool>) {
+                status = work() ? 0 : 1;
+            } else {
+                status = work();
+            }
+        } catch (const std::exception& thrown) {
+            std::fprintf(stderr, "in a child process: %s\n", thrown.what());
+        }
+        std::fflush(nullptr);
+        ::_exit(status);
+    }
+
+    pid_t id_ = -1;
+    int end_ = -1;  ///< a descriptor that becomes readable at the end
+    bool ended_ = false;
+    int status_ = -1;
+};
+
+/// Runs `work` in a process of its own, as child_process does, and waits for its end.
+template <class Work>
+[[nodiscard]] process_end run_in_child(Work&& work) {
+    return child_process(work).wait();
+}
+
+/// Whether `work` succeeds in a process of its own; prints how it ended where it does not.
+template <class Work>
+[[nodiscard]] bool succeeds_in_child(Work&& work) {
+    const process_end end = run_in_child(work);
+    if (!end.succeeded()) {
+        std::printf("the process %s\n", end.text().c_str());
+    }
+    return end.succeeded();
+}
+
+/// A T in memory shared with children. It starts as zero bytes, which must be a valid T.
+template <class T>
+class shared_memory {
+public:
+    static_assert(std::is_trivially_destructible_v<T>);
+    shared_memory() : memory_(::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+        if (memory_ == MAP_FAILED) {  // NOLINT(performance-no-int-to-ptr)
+            throw std::system_error(errno, std::generic_category(), "mmap");
+        }
+    }
+    shared_memory(const shared_memory&) = delete;
+    shared_memory& operator=(const shared_memory&) = delete;
+    ~shared_memory() { ::munmap(memory_, sizeof(T)); }
+
+    [[nodiscard]] T* operator->() const noexcept { return static_cast<T*>(memory_); }
+    [[nodiscard]] T& operator*() const noexcept { return *operator->(); }
+
+private:
+    void* memory_;
+};
+
+}  // namespace holdfast::base
