@@ -33,7 +33,8 @@ static_assert(HF_DURABILITY_COMMIT == static_cast<int>(durability::commit) &&
               HF_DURABILITY_ATOMIC == static_cast<int>(durability::atomic));
 static_assert(HF_DOMAIN_DETECT == static_cast<int>(open_options::domain_choice::detect) &&
               HF_DOMAIN_EMULATED == static_cast<int>(open_options::domain_choice::emulated) &&
-              HF_DOMAIN_PAGE_CACHE == static_cast<int>(open_options::domain_choice::page_cache));
+              HF_DOMAIN_PAGE_CACHE == static_cast<int>(open_options::domain_choice::page_cache) &&
+              HF_DOMAIN_DISK == static_cast<int>(open_options::domain_choice::disk));
 static_assert(HF_HUGE_PAGES_ADVISE == static_cast<int>(open_options::page_choice::advise) &&
               HF_HUGE_PAGES_NONE == static_cast<int>(open_options::page_choice::none) &&
               HF_HUGE_PAGES_AT_ONCE == static_cast<int>(open_options::page_choice::at_once));
@@ -93,8 +94,8 @@ open_options options_of(const hf_options* given) {
     options.segment_size = known.segment_size;
     options.maximum_size = known.maximum_size;
     options.base_address = known.base_address;
-    if (known.domain > HF_DOMAIN_PAGE_CACHE) {
-        throw_invalid("options->domain", std::to_string(known.domain), "0 to 2");
+    if (known.domain > HF_DOMAIN_DISK) {
+        throw_invalid("options->domain", std::to_string(known.domain), "0 to 3");
     }
     options.domain = static_cast<open_options::domain_choice>(known.domain);
     options.accept_process_crash_only = known.accept_process_crash_only != 0;

@@ -33,7 +33,8 @@ void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
 void persist_in(segment::heap_files& files, const void* begin, std::uint64_t bytes) {
     switch (files.domain()) {
         case persist::domain_kind::eadr: return persist_in(persist::eadr_domain(), begin, bytes);
-        case persist::domain_kind::disk: return persist_in(persist::disk_domain(files.session().memory()), begin, bytes);
+        case persist::domain_kind::disk:
+            return persist_in(persist::disk_domain(files.session().memory()), begin, bytes);
         default: return persist_in(persist::dax_domain(), begin, bytes);
     }
 }
@@ -127,9 +128,7 @@ base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const befor
         before(heap_, more_roots);  // may throw: nothing has changed yet
     }
     try {
-        const auto flush = [&files](const void* begin, std::uint64_t bytes) {
-            persist_in(files, begin, bytes);
-        };
+        const auto flush = [&files](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); };
         if (flushes()) {
             // Stores that the crashed program did not write back are visible to tracing, and a power loss may still
             // undo them. They become durable before anything is freed because of them (TRACE-8).
@@ -173,9 +172,8 @@ base::result<void> heap_recovery::rebuild(const std::string& path) {
 /// Keeps an object iff its block is allocated, or before blocks are known, iff its record is complete.
 base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
     if (flushes()) {  // cells must become free in clear_cells()'s order, on media too
-        heap_.objects().persist_with([&files = heap_.files()](const void* begin, std::uint64_t bytes) {
-            persist_in(files, begin, bytes);
-        });
+        heap_.objects().persist_with(
+            [&files = heap_.files()](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); });
     }
     return heap_.objects().repair([this, blocks_are_known](std::uint64_t offset) -> std::uint64_t {
         return blocks_are_known ? heap_.block_size_at(offset) : 1;

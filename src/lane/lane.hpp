@@ -63,7 +63,7 @@ struct alignas(base::cache_line_size) lane {
     std::uint64_t last_time = 0;
     std::uint64_t free_until = 0;  ///< slots for records up to this sequence are known to be free
     std::uint64_t index = 0;
-    std::uint64_t log_claimed = 0;  ///< the log has room for records up to this sequence (LANE-37)
+    std::uint64_t log_claimed = 0;  ///< the log has room for records up to this sequence (LANE-40)
     // Written by the owner, read by others.
     alignas(base::cache_line_size) std::atomic<std::uint64_t> announced{0};  ///< 0: no call is in flight
     std::atomic<std::uint64_t> sequence{0};                                  ///< records appended

@@ -46,7 +46,8 @@ base::result<void> lane_pool::open_log() {
     shape.slots = options_.slots;
     shape.lanes = options_.log_lanes;
     shape.block_records = std::min(records_per_block, options_.slots);
-    log_ = std::make_unique<record_log>(std::move(media), shape, lanes_view{lanes_, lane_count_});
+    HF_TRY_ASSIGN(auto staging, base::sparse_memory::map(record_log::staging_bytes(shape), "writes to the log"));
+    log_ = std::make_unique<record_log>(std::move(media), shape, lanes_view{lanes_, lane_count_}, std::move(staging));
     return log_->prepare();
 }
 

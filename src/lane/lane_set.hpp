@@ -454,7 +454,7 @@ private:
         }
     }
 
-    /// LANE-37.
+    /// LANE-40.
     void make_room_in_log(lane& own, std::uint64_t wanted) noexcept {
         if (log_ == nullptr) {
             return;

@@ -1,9 +1,7 @@
 #include "lane/record_log.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "base/thread_annotations.hpp"
 #include "persist/mutant.hpp"
@@ -16,30 +14,27 @@ constexpr std::uint64_t record_size = sizeof(record_on_media);
 
 }  // namespace
 
-void record_log::free_memory::operator()(std::byte* memory) const noexcept { std::free(memory); }
+std::uint64_t record_log::staging_bytes(const log_shape& shape) noexcept {
+    return std::min<std::uint64_t>(shape.slots, 64 * shape.block_records) * record_size;
+}
 
-record_log::record_log(std::unique_ptr<segment::log_writer> media, const log_shape& shape, const lanes_view& all)
+record_log::record_log(std::unique_ptr<segment::log_writer> media, const log_shape& shape, const lanes_view& all,
+                       base::sparse_memory staging)
     : shape_(shape),
       all_(all),
       media_(std::move(media)),
       blocks_(shape.records() / shape.block_records),
       portion_(std::clamp<std::uint64_t>(shape.records() / 1024, 1, shape.block_records)),
-      staged_most_(std::min<std::uint64_t>(shape.slots, 64 * shape.block_records)),
-      // Writes past the page cache need memory at a multiple of the device's block.
-      staging_(static_cast<std::byte*>(
-          std::aligned_alloc(base::page_size, base::align_up(staged_most_ * record_size, base::page_size)))),
-      newest_(std::make_unique<std::atomic<std::uint64_t>[]>(blocks_)) {
-    if (staging_ == nullptr) {
-        throw std::bad_alloc();
-    }
-    std::memset(staging_.get(), 0, staged_most_ * record_size);
-}
+      staged_most_(staging_bytes(shape) / record_size),
+      staging_memory_(std::move(staging)),
+      staging_(static_cast<std::byte*>(staging_memory_.address())),
+      newest_(std::make_unique<std::atomic<std::uint64_t>[]>(blocks_)) {}
 
 base::result<void> record_log::prepare() {
     for (std::uint64_t index = 0; index < shape_.records(); index += staged_most_) {
         const std::uint64_t length = staged_most_ * record_size;
         if (!media_->is_written(shape_.offset_of(index), length)) {
-            HF_TRY(media_->write(shape_.offset_of(index), {staging_.get(), length}, "log.prepare"));
+            HF_TRY(media_->write(shape_.offset_of(index), {staging_, length}, "log.prepare"));
         }
     }
     return {};
@@ -119,7 +114,7 @@ bool record_log::gather() noexcept {
 void record_log::put(const record_on_media& record) noexcept {
     const std::uint64_t position = end_.load(std::memory_order_relaxed);
     const std::uint64_t within = written_ % shape_.block_records + staged_;
-    std::byte* const to = staging_.get() + within * record_size;
+    std::byte* const to = staging_ + within * record_size;
     std::atomic<std::uint64_t>& newest = newest_[position / shape_.block_records % blocks_];
     if (position % shape_.block_records == 0) {  // a block that is used again: nothing of its records must stay
         std::memset(to, 0, shape_.block_records * record_size);
@@ -139,7 +134,7 @@ bool record_log::write_out() noexcept {
     const std::uint64_t first = base::align_down(written_, shape_.block_records);
     const std::uint64_t end = end_.load(std::memory_order_relaxed);
     const std::uint64_t length = base::align_up(end - first, shape_.block_records) * record_size;
-    auto written = media_->write(shape_.offset_of(first % shape_.records()), {staging_.get(), length}, "log.write");
+    auto written = media_->write(shape_.offset_of(first % shape_.records()), {staging_, length}, "log.write");
     writes_.store(writes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (!written) {
         fail(std::move(written).error());
@@ -147,7 +142,7 @@ bool record_log::write_out() noexcept {
     }
     const std::uint64_t kept = base::align_down(end, shape_.block_records);
     if (kept != end && kept != first) {
-        std::memcpy(staging_.get(), staging_.get() + (kept - first) * record_size, shape_.block_records * record_size);
+        std::memcpy(staging_, staging_ + (kept - first) * record_size, shape_.block_records * record_size);
     }
     written_ = end;
     staged_ = 0;

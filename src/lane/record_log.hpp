@@ -8,9 +8,7 @@
 // The last block is written again until it is full. What was durable in it stays the same, byte for byte, so a write
 // that is cut off takes no record away.
 //
-//   LANE-36: a block of the log is used again only after every record in it is void on media.
-//   LANE-37: a call has room in the log for its records before it announces itself; so a full log never waits for a
-//            call in flight.
+// LANE-39 and LANE-40 (docs/atomic-protocol.md) say when a block may be used again, and when a call gets its room.
 //
 // After a failed write nothing more becomes durable: no later success proves that the earlier records are on media.
 //
@@ -27,6 +25,7 @@
 
 #include "base/failure.hpp"
 #include "base/result.hpp"
+#include "base/sparse_table.hpp"
 #include "lane/lane.hpp"
 #include "lane/lane_format.hpp"
 #include "segment/space.hpp"
@@ -54,7 +53,10 @@ struct log_shape {
 /// Thread safety: all members may be called by all threads, except release(), which one thread calls at a time.
 class record_log {
 public:
-    record_log(std::unique_ptr<segment::log_writer> media, const log_shape& shape, const lanes_view& all);
+    /// `staging`: staging_bytes(shape) of memory.
+    record_log(std::unique_ptr<segment::log_writer> media, const log_shape& shape, const lanes_view& all,
+               base::sparse_memory staging);
+    [[nodiscard]] static std::uint64_t staging_bytes(const log_shape& shape) noexcept;
     record_log(const record_log&) = delete;
     record_log& operator=(const record_log&) = delete;
     ~record_log() = default;
@@ -62,7 +64,7 @@ public:
     /// Writes blocks that were never written, so that later writes change no metadata of the file system.
     base::result<void> prepare();
 
-    /// Room for so many records (LANE-37). False: ask again after a checkpoint.
+    /// Room for so many records (LANE-40). False: ask again after a checkpoint.
     [[nodiscard]] bool claim(std::uint64_t records) noexcept;
     /// How many records a lane should claim at once.
     [[nodiscard]] std::uint64_t portion() const noexcept { return portion_; }
@@ -70,7 +72,7 @@ public:
     /// Returns when all records that the lane has appended are durable. False: they are not, and never will be.
     [[nodiscard]] bool make_durable(lane& own) noexcept;
 
-    /// Records up to this time are void on media (LANE-36).
+    /// Records up to this time are void on media (LANE-39).
     void release(std::uint64_t time) noexcept;
 
     /// Once a write has failed, or fail() was called, nothing more becomes durable.
@@ -81,10 +83,6 @@ public:
     [[nodiscard]] std::uint64_t writes() const noexcept { return writes_.load(std::memory_order_relaxed); }
 
 private:
-    struct free_memory {
-        void operator()(std::byte* memory) const noexcept;
-    };
-
     void lead() noexcept;
     [[nodiscard]] bool gather() noexcept;
     void put(const record_on_media& record) noexcept;
@@ -96,7 +94,8 @@ private:
     std::uint64_t blocks_;
     std::uint64_t portion_;
     std::uint64_t staged_most_;                             ///< records that staging_ has room for
-    std::unique_ptr<std::byte, free_memory> staging_;       ///< from the block of written_ on; blocks of the leader
+    base::sparse_memory staging_memory_;                    ///< at a multiple of a page, as direct writes need it
+    std::byte* staging_;                                    ///< from the block of written_ on; the leader's
     std::unique_ptr<std::atomic<std::uint64_t>[]> newest_;  ///< of each block: the newest time of its records
     std::array<std::uint64_t, maximum_lanes> gathered_{};   ///< by lane; the leader's
     std::uint64_t written_ = 0;                             ///< records whose write has returned; the leader's

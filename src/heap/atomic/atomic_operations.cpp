@@ -7,8 +7,8 @@ namespace holdfast::heap {
 namespace {
 
 template <persist::persistence_domain Domain>
-base::result<std::unique_ptr<atomic_operations>> make(Domain domain, segment::space_view space, segment::lane_area& area,
-                                                      slab::block_allocator& blocks,
+base::result<std::unique_ptr<atomic_operations>> make(Domain domain, segment::space_view space,
+                                                      segment::lane_area& area, slab::block_allocator& blocks,
                                                       const lane::lane_options& options) {
     auto made = std::make_unique<atomic_operations_of<Domain>>(std::move(domain), space, area, blocks, options);
     HF_TRY(made->open());
@@ -17,12 +17,9 @@ base::result<std::unique_ptr<atomic_operations>> make(Domain domain, segment::sp
 
 }  // namespace
 
-base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(persist::domain_kind domain,
-                                                                        persist::mapped_sync& memory,
-                                                                        segment::space_view space,
-                                                                        segment::lane_area& area,
-                                                                        slab::block_allocator& blocks,
-                                                                        const lane::lane_options& options) {
+base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
+    persist::domain_kind domain, persist::mapped_sync& memory, segment::space_view space, segment::lane_area& area,
+    slab::block_allocator& blocks, const lane::lane_options& options) {
     switch (domain) {
         case persist::domain_kind::eadr: return make(persist::eadr_domain(), space, area, blocks, options);
         case persist::domain_kind::page_cache: return make(persist::page_cache_domain(), space, area, blocks, options);

@@ -61,7 +61,9 @@ public:
         if (!blocks_.find_allocated(target_of(destination, word), found)) [[unlikely]] {
             return operation_result::failed;
         }
-        return free_and_release(&destination, found) ? operation_result::done : operation_result::failed;
+        slab::thread_cache* const cache = blocks_.this_cache();
+        return finish_free(cache, found, protocol_.free(cache, &destination, found)) ? operation_result::done
+                                                                                     : operation_result::failed;
     }
 
     void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
@@ -132,7 +134,8 @@ public:
         if (is_abandoned() || !blocks_.find_allocated(block, found)) [[unlikely]] {
             return false;
         }
-        return free_and_release(nullptr, found);
+        slab::thread_cache* const cache = blocks_.this_cache();
+        return finish_free(cache, found, protocol_.free(cache, nullptr, found));
     }
     bool deallocate_exactly(void* block) noexcept override { return deallocate(block); }
 
@@ -157,12 +160,20 @@ public:
             return false;
         }
         const auto held = take_reservation(reserved);
-        return held && (protocol_.publish(blocks_.this_cache(), destination, *held, nullptr) || !refuse_poisoned());
+        if (held && protocol_.publish(blocks_.this_cache(), destination, *held, nullptr)) {
+            return true;
+        }
+        static_cast<void>(refuse_poisoned());
+        return false;
     }
 
     bool keep(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
-        return held && (protocol_.keep(blocks_.this_cache(), *held) || !refuse_poisoned());
+        if (held && protocol_.keep(blocks_.this_cache(), *held)) {
+            return true;
+        }
+        static_cast<void>(refuse_poisoned());
+        return false;
     }
     void keep(const slab::held_block& held) noexcept override {
         if (!protocol_.keep(blocks_.this_cache(), held)) {
@@ -274,10 +285,6 @@ private:
         domain.fence("heap.zero.fence");
     }
 
-    HF_HOT bool free_and_release(std::uint64_t* destination, const slab::held_block& found) noexcept {
-        slab::thread_cache* const cache = blocks_.this_cache();
-        return finish_free(cache, found, protocol_.free(cache, destination, found));
-    }
     HF_HOT bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
         if (!freed) [[unlikely]] {
             if (refuse_poisoned()) {

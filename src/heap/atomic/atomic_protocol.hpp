@@ -68,7 +68,7 @@ public:
     HF_HOT bool free(slab::thread_cache* cache, std::uint64_t* destination, const slab::held_block& found) noexcept;
     /// publish() for up to batch_size destinations, with one fence.
     [[nodiscard]] bool publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
-                       std::span<const slab::held_block> held) noexcept;
+                                     std::span<const slab::held_block> held) noexcept;
     /// free() for up to batch_size destinations, with one fence. `null`: those that are left out. `freed`: those whose
     /// block was not freed meanwhile.
     void free_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,

@@ -93,6 +93,10 @@ public:
     [[nodiscard]] bool syncs_growth() const noexcept {
         return !shared() || domain_ != persist::domain_kind::page_cache;
     }
+    /// Whether space that is reserved in a shared session must stay so after a loss of power.
+    [[nodiscard]] bool syncs_space() const noexcept {
+        return shared() && syncs_growth() && domain_ != persist::domain_kind::emulated;
+    }
     /// All segments lie in file systems that are memory.
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
     /// Whether every file system of segments has room for `wanted` pages beyond what is needed.

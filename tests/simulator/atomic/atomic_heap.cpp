@@ -78,7 +78,7 @@ public:
     base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
                              persist::site where) noexcept override {
         std::byte* const to = memory_.address() + heap_lanes_at + offset;
-        // The same bytes are no change: a block that is written again keeps what it had.
+        // A word that is written again as it was does not change: what was durable in a block stays.
         for (std::size_t at = 0; at < data.size(); at += sizeof(std::uint64_t)) {
             if (std::memcmp(to + at, data.data() + at, sizeof(std::uint64_t)) != 0) {
                 domain_.copy_nontemporal(to + at, data.data() + at, sizeof(std::uint64_t), where);

@@ -34,7 +34,8 @@ public:
     void set_description(std::string_view description);
     /// Where the segments lie, by node, with links followed; empty: all in the heap's directory (open_options).
     [[nodiscard]] std::vector<std::string> node_directories() const;
-    /// The persistence domain, found at the open: "page-cache", "dax", "eadr" or "emulated" (docs/architecture.md).
+    /// The persistence domain, found at the open: "disk", "page-cache", "dax", "eadr" or "emulated"
+    /// (docs/architecture.md).
     [[nodiscard]] std::string domain() const;
 
     /// Calls `each` for every allocated block, in order of address; it may free the block that it is given. Blocks that

@@ -18,7 +18,6 @@
  *
  *     hf_options options = HF_OPTIONS_INIT;
  *     options.durability = HF_DURABILITY_ATOMIC;
- *     options.accept_process_crash_only = 1;             // the file system has no dax: a power loss is not covered
  *     hf_open_or_create("list.hf", &options, &heap);
  *     hf_allocate_to(heap, hf_root(heap, 0), 64, NULL);  // block and root pointer: both survive a crash, or neither
  *
@@ -96,9 +95,10 @@ enum { HF_DURABILITY_COMMIT = 1, HF_DURABILITY_COLLECT = 2, HF_DURABILITY_ATOMIC
 
 /* Durability `atomic` and `collect`: how far a store must travel to be durable. */
 enum {
-    HF_DOMAIN_DETECT = 0,    /* as the file system says: dax, eadr or page-cache */
-    HF_DOMAIN_EMULATED = 1,  /* the instructions of dax on any file system, for tests; covers no power loss */
-    HF_DOMAIN_PAGE_CACHE = 2 /* crashes of the process alone */
+    HF_DOMAIN_DETECT = 0,     /* dax or eadr where the file system has it; else disk (atomic) or page-cache */
+    HF_DOMAIN_EMULATED = 1,   /* the instructions of dax on any file system, for tests; covers no power loss */
+    HF_DOMAIN_PAGE_CACHE = 2, /* crashes of the process alone */
+    HF_DOMAIN_DISK = 3        /* durability atomic: a call returns when its record was synced */
 };
 
 /* Pages of 2 MiB for allocated memory. The values are those of holdfast::open_options::page_choice. */
@@ -125,7 +125,8 @@ typedef struct hf_options {
     void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
     uint32_t domain;             /* durability atomic, collect: HF_DOMAIN_... */
     /* In the domain page-cache, durability atomic and collect cover crashes of the process and no power loss. An open
-     * then fails with HF_PROMISE_UNAVAILABLE unless this is not 0. */
+     * then fails with HF_PROMISE_UNAVAILABLE unless this is not 0. If it is not 0, page-cache is the domain of atomic
+     * on ordinary file systems, too, instead of disk. */
     uint32_t accept_process_crash_only;
     /* How long freed memory may keep its space on disk, in milliseconds. 0: 10,000; 1 to 49: not at all; negative: for
      * ever. Durability commit: it goes with the next hf_commit after that. */

@@ -43,8 +43,8 @@ inline constexpr open_read_only_t open_read_only{};
 ///   - collect: no call writes a record. After a crash, what the roots and the objects reach is allocated, and the rest
 ///     is free (Makalu, PMAlloc-GC).
 ///
-/// atomic and collect cover crashes of the process; a power loss only in the domains `dax` and `eadr`, where the
-/// program makes its own data durable by manager::persist().
+/// atomic and collect cover crashes of the process. atomic covers a power loss in the domains `dax`, `eadr` and `disk`,
+/// collect in `dax` and `eadr`. What a program stores outside of transactions it makes durable by manager::persist().
 enum class durability : std::uint8_t { commit = 1, collect = 2, atomic = 3 };
 
 /// How to create or open a heap. Zero means the default. Options marked "Create" are ignored when an existing heap is

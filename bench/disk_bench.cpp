@@ -1,0 +1,210 @@
+// What durable transactions cost on an ordinary disk (the domain `disk`): beside one synced write of 4 KiB, with more
+// and more threads, and beside LMDB, SQLite and RocksDB. Meaningless on a file system in memory.
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <holdfast/transaction.hpp>
+
+#include "allocators/allocation_run.hpp"
+#include "command_line/command_line.hpp"
+#include "disk/store.hpp"
+#include "support/report.hpp"
+
+namespace {
+
+using namespace holdfast;
+
+struct options {
+    bench::common_options common;
+    std::uint64_t count = 2000;
+};
+
+/// Microseconds of one call, all threads together, for `count` calls of each thread.
+double time_of(unsigned threads, std::uint64_t count, const std::function<void(unsigned, std::uint64_t)>& call) {
+    const auto start = std::chrono::steady_clock::now();
+    {
+        std::vector<std::jthread> running;
+        for (unsigned t = 1; t < threads; ++t) {
+            running.emplace_back([&, t] {
+                for (std::uint64_t i = 0; i < count; ++i) {
+                    call(t, i);
+                }
+            });
+        }
+        for (std::uint64_t i = 0; i < count; ++i) {
+            call(0, i);
+        }
+    }
+    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - start;
+    return taken.count() / static_cast<double>(count * threads);
+}
+
+/// Writes of 4 KiB with O_DIRECT and O_DSYNC, one behind the other in a file that was written before.
+double time_of_a_write(const std::filesystem::path& directory, std::uint64_t count) {
+    constexpr std::size_t block = 4096;
+    constexpr std::uint64_t blocks = 256;
+    const std::string path = directory / "raw";
+    const std::unique_ptr<void, decltype(&std::free)> data(std::aligned_alloc(block, block), &std::free);
+    std::fill_n(static_cast<char*>(data.get()), block, 'x');
+    int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (std::uint64_t i = 0; i < blocks; ++i) {
+        static_cast<void>(::pwrite(file, data.get(), block, static_cast<off_t>(i * block)));
+    }
+    ::fdatasync(file);
+    ::close(file);
+    file = ::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC);
+    if (file < 0) {
+        throw std::system_error(errno, std::generic_category(), "open with O_DIRECT in " + directory.string());
+    }
+    const double taken = time_of(1, count, [&](unsigned, std::uint64_t i) {
+        if (::pwrite(file, data.get(), block, static_cast<off_t>(i % blocks * block)) != static_cast<ssize_t>(block)) {
+            throw std::system_error(errno, std::generic_category(), "pwrite");
+        }
+    });
+    ::close(file);
+    return taken;
+}
+
+struct alignas(64) counter {
+    std::uint64_t value = 0;
+};
+
+open_options on_disk() {
+    open_options wanted;
+    wanted.durability = durability::atomic;
+    wanted.domain = open_options::domain_choice::disk;
+    return wanted;
+}
+
+constexpr unsigned most_threads = 64;
+
+constexpr std::array threads_of_words{1U, 2U, 8U, most_threads};
+constexpr unsigned writers = 16;
+
+/// Microseconds, by threads.
+struct measurement {
+    bench::samples raw;
+    std::map<unsigned, bench::samples> word;
+    std::map<std::string, std::map<unsigned, bench::samples>> puts;  ///< by store
+};
+
+void show(bench::report& out, measurement& measured) {
+    auto& [raw, word, puts] = measured;
+    std::vector<bench::row> rows{{bench::label("work", "write of 4 KiB, O_DIRECT and O_DSYNC"),
+                                  bench::number("us", raw.median()), bench::number("per_second", 1e6 / raw.median())}};
+    for (const unsigned threads : threads_of_words) {
+        rows.push_back({bench::label("work", fmt::format("transaction of 8 bytes, threads: {}", threads)),
+                        bench::number("us", word[threads].median()),
+                        bench::number("per_second", 1e6 / word[threads].median())});
+    }
+    for (auto& [store, times] : puts) {
+        for (const unsigned threads : {1U, writers}) {
+            rows.push_back({bench::label("work", fmt::format("record of 100 bytes, {}, threads: {}", store, threads)),
+                            bench::number("us", times[threads].median()),
+                            bench::number("per_second", 1e6 / times[threads].median())});
+        }
+    }
+    out.table("durable on a disk; time of one, all threads together, medians", rows);
+    out.goal_at_most("transaction of 8 bytes, against a write of 4 KiB", word[1].median() / raw.median(), 1.3, "times");
+    out.goal_at_least("64 threads, against one", word[1].median() / word[most_threads].median(), 20, "times");
+    const std::map<std::string, std::pair<double, double>> goals{
+        {"LMDB", {2, 5}}, {"SQLite", {1.5, 5}}, {"RocksDB", {1, 0}}};
+    for (const auto& [peer, factors] : goals) {
+        if (puts.contains(peer)) {
+            auto& own = puts["holdfast"];
+            out.goal_at_least("record, 1 thread, against " + peer, puts[peer][1].median() / own[1].median(),
+                              factors.first, "times");
+            if (factors.second != 0) {
+                out.goal_at_least("record, 16 threads, against " + peer,
+                                  puts[peer][writers].median() / own[writers].median(), factors.second, "times");
+            }
+        }
+    }
+}
+
+int run(const options& chosen) {
+    bench::report out("disk_bench", chosen.common);
+    out.begin({{"count", chosen.count}, {"domain", "disk"}});
+    const std::filesystem::path directory = chosen.common.directory / "disk_bench";
+    std::filesystem::remove_all(directory);
+    std::filesystem::create_directories(directory);
+    manager heap(create_only, (directory / "words.hf").string(), on_disk());
+    counter* const words = heap.construct<counter>("words")[most_threads]();
+    std::vector<std::unique_ptr<disk::store>> stores;
+    stores.push_back(disk::make_holdfast(directory));
+    for (const auto& make : std::vector<std::function<std::unique_ptr<disk::store>()>>{
+             [&] { return disk::make_lmdb(directory); }, [&] { return disk::make_sqlite(directory, writers); },
+             [&] { return disk::make_rocksdb(directory); }}) {
+        try {
+            stores.push_back(make());
+        } catch (const bench::backend_unavailable& missing) {
+            out.note(missing.what());
+        }
+    }
+    measurement measured;
+    auto& [raw, word, puts] = measured;
+    std::uint64_t next = 0;
+    for (unsigned round = 0; round < chosen.common.rounds; ++round) {
+        raw.add(time_of_a_write(directory, chosen.count));
+        for (const unsigned threads : threads_of_words) {
+            word[threads].add(
+                time_of(threads, std::max<std::uint64_t>(chosen.count / threads, 50), [&](unsigned t, std::uint64_t) {
+                    heap.transact([&](transaction& tx) { tx.open(words[t]).value += 1; });
+                }));
+        }
+        for (const unsigned threads : {1U, writers}) {
+            for (const auto& each : stores) {
+                const std::uint64_t first = next;
+                puts[each->name()][threads].add(time_of(
+                    threads, std::max<std::uint64_t>(chosen.count / threads / 2, 20), [&](unsigned t, std::uint64_t i) {
+                        each->put(t, (std::uint64_t{t} << 32U) + first + i, disk::record{});
+                    }));
+            }
+            next += chosen.count;
+        }
+    }
+    show(out, measured);
+    out.checksum(words[0].value);
+    stores.clear();
+    heap.close();
+    std::filesystem::remove_all(directory);
+    return out.exit_status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    options chosen;
+    holdfast_programs::command_line app("Cost of durable transactions on a disk");
+    chosen.common.declare(app);
+    app.add_option("--count", chosen.count, "Transactions of a round").show_default();
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
+    if (chosen.common.smoke) {
+        chosen.count = 50;
+    }
+    try {
+        return run(chosen);
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "disk_bench: {}\n", failure.what());
+        return 1;
+    }
+}
