@@ -23,6 +23,7 @@ std::string_view name_of(std::uint32_t order) noexcept {
     switch (static_cast<lane::record_order>(order)) {
         case lane::record_order::clock: return "clock";
         case lane::record_order::in_flight: return "in flight";
+        case lane::record_order::logged: return "logged";
     }
     return "";
 }

@@ -33,6 +33,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
         case open_options::domain_choice::detect: break;
         case open_options::domain_choice::emulated: wanted.domain = persist::domain_kind::emulated; break;
         case open_options::domain_choice::page_cache: wanted.domain = persist::domain_kind::page_cache; break;
+        case open_options::domain_choice::disk: wanted.domain = persist::domain_kind::disk; break;
     }
     if (options.segment_size != 0) {
         wanted.files.segment_size = options.segment_size;

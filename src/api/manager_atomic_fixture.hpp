@@ -16,6 +16,10 @@ namespace holdfast {
 
 using domain_choice = open_options::domain_choice;
 
+inline std::string name_of(domain_choice domain) {
+    return domain == domain_choice::emulated ? "emulated" : domain == domain_choice::disk ? "disk" : "page_cache";
+}
+
 struct node {
     ptr<node> next;
     std::uint64_t value = 0;

@@ -28,9 +28,8 @@ using testing::IsEmpty;
 using base::mebibyte;
 
 INSTANTIATE_TEST_SUITE_P(domains, manager_atomic_test,
-                         testing::Values(domain_choice::emulated, domain_choice::page_cache), [](const auto& each) {
-                             return each.param == domain_choice::emulated ? "emulated" : "page_cache";
-                         });
+                         testing::Values(domain_choice::emulated, domain_choice::page_cache, domain_choice::disk),
+                         [](const auto& each) { return name_of(each.param); });
 
 TEST_P(manager_atomic_test, keeps_what_it_allocated_through_a_close) {
     {
@@ -64,9 +63,10 @@ TEST_P(manager_atomic_test, keeps_what_it_allocated_through_a_close) {
 
 TEST_P(manager_atomic_test, keeps_every_call_that_returned_through_a_kill) {
     create_atomic().close();
-    run_and_kill([](manager& heap) {
+    const std::uint64_t rounds = GetParam() == domain_choice::disk ? 1000 : 20'000;
+    run_and_kill([rounds](manager& heap) {
         ptr<node>& head = reinterpret_cast<ptr<node>&>(heap.root(0));
-        for (std::uint64_t i = 0; i < 20'000; ++i) {
+        for (std::uint64_t i = 0; i < rounds; ++i) {
             ptr<node>& other = reinterpret_cast<ptr<node>&>(heap.root(1 + i % 500));
             heap.free_from(other);
             heap.make_persistent<node>(other, i);
@@ -88,7 +88,7 @@ TEST_P(manager_atomic_test, keeps_every_call_that_returned_through_a_kill) {
         values.insert(static_cast<node*>(heap.root(i).get())->value);
     }
     EXPECT_EQ(values.size(), 500U);
-    EXPECT_EQ(*values.begin(), 19'500U);
+    EXPECT_EQ(*values.begin(), rounds - 500);
     EXPECT_EQ(static_cast<node*>(heap.root(0).get())->next->value, 2U);
     EXPECT_EQ(heap.usable_size(heap.root(511).get()), 5 * mebibyte);
     EXPECT_THAT(heap.check(false), IsEmpty());
@@ -299,7 +299,7 @@ TEST_P(manager_atomic_test, works_in_batches) {
     heap.allocate_batch<void>(words, 48);
     const protocol_counters after = heap.counters();
     EXPECT_EQ(after.durable_records - before.durable_records, 101U) << "one each, and the slab's";
-    EXPECT_EQ(after.fences - before.fences, GetParam() == domain_choice::emulated ? 5U : 0U)
+    EXPECT_EQ(after.fences - before.fences, GetParam() == domain_choice::page_cache ? 0U : 5U)
         << "one for 32, and the slab's; none is executed where only processes crash";
     EXPECT_EQ(count_blocks(heap), 100U);
     heap.free_from(heap.root(50));
@@ -442,9 +442,25 @@ TEST_F(manager_test, opens_a_clean_heap_whatever_its_lanes_hold_and_a_crash_of_t
     }
 }
 
+TEST_F(manager_test, syncs_its_records_on_ordinary_files_unless_told_otherwise) {
+    open_options wanted = small_options();
+    wanted.durability = durability::atomic;
+    {
+        manager heap(create_only, path(), wanted);
+        EXPECT_EQ(heap.domain(), "disk");
+        EXPECT_NE(heap.allocate_to(heap.root(0), 64), nullptr);
+        EXPECT_EQ(heap.lanes().order, "logged");
+    }
+    wanted.accept_process_crash_only = true;
+    manager heap(open_only, path(), wanted);
+    EXPECT_EQ(heap.domain(), "page-cache");
+    EXPECT_TRUE(heap.root(0));
+}
+
 TEST_F(manager_test, asks_the_caller_to_accept_what_the_page_cache_does_not_cover) {
     open_options wanted = small_options();
     wanted.durability = durability::atomic;
+    wanted.domain = domain_choice::page_cache;
     EXPECT_EQ(reason_of([&] { manager heap(create_only, path(), wanted); }), errc::promise_unavailable);
     EXPECT_EQ(reason_of([&] { manager heap(open_only, path()); }), errc::not_found) << "nothing is left behind";
     try {

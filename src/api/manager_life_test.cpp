@@ -131,8 +131,17 @@ TEST_F(manager_test, refuses_options_without_a_meaning) {
     EXPECT_EQ(with([](open_options& o) { o.reservation = std::uint64_t{1} << 47; }), errc::invalid_argument);
     EXPECT_EQ(with([](open_options& o) { o.base_address = reinterpret_cast<void*>(0x700000001000); }),
               errc::invalid_argument);
-    EXPECT_EQ(with([](open_options& o) { o.durability = holdfast::durability::atomic; }), errc::promise_unavailable);
     EXPECT_EQ(with([](open_options& o) { o.durability = holdfast::durability::collect; }), errc::promise_unavailable);
+    EXPECT_EQ(with([](open_options& o) {
+                  o.durability = holdfast::durability::collect;
+                  o.domain = open_options::domain_choice::disk;
+              }),
+              errc::promise_unavailable);
+    EXPECT_EQ(with([](open_options& o) {
+                  o.durability = holdfast::durability::atomic;
+                  o.domain = open_options::domain_choice::page_cache;
+              }),
+              errc::promise_unavailable);
     EXPECT_EQ(with([](open_options& o) { o.durability = holdfast::durability{4}; }), errc::invalid_argument);
     EXPECT_THAT(names_in(directory_.path()), IsEmpty()) << "nothing is left behind";
 }

@@ -39,6 +39,7 @@ base::result<segment::commit_statistics> engine::commit() {
     if (files().shared()) {
         const auto start = std::chrono::steady_clock::now();
         write_back();
+        HF_TRY(check_health());
         HF_TRY(files().session().sync());
         segment::commit_statistics statistics;
         statistics.total_ns = statistics.sync_ns = static_cast<std::uint64_t>(
@@ -58,6 +59,12 @@ base::result<void> engine::close(bool commit_changes) {
         destinations()->cancel_all();
     }
     if (durability() != durability_kind::commit) {
+        if (auto health = check_health(); !health) {
+            if (commit_changes) {
+                return health;
+            }
+            return close_poisoned();
+        }
         return close_shared();
     }
     if (!commit_changes) {
@@ -73,12 +80,20 @@ base::result<void> engine::close(bool commit_changes) {
     return files().close_cleanly();
 }
 
+/// Nobody knows what the storage kept. The next open replays what was acknowledged.
+base::result<void> engine::close_poisoned() {
+    blocks().close();
+    stop();
+    return {};
+}
+
 /// Durability `atomic` and `collect`.
 base::result<void> engine::close_shared() {
     HF_TRY(space_.shorten(kept_at_the_end(files().frontier())));
     std::uint64_t clock = files().superblock().checkpoint_clock;
     if (atomic() != nullptr) {
         atomic()->checkpoint();
+        HF_TRY(check_health());
         clock = atomic()->lanes().checkpoint_time();
     } else {
         write_back();  // the bitmaps must be right: the next open does not trace

@@ -101,6 +101,7 @@ private:
 
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> close_shared();
+    base::result<void> close_poisoned();
 
     heap_space space_;
     heap_forks forks_;

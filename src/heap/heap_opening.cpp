@@ -61,6 +61,16 @@ base::result<void> heap_opening::check_durability() const {
 
 /// Whether the media keep the promise, or the caller accepted that they do not.
 base::result<void> heap_opening::check_promise(const segment::heap_files& files) const {
+    const bool is_disk = files.domain() == persist::domain_kind::disk;
+    if (is_disk && files.shared() && options_.durability == durability_kind::collect) {
+        return failure{failure_code::promise_unavailable,
+                       files.paths().directory(),
+                       "durability",
+                       "collect, which has no records that the domain disk could sync",
+                       "durability atomic or commit",
+                       "choose another durability, or the domain page-cache",
+                       0};
+    }
     if (!files.shared() || files.domain() != persist::domain_kind::page_cache || options_.accept_process_crash_only) {
         return {};
     }
@@ -142,6 +152,8 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     segment::mapping_options mapping = options_.files.mapping;
     mapping.shared = is_shared(mode, options_.durability);
     mapping.domain = options_.domain;
+    mapping.syncs_records =
+        options_.durability == durability_kind::atomic && !options_.domain && !options_.accept_process_crash_only;
     HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options_.storage, path_, mode, mapping, hold));
     if (mode == access_mode::read_write) {
         // Recovery works on the files themselves, in the durability that crashed.

@@ -14,6 +14,14 @@ namespace {
 using base::failure;
 using base::failure_code;
 
+lane::record_order order_in(persist::domain_kind domain) noexcept {
+    switch (domain) {
+        case persist::domain_kind::page_cache: return lane::record_order::in_flight;
+        case persist::domain_kind::disk: return lane::record_order::logged;
+        default: return lane::record_order::clock;
+    }
+}
+
 /// A child of fork that does not have its parent's heap: every call fails.
 class refusing_operations final : public block_operations {
 public:
@@ -94,8 +102,7 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     lane::lane_options lanes;
     lanes.heap_key = superblock.heap_key;
     lanes.slots = slots;
-    lanes.order = files().domain() == persist::domain_kind::page_cache ? lane::record_order::in_flight
-                                                                       : lane::record_order::clock;
+    lanes.order = order_in(files().domain());
     lanes.checkpoint_time = superblock.checkpoint_clock;
     if (files().has_pending_lanes()) {  // After a crash, and replayed by now. In a clean heap no lane counts.
         const std::span<const std::byte> file(files().lanes().lanes(), files().lanes().lanes_size());
@@ -107,7 +114,8 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     lanes.machine_nodes = files().location().topology().nodes();
     objects().persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     // Seals the space for records; from the next step on, recovery looks there (LANE-26).
-    auto made = make_atomic_operations(files().domain(), files().view(), files().lanes(), blocks(), lanes);
+    auto made = make_atomic_operations(files().domain(), files().session().memory(), files().view(), files().lanes(),
+                                       blocks(), lanes);
     if (!made) {
         failure what = std::move(made).error();
         what.path = what.path.empty() ? files().lanes().path() : what.path;
@@ -116,7 +124,7 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     atomic_ = made->get();
     own(std::move(made).value());
     durability_ = durability_kind::atomic;
-    if (lanes.order == lane::record_order::clock) {
+    if (lane::is_by_clock(lanes.order)) {
         settle_.of = atomic_;
         extents().space().set_settling(settle_);
     }

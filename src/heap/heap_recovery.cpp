@@ -30,9 +30,12 @@ void persist_in(Domain domain, const void* begin, std::uint64_t bytes) {
     domain.fence("trace.fence");
 }
 
-void persist_in(persist::domain_kind domain, const void* begin, std::uint64_t bytes) {
-    domain == persist::domain_kind::eadr ? persist_in(persist::eadr_domain(), begin, bytes)
-                                         : persist_in(persist::dax_domain(), begin, bytes);
+void persist_in(segment::heap_files& files, const void* begin, std::uint64_t bytes) {
+    switch (files.domain()) {
+        case persist::domain_kind::eadr: return persist_in(persist::eadr_domain(), begin, bytes);
+        case persist::domain_kind::disk: return persist_in(persist::disk_domain(files.session().memory()), begin, bytes);
+        default: return persist_in(persist::dax_domain(), begin, bytes);
+    }
 }
 
 }  // namespace
@@ -80,27 +83,38 @@ base::result<void> heap_recovery::replay_lanes() {
             what.path = files.lanes().path();
             return what;
         }
-        switch (files.shared() ? files.domain() : persist::domain_kind::page_cache) {
-            case persist::domain_kind::page_cache: {
-                persist::page_cache_domain domain;
-                lane::apply(*plan, source, domain);
-                break;
-            }
-            case persist::domain_kind::eadr: {
-                persist::eadr_domain domain;
-                lane::apply(*plan, source, domain);
-                break;
-            }
-            default: {
-                persist::dax_domain domain;
-                lane::apply(*plan, source, domain);
-            }
-        }
+        apply(*plan, source);
         done_.replayed = plan->report;
     } catch (const std::bad_alloc&) {
         return out_of_memory(files.lanes().path());
     }
     done_.replayed.time_ns = elapsed_ns(start);
+    return check_synced();
+}
+
+/// In the domain of the session. A log is replayed as on a disk in every case: a loss of power in the middle must find
+/// its records as long as it finds a word that was stored because of them.
+void heap_recovery::apply(const lane::replay_plan& plan, const lane::replay_source& source) {
+    const auto apply_in = [&](auto domain) { lane::apply(plan, source, domain); };
+    segment::heap_files& files = heap_.files();
+    if (!files.shared()) {
+        apply_in(persist::page_cache_domain());
+    } else if (source.order == lane::record_order::logged || files.domain() == persist::domain_kind::disk) {
+        apply_in(persist::disk_domain(files.session().memory()));
+    } else if (files.domain() == persist::domain_kind::page_cache) {
+        apply_in(persist::page_cache_domain());
+    } else if (files.domain() == persist::domain_kind::eadr) {
+        apply_in(persist::eadr_domain());
+    } else {
+        apply_in(persist::dax_domain());
+    }
+}
+
+/// Whether everything that recovery made durable by syncs is so.
+base::result<void> heap_recovery::check_synced() const {
+    if (heap_.files().session().memory().has_failed()) {
+        return heap_.files().session().memory().failure();
+    }
     return {};
 }
 
@@ -114,7 +128,7 @@ base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const befor
     }
     try {
         const auto flush = [&files](const void* begin, std::uint64_t bytes) {
-            persist_in(files.domain(), begin, bytes);
+            persist_in(files, begin, bytes);
         };
         if (flushes()) {
             // Stores that the crashed program did not write back are visible to tracing, and a power loss may still
@@ -160,7 +174,7 @@ base::result<void> heap_recovery::rebuild(const std::string& path) {
 base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
     if (flushes()) {  // cells must become free in clear_cells()'s order, on media too
         heap_.objects().persist_with([&files = heap_.files()](const void* begin, std::uint64_t bytes) {
-            persist_in(files.domain(), begin, bytes);
+            persist_in(files, begin, bytes);
         });
     }
     return heap_.objects().repair([this, blocks_are_known](std::uint64_t offset) -> std::uint64_t {

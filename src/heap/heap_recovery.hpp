@@ -39,6 +39,8 @@ public:
 
 private:
     base::result<void> replay_lanes();
+    void apply(const lane::replay_plan& plan, const lane::replay_source& source);
+    [[nodiscard]] base::result<void> check_synced() const;
     base::result<void> trace_after_crash(trace_mode mode, const before_trace_call& before);
     base::result<void> rebuild(const std::string& path);
     base::result<void> repair_objects(bool blocks_are_known);

@@ -313,7 +313,7 @@ TEST_F(heap_test, finds_a_damaged_page_and_a_damaged_superblock_copy) {
 
 TEST_F(heap_test, that_cannot_be_created_leaves_nothing_behind) {
     engine_options options = small_heap();
-    options.durability = durability_kind::atomic;
+    options.durability = durability_kind::collect;
     EXPECT_EQ(engine::create(directory_.path("heap"), options).error().code, failure_code::promise_unavailable);
     options = small_heap();
     options.files.mapping.capacity = segment::region_size;

@@ -63,6 +63,7 @@ struct alignas(base::cache_line_size) lane {
     std::uint64_t last_time = 0;
     std::uint64_t free_until = 0;  ///< slots for records up to this sequence are known to be free
     std::uint64_t index = 0;
+    std::uint64_t log_claimed = 0;  ///< the log has room for records up to this sequence (LANE-37)
     // Written by the owner, read by others.
     alignas(base::cache_line_size) std::atomic<std::uint64_t> announced{0};  ///< 0: no call is in flight
     std::atomic<std::uint64_t> sequence{0};                                  ///< records appended
@@ -71,8 +72,10 @@ struct alignas(base::cache_line_size) lane {
     std::atomic<std::uint64_t> flushed_lines{0};  ///< by calls, not by checkpoints
     // Written by checkpoints.
     alignas(base::cache_line_size) std::atomic<std::uint64_t> voided{0};  ///< records whose slots may be used again
-    std::uint64_t first_sequence = 0;                                     ///< of the last record before this opening
+    std::atomic<std::uint64_t> logged{0};  ///< order `logged`: records that are durable. Written by the log's leader.
+    std::uint64_t first_sequence = 0;      ///< of the last record before this opening
     std::unique_ptr<slot_descriptor[]> owned_descriptors;
+    std::unique_ptr<record_on_media[]> owned_slots;  ///< order `logged`: the ring
     lane* next_free = nullptr;
 };
 

@@ -196,6 +196,18 @@ static_assert(writer_counters_at + sizeof(writer_counters_on_media) <= segment::
 enum class record_order : std::uint32_t {
     clock = 1,      ///< records newer than the last checkpoint, in the order of their times
     in_flight = 2,  ///< records beyond their lane's `completed`; no store of the others is lost (page cache)
+    logged = 3,     ///< as `clock`, but the slots of the first log_lanes lanes are one log of all lanes' records (disk)
 };
+
+/// Whether records count by their times.
+[[nodiscard]] constexpr bool is_by_clock(record_order order) noexcept { return order != record_order::in_flight; }
+
+// In order `logged` a record may lie in any slot of the log. Its checksum is seeded as that of lane 0, and its number
+// says its lane: numbers of lane k begin behind k << log_lane_shift.
+inline constexpr std::uint64_t log_lanes = 16;
+inline constexpr unsigned log_lane_shift = 44;
+inline constexpr std::uint64_t records_per_block = base::page_size / sizeof(record_on_media);
+static_assert(minimum_slots % records_per_block == 0);
+static_assert(maximum_lanes << log_lane_shift <= largest_sequence);
 
 }  // namespace holdfast::lane

@@ -46,7 +46,7 @@ protected:
             }
             set_.append(own, each, {}, flags_of(each) | (is_last ? last_flag : 0));
         }
-        set_.fence(own);
+        EXPECT_TRUE(set_.fence(own));
     }
     void carry_out_last(lane& own, std::uint64_t records) {
         const std::uint64_t end = own.sequence.load();
@@ -54,13 +54,13 @@ protected:
             set_.carry_out(own.slots[number & own.slot_mask]);
         }
     }
-    [[nodiscard]] std::size_t writes() { return make_replay(source()).value().writes.size(); }
+    [[nodiscard]] std::uint64_t writes() { return make_replay(source()).value().report.replayed; }
     void expect_refused(record_on_media wrong, std::uint64_t flags, const std::string& what) {
         std::memset(own_->slots, 0, slots * sizeof wrong);
         set_.prepare(*own_, 1);
         set_.announce(*own_);
         set_.append(*own_, wrong, {}, flags);
-        set_.fence(*own_);
+        EXPECT_TRUE(set_.fence(*own_));
         set_.complete(*own_);
         const auto plan = make_replay(source());
         ASSERT_FALSE(plan.ok()) << what;

@@ -16,11 +16,18 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
 }
 
 base::result<void> lane_pool::open() {
-    HF_TRY(area_.grow_lanes(lanes_file_size(1, options_.slots)));
+    const bool logs = options_.order == record_order::logged;
+    const std::uint64_t least = logs ? options_.log_lanes : 1;
+    HF_TRY(area_.grow_lanes(lanes_file_size(least, options_.slots)));
     const base::scoped_lock lock(lanes_mutex_);
-    sealed_lanes_ = std::max<std::uint64_t>(options_.lane_count, 1);
+    if (logs) {
+        HF_TRY(open_log());
+    }
+    sealed_lanes_ = std::max(options_.lane_count, least);
     if (options_.lane_count == 0) {
         write_head(new_head(options_.checkpoint_time, sealed_lanes_, options_.heap_key));
+    } else if (options_.lane_count < least) {
+        seal_lane_count(least);
     }
     if (make_lane() == nullptr) {
         base::failure what;
@@ -30,6 +37,27 @@ base::result<void> lane_pool::open() {
     const base::scoped_lock alone(checkpoint_mutex_);
     publish_counters();
     return {};
+}
+
+/// The slots of the first lanes become the log.
+base::result<void> lane_pool::open_log() {
+    HF_TRY_ASSIGN(auto media, area_.open_log());
+    log_shape shape;
+    shape.slots = options_.slots;
+    shape.lanes = options_.log_lanes;
+    shape.block_records = std::min(records_per_block, options_.slots);
+    log_ = std::make_unique<record_log>(std::move(media), shape, lanes_view{lanes_, lane_count_});
+    return log_->prepare();
+}
+
+base::result<void> lane_pool::check_health() const {
+    if (log_ == nullptr || !log_->has_failed()) {
+        return {};
+    }
+    base::failure what = log_->failure();
+    what.code = base::failure_code::poisoned;
+    what.hint = "no call was acknowledged since; close the heap and open it again";
+    return what;
 }
 
 /// Makes the next lane, whose place on media exists. Null where there is no lane or no memory left.
@@ -42,16 +70,23 @@ lane* lane_pool::make_lane() noexcept {
     try {
         made = std::make_unique<lane>();
         made->owned_descriptors = std::make_unique<slot_descriptor[]>(ring_slots_);
+        if (log_ != nullptr) {
+            made->owned_slots = std::make_unique<record_on_media[]>(ring_slots_);
+        }
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
-    std::byte* const begin = area_.lanes() + lanes_at + index * lane_size(options_.slots);
     made->index = index;
-    made->header = reinterpret_cast<lane_header_on_media*>(begin);
-    made->slots = reinterpret_cast<record_on_media*>(begin + lane_header_size);
+    if (log_ != nullptr) {
+        made->slots = made->owned_slots.get();
+    } else {
+        std::byte* const begin = area_.lanes() + lanes_at + index * lane_size(options_.slots);
+        made->header = reinterpret_cast<lane_header_on_media*>(begin);
+        made->slots = reinterpret_cast<record_on_media*>(begin + lane_header_size);
+    }
     made->descriptors = made->owned_descriptors.get();
     made->slot_mask = ring_slots_ - 1;
-    made->seed = seed_of(options_.heap_key, options_.incarnation, index);
+    made->seed = seed_of(options_.heap_key, options_.incarnation, log_ != nullptr ? 0 : index);
     // Times of this opening are above all recorded ones. In order `in_flight`, sequences continue where the lane's last
     // user stopped, so that `completed` on media is never ahead of them.
     made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
@@ -59,14 +94,24 @@ lane* lane_pool::make_lane() noexcept {
         // The file meant nothing when the heap was opened: otherwise replay would have refused the number (LANE-27).
         std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
     }
-    made->first_sequence =
-        options_.order == record_order::in_flight && !HF_MUTANT("lane.first_sequence") ? made->header->completed : 0;
+    made->first_sequence = first_sequence_of(*made);
     made->sequence.store(made->first_sequence, std::memory_order_relaxed);
     made->completed.store(made->first_sequence, std::memory_order_relaxed);
     made->voided.store(made->first_sequence, std::memory_order_relaxed);
+    made->logged.store(made->first_sequence, std::memory_order_relaxed);
+    made->log_claimed = made->first_sequence;
+    made->free_until = log_ != nullptr ? made->first_sequence : 0;
     lanes_[index] = std::move(made);
     lane_count_.store(index + 1, std::memory_order_release);
     return lanes_[index].get();
+}
+
+std::uint64_t lane_pool::first_sequence_of(const lane& made) const noexcept {
+    switch (options_.order) {
+        case record_order::in_flight: return HF_MUTANT("lane.first_sequence") ? 0 : made.header->completed;
+        case record_order::logged: return made.index << log_lane_shift;
+        default: return 0;
+    }
 }
 
 lane* lane_pool::acquire(unsigned machine_node) noexcept {
@@ -149,6 +194,9 @@ bool lane_pool::extend(std::uint64_t wanted) noexcept {
     if (wanted > maximum_lanes) {
         return false;
     }
+    if (log_ != nullptr) {
+        return true;  // a ring in DRAM needs no place on media
+    }
     if (HF_MUTANT("lane.count.before_growth")) {
         seal();
     }
@@ -170,7 +218,7 @@ bool lane_pool::settle() noexcept {
     for (std::uint64_t i = 0; i < lanes; ++i) {
         recorded[i] = lanes_[i]->sequence.load(std::memory_order_acquire);
     }
-    const bool by_clock = options_.order == record_order::clock;
+    const bool by_clock = is_by_clock(options_.order);
     const auto is_settled = [&] {
         for (std::uint64_t i = 0; i < lanes; ++i) {
             const auto& void_until = by_clock ? lanes_[i]->voided : lanes_[i]->completed;
@@ -183,6 +231,9 @@ bool lane_pool::settle() noexcept {
     for (int tried = 0; tried < tries; ++tried) {
         if (is_settled()) {
             return true;
+        }
+        if (!check_health()) {
+            return false;
         }
         if (by_clock) {
             checkpoint();

@@ -35,6 +35,7 @@
 #include "lane/lane.hpp"
 #include "lane/line_set.hpp"
 #include "lane/record.hpp"
+#include "lane/record_log.hpp"
 #include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
 #include "persist/mutant.hpp"
@@ -54,6 +55,7 @@ struct lane_options {
     block_states* states = nullptr;     ///< null: none; in order `clock`, checkpoints store the bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
+    std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< order `logged`: whose slots are the log
     unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
     unsigned machine_nodes = 1;  ///< the memory of file f belongs to node f mod machine_nodes
 };
@@ -105,6 +107,8 @@ public:
     /// too long. This thread has no call in flight, and holds no lock that calls in flight need.
     [[nodiscard]] bool settle() noexcept;
 
+    /// Fails with poisoned once a sync has failed: no call that needs one was acknowledged since, or will be.
+    [[nodiscard]] base::result<void> check_health() const;
     [[nodiscard]] lane_statistics statistics() const noexcept;
     [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
     [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }
@@ -131,6 +135,8 @@ protected:
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
+    base::result<void> open_log() HF_REQUIRES(lanes_mutex_);
+    [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
     bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
     /// Writes the counters to page 0, for other processes.
     void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
@@ -152,6 +158,7 @@ protected:
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
     std::atomic<std::uint64_t> lane_count_{0};
+    std::unique_ptr<record_log> log_;  ///< order `logged`; else null
     std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;                          ///< in force on media
     std::array<lane*, segment::maximum_nodes> first_free_ HF_GUARDED_BY(lanes_mutex_){};  ///< by group
     base::mutex shared_mutex_;
@@ -165,6 +172,10 @@ protected:
     lane_statistics checkpointed_;  ///< written under checkpoint_mutex_, by relaxed atomic stores
 };
 
+/// Domains whose records may go to a log: the disk, and the model of it in the crash simulator.
+template <class Domain>
+inline constexpr bool may_log = Domain::kind == persist::domain_kind::disk || requires { Domain::models_disks; };
+
 template <persist::persistence_domain Domain>
 class lane_set final : public lane_pool {
 public:
@@ -174,13 +185,16 @@ public:
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
     /// Whether a checkpoint makes records void, and not their completion.
     [[nodiscard]] bool by_clock() const noexcept {
-        return !process_crashes_only && options_.order == record_order::clock;
+        return !process_crashes_only && is_by_clock(options_.order);
     }
 
     /// Room for `count` records, at most largest_batch().
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
         if (own.sequence.load(std::memory_order_relaxed) + count > own.free_until) [[unlikely]] {
             make_room(own, count);
+            if constexpr (may_log<Domain>) {
+                make_room_in_log(own, count);
+            }
         }
     }
 
@@ -214,19 +228,35 @@ public:
         record.checksum = checksum_of(record, own.seed);
         persist::line_words words;
         std::memcpy(words, &record, sizeof words);
-        domain_.copy_line(&own.slots[sequence & own.slot_mask], words, "lane.record.write");
+        put(own.slots[sequence & own.slot_mask], words, "lane.record.write");
         // A thread that dies before this store has appended nothing; see release().
         if (!HF_MUTANT("lane.append.sequence")) {
             own.sequence.store(sequence, std::memory_order_release);
         }
     }
 
-    HF_HOT void fence(lane& own) noexcept {
+    /// The records that the lane has appended are durable. False, on a disk alone: they are not, and the call must end
+    /// without a store to the heap's memory and without complete().
+    [[nodiscard]] HF_HOT bool fence(lane& own) noexcept {
+        if constexpr (may_log<Domain>) {
+            if (log_ != nullptr) {
+                count(own.fences);
+                return is_healthy() && log_->make_durable(own);
+            }
+        }
         domain_.fence("lane.record.fence");
         if (HF_MUTANT("lane.complete.early")) {
             complete(own);
         }
         if constexpr (!process_crashes_only) {  // there the fence orders the compiler alone
+            count(own.fences);
+        }
+        return true;
+    }
+    /// What the call has written back is durable, too.
+    void fence_data(lane& own, persist::site where) noexcept {
+        domain_.fence(where);
+        if constexpr (!process_crashes_only) {
             count(own.fences);
         }
     }
@@ -241,10 +271,18 @@ public:
         own.announced.store(0, std::memory_order_release);
     }
 
+    /// Whether all syncs have succeeded so far. Once one has failed, no record becomes durable any more either.
+    [[nodiscard]] bool is_healthy() noexcept;
+
     /// Starts to write back a line without a checkpoint; the fence of this call's record waits for it.
     void start_write_back(lane& own, const void* address, persist::site where) noexcept {
         domain_.flush(address, sizeof(std::uint64_t), where);
         count(own.flushed_lines);
+        if constexpr (may_log<Domain>) {
+            if (log_ != nullptr) {
+                fence_data(own, "lane.write_back.fence");  // a write to the log waits for nothing else
+            }
+        }
     }
 
     bool checkpoint() noexcept override {
@@ -323,6 +361,16 @@ private:
         counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
 
+    HF_HOT void put(record_on_media& slot, const persist::line_words& words, persist::site where) noexcept {
+        if constexpr (may_log<Domain>) {
+            if (log_ != nullptr) {
+                std::memcpy(&slot, words, sizeof words);  // the ring is in DRAM
+                return;
+            }
+        }
+        domain_.copy_line(&slot, words, where);
+    }
+
     void change(std::uint64_t offset, std::uint64_t encoded, bool allocate, block_word old) noexcept {
         if (offset == nowhere) {
             return;
@@ -330,7 +378,7 @@ private:
         const block_word block = decode_block(encoded);
         const bool has_state = options_.states != nullptr && block.kind == block_kind::small &&
                                options_.states->set_state(offset, block, allocate);
-        if (has_state && options_.order == record_order::clock) {
+        if (has_state && is_by_clock(options_.order)) {
             return;  // a checkpoint stores the bitmap
         }
         const block_place place = place_of(space_, offset, block);
@@ -350,8 +398,10 @@ private:
         const std::uint64_t sequence = given.sequence.load(std::memory_order_relaxed);
         // A record that was written in part, or written and not counted, must not count after a crash.
         const persist::line_words nothing{};
-        domain_.copy_line(&given.slots[(sequence + 1) & given.slot_mask], nothing, "lane.finish.wipe");
-        fence(given);
+        put(given.slots[(sequence + 1) & given.slot_mask], nothing, "lane.finish.wipe");
+        if (!fence(given)) {
+            return;
+        }
         // A group without its last record does not count (LANE-29): the thread ended before its fence.
         const record_on_media& last = given.slots[sequence & given.slot_mask];
         if (!has_flag(last, group_flag) || has_flag(last, last_flag)) {
@@ -359,7 +409,7 @@ private:
                 carry_out(given.slots[i & given.slot_mask]);
             }
             if (has_payload(last)) {
-                fence(given);
+                fence_data(given, "lane.finish.fence");
             }
         }
         complete(given);
@@ -381,6 +431,10 @@ private:
         for (unsigned tries = 0;; ++tries) {
             std::uint64_t voided = own.voided.load(std::memory_order_acquire);
             bool goes_on = false;
+            if (log_ != nullptr && log_->has_failed()) {
+                own.free_until = end;  // no record will ever be durable, and nothing is void any more
+                return;
+            }
             if (end > voided + last) {
                 checkpoint();
             } else if (end > voided + half && tries == 0) {
@@ -400,6 +454,28 @@ private:
             }
             wait(tries);
         }
+    }
+
+    /// LANE-37.
+    void make_room_in_log(lane& own, std::uint64_t wanted) noexcept {
+        if (log_ == nullptr) {
+            return;
+        }
+        const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed);
+        for (unsigned tries = 0; own.log_claimed < sequence + wanted; ++tries) {
+            const std::uint64_t least = sequence + wanted - own.log_claimed;
+            const std::uint64_t more = tries == 0 ? std::max(least, log_->portion()) : least;
+            if (log_->has_failed()) {
+                return;  // the fence of the call says so
+            }
+            if (log_->claim(more)) {
+                own.log_claimed += more;
+            } else {
+                checkpoint();
+                wait(tries);
+            }
+        }
+        own.free_until = std::min(own.free_until, own.log_claimed);
     }
 
     void wait(unsigned tries) noexcept;

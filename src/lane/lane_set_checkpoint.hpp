@@ -129,6 +129,21 @@ bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
     return ended && running_.passed != 0;
 }
 
+template <persist::persistence_domain Domain>
+bool lane_set<Domain>::is_healthy() noexcept {
+    if constexpr (requires { domain_.has_failed(); }) {
+        if (log_ != nullptr && domain_.has_failed()) {
+            try {
+                log_->fail(domain_.failure());
+            } catch (const std::bad_alloc&) {
+                log_->fail({});
+            }
+        }
+        return log_ == nullptr || !log_->has_failed();
+    }
+    return true;
+}
+
 /// All lines are written back: makes T' durable and the records void.
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::end_checkpoint() noexcept {
@@ -141,8 +156,19 @@ void lane_set<Domain>::end_checkpoint() noexcept {
         void_them();
     }
     domain_.fence("lane.checkpoint.fence");
+    if (!is_healthy()) {
+        return;  // the lines of these records may be lost, so the records stay
+    }
     write_time(running_.time);
+    if (!is_healthy()) {
+        return;
+    }
     void_them();
+    if constexpr (may_log<Domain>) {
+        if (log_ != nullptr) {
+            log_->release(running_.time);
+        }
+    }
     note_checkpoint(process_crashes_only ? 0 : 2);
 }
 

@@ -347,7 +347,7 @@ TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes
         set.prepare(own, 1);
         set.announce(own);
         set.append(own, record, {});
-        set.fence(own);
+        EXPECT_TRUE(set.fence(own));
         const auto plan = make_replay(source());
         ASSERT_FALSE(plan.ok()) << &each - wrong;
         EXPECT_EQ(plan.error().code, base::failure_code::corrupt);

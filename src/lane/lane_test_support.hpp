@@ -78,7 +78,7 @@ protected:
         set.prepare(own, 1);
         set.announce(own);
         set.append(own, record, {&word(destination_offset(record.destination)), nullptr, nullptr});
-        set.fence(own);
+        EXPECT_TRUE(set.fence(own));
     }
     void call(lane_set<domain>& set, lane& own, const record_on_media& record) {
         append_only(set, own, record);

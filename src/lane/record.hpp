@@ -25,6 +25,11 @@ namespace holdfast::lane {
     return XXH3_64bits_withSeed(payload.data(), payload.size_bytes(), ~seed);
 }
 
+/// Whether the checksum fits: for the log of order `logged`, in which a record may lie anywhere.
+[[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed) noexcept {
+    return record.checksum != 0 && number_of(record) != 0 && record.checksum == checksum_of(record, seed);
+}
+
 // LANE-18: a record counts only if its checksum fits and it lies in the slot of its sequence number.
 [[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed, std::uint64_t slot,
                                    std::uint64_t slots) noexcept {

@@ -134,6 +134,7 @@ struct pending_record {
 /// What the lanes hold.
 struct gathered_records {
     std::vector<pending_record> pending;
+    std::vector<const record_on_media*> records;  ///< whole ones in rings, also of groups that do not count
     bool have_data = false;
     std::uint64_t newest_time = 0;  ///< LANE-1: also of whole records whose group does not count
 };
@@ -193,6 +194,70 @@ base::result<bool> gather_group(const replay_source& source, const record_on_med
     return true;
 }
 
+/// LANE-29, for the group that ends with record `last` of the log's records, which are in the order of their numbers.
+base::result<bool> gather_group_of_log(const replay_source& source, std::span<const record_on_media* const> records,
+                                       std::size_t last, std::uint64_t lane, std::uint64_t seed,
+                                       std::vector<pending_record>& pending) {
+    const record_on_media& end = *records[last];
+    const std::uint64_t count = decode_data(end.destination).group;
+    const std::uint64_t within_lane = number_of(end) & ((std::uint64_t{1} << log_lane_shift) - 1);
+    if (count == 0 || count > within_lane || count > source.slots) {
+        return corrupt(fmt::format("lane {}, record {}, records of the group", lane, within_lane),
+                       fmt::format("{}", count), fmt::format("1 to {}", std::min(within_lane, source.slots)));
+    }
+    for (std::uint64_t back = 1; back < count; ++back) {
+        const bool is_there = back <= last;
+        const record_on_media& each = *records[is_there ? last - back : last];
+        if ((!is_there || number_of(each) != number_of(end) - back || each.time != end.time ||
+             !has_flag(each, group_flag) || has_flag(each, last_flag)) &&
+            !HF_MUTANT("replay.group.part")) {
+            return false;
+        }
+    }
+    for (std::uint64_t back = std::min<std::uint64_t>(count, last + 1); back-- > 0;) {
+        const record_on_media& each = *records[last - back];
+        if (has_payload(each)) {
+            HF_TRY(gather_payload(source, each, lane, seed, pending));
+        } else {
+            pending.push_back({each.time, &each});
+        }
+    }
+    return true;
+}
+
+/// Order `logged`: the pending records of the log. Where a record lies in it means nothing; its number says its lane.
+/// All lanes of the file are read; the log is as many of them as the session that crashed had made durable (LANE-25).
+base::result<gathered_records> gather_log(const replay_source& source, std::uint64_t checkpoint_time,
+                                          replay_report& report) {
+    gathered_records found;
+    const std::uint64_t seed = seed_of(source.heap_key, source.incarnation, 0);
+    std::vector<const record_on_media*>& records = found.records;
+    for (std::uint64_t piece = 0; piece < report.lanes; ++piece) {
+        const record_on_media* const slots = slots_of(source, piece);
+        for (std::uint64_t slot = 0; slot < source.slots; ++slot) {
+            const record_on_media& record = slots[slot];
+            if (record.time > checkpoint_time && (is_whole(record, seed) || HF_MUTANT("replay.checksum"))) {
+                HF_TRY(validate(record, number_of(record) >> log_lane_shift, slot, source.frontier));
+                records.push_back(&record);
+                found.newest_time = std::max(found.newest_time, record.time);
+                found.have_data = found.have_data || has_flag(record, data_flag);
+            }
+        }
+    }
+    std::ranges::sort(records, {}, [](const record_on_media* record) { return number_of(*record); });
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        const record_on_media& record = *records[i];
+        const std::uint64_t lane = number_of(record) >> log_lane_shift;
+        if (!has_flag(record, group_flag) || HF_MUTANT("replay.group.member")) {
+            found.pending.push_back({record.time, &record});
+        } else if (has_flag(record, last_flag)) {
+            HF_TRY_ASSIGN(const bool whole, gather_group_of_log(source, records, i, lane, seed, found.pending));
+            report.rolled_back += whole ? 0 : 1;
+        }
+    }
+    return found;
+}
+
 /// The pending records of all lanes.
 base::result<gathered_records> gather(const replay_source& source, std::uint64_t checkpoint_time,
                                       replay_report& report) {
@@ -223,6 +288,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
                 continue;
             }
             HF_TRY(validate(record, lane, slot, source.frontier));
+            found.records.push_back(&record);
             newest = std::max(newest, number_of(record));
             found.newest_time = std::max(found.newest_time, record.time);
             found.have_data = found.have_data || has_flag(record, data_flag);
@@ -330,7 +396,10 @@ private:
         auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
         if (HF_MUTANT("replay.stamp") || segment::stamp_of(*word) != stamp) {
             write(word, ~std::uint64_t{0}, value);
-        } else if (have_data_) {
+            return;
+        }
+        write(word, ~std::uint64_t{0}, *word);  // LANE-38
+        if (have_data_) {
             left_alone_.emplace(offset, value);
         }
     }
@@ -382,17 +451,28 @@ private:
     std::vector<word_write> writes_;
 };
 
+/// By address; of several writes of a word the last one.
+std::vector<word_write> in_order(std::vector<word_write> writes) {
+    std::ranges::stable_sort(writes, {}, &word_write::word);
+    const auto kept = std::unique(writes.rbegin(), writes.rend(),
+                                  [](const word_write& a, const word_write& b) { return a.word == b.word; });
+    writes.erase(writes.begin(), kept.base());
+    return writes;
+}
+
 }  // namespace
 
 base::result<replay_plan> make_replay(const replay_source& source) {
     replay_plan plan;
     HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key));
     HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.heap_key));
+    const bool logged = source.order == record_order::logged;
     plan.newest_time = plan.checkpoint_time;
     // All lanes of the file, not only those that the number in force asks for: if its copy is damaged, the other copy
     // does not count the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
-    HF_TRY_ASSIGN(gathered_records found, gather(source, plan.checkpoint_time, plan.report));
+    HF_TRY_ASSIGN(gathered_records found, logged ? gather_log(source, plan.checkpoint_time, plan.report)
+                                                 : gather(source, plan.checkpoint_time, plan.report));
     std::vector<pending_record>& pending = found.pending;
     plan.newest_time = std::max(plan.newest_time, found.newest_time);
     plan.report.pending = pending.size();
@@ -401,6 +481,7 @@ base::result<replay_plan> make_replay(const replay_source& source) {
             return a.time != b.time ? a.time > b.time : number_of(*a.record) > number_of(*b.record);
         });
     }
+    plan.records = std::move(found.records);
     decider decide(source, found);
     for (std::span<const pending_record> rest(pending); !rest.empty();) {
         const std::uint64_t time = rest.front().time;
@@ -410,9 +491,9 @@ base::result<replay_plan> make_replay(const replay_source& source) {
         decide.consider(call);
         rest = rest.subspan(call.size());
     }
-    plan.writes = std::move(decide).take();
-    std::erase_if(plan.writes, [](const word_write& write) { return *write.word == write.value; });
-    plan.report.replayed = plan.writes.size();
+    plan.writes = in_order(std::move(decide).take());
+    plan.report.replayed = static_cast<std::uint64_t>(
+        std::ranges::count_if(plan.writes, [](const word_write& write) { return *write.word != write.value; }));
     return plan;
 }
 

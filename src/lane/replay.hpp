@@ -12,7 +12,10 @@
 //   the records of a group count if all of them are whole, else none does (LANE-29);
 //   the last group that stored a word decides it (LANE-31), unless that group or a later call freed the word's block
 //   (LANE-35);
-//   a stamp says nothing about a word that an earlier pending record of data covers (LANE-34).
+//   a stamp says nothing about a word that an earlier pending record of data covers (LANE-34);
+//   LANE-38: what a killed process has left may be visible and not be on media yet. So the head and the records that
+//            count are durable before replay stores a word because of them. And a word that a record decides, or whose
+//            stamp speaks for it, is durable before T moves, also where it has its value already.
 //
 //   LANE-30: a record has no flags, or those of a group; its data and its payload lie below the frontier.
 //   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is void.
@@ -28,6 +31,7 @@
 #include "lane/lane_format.hpp"
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
+#include "persist/mutant.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::lane {
@@ -58,9 +62,12 @@ struct word_write {
 };
 
 struct replay_plan {
-    std::vector<word_write> writes;     ///< words whose new value differs from the old one
-    std::uint64_t checkpoint_time = 0;  ///< in force now
-    std::uint64_t newest_time = 0;      ///< of all whole records, groups that do not count included: for apply()
+    /// The words that pending records decide, by address, each once. Where a word has its value already, apply() writes
+    /// it back: it may be visible to this process and not be on media yet.
+    std::vector<word_write> writes;
+    std::vector<const record_on_media*> records;  ///< whole ones that are not void, in their rings
+    std::uint64_t checkpoint_time = 0;            ///< in force now
+    std::uint64_t newest_time = 0;  ///< of all whole records, groups that do not count included: for apply()
     replay_report report;
 };
 
@@ -74,9 +81,24 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
 
 template <persist::persistence_domain Domain>
 void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept {
-    for (const word_write& write : plan.writes) {
-        domain.store(*write.word, write.value, "replay.store");
-        domain.flush(write.word, sizeof *write.word, "replay.flush");
+    domain.flush(source.lanes.data(), sizeof(lanes_head_on_media), "replay.head.flush");
+    for (const record_on_media* const record : plan.records) {
+        domain.flush(record, sizeof *record, "replay.records.flush");
+    }
+    domain.fence("replay.records.fence");
+    const auto line_of = [](const word_write& write) {
+        return reinterpret_cast<std::uintptr_t>(write.word) / base::cache_line_size;
+    };
+    for (std::size_t i = 0; i < plan.writes.size(); ++i) {
+        const word_write& write = plan.writes[i];
+        if (*write.word != write.value) {
+            domain.store(*write.word, write.value, "replay.store");
+        } else if (HF_MUTANT("replay.flush_equal")) {
+            continue;
+        }
+        if (i + 1 == plan.writes.size() || line_of(plan.writes[i + 1]) != line_of(write)) {
+            domain.flush(write.word, sizeof *write.word, "replay.flush");
+        }
     }
     domain.fence("replay.fence");
     if (plan.newest_time > plan.checkpoint_time) {

@@ -27,6 +27,7 @@ std::string_view to_string(domain_kind kind) noexcept {
         case domain_kind::eadr: return "eadr";
         case domain_kind::page_cache: return "page-cache";
         case domain_kind::emulated: return "emulated";
+        case domain_kind::disk: return "disk";
     }
     return "unknown";
 }

@@ -25,6 +25,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "persist/flush.hpp"
+#include "persist/mapped_sync.hpp"
 #include "persist/storage.hpp"
 
 namespace holdfast::persist {
@@ -33,8 +34,9 @@ namespace holdfast::persist {
 enum class domain_kind : std::uint8_t {
     dax,         ///< byte-addressable media: a store is durable after flush and fence
     eadr,        ///< dax whose processor caches survive a power loss: a store is durable after a fence
-    page_cache,  ///< every other file: a store survives a process crash at once, a power loss only by commit()
+    page_cache,  ///< any file: a store survives a process crash at once, a power loss only by commit()
     emulated,    ///< the instructions of dax without its media: for tests and benchmarks
+    disk,        ///< any file: a store is durable after a system call that syncs its page
 };
 
 [[nodiscard]] std::string_view to_string(domain_kind kind) noexcept;
@@ -146,10 +148,38 @@ public:
     static void fence(site /*where*/) noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
+/// Ordinary files, by system calls: a fence syncs the pages that were flushed. So it costs what a disk costs, and
+/// records go to a log instead (lane/record_log.hpp). After a failure, fences return without having made anything
+/// durable; the memory's mapped_sync keeps the failure.
+class disk_domain : public storing_domain {
+public:
+    static constexpr domain_kind kind = domain_kind::disk;
+
+    explicit disk_domain(mapped_sync& memory) noexcept : memory_(&memory) {}
+
+    /// No other instruction than for ordinary stores; the range is as if it were flushed.
+    void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) const noexcept {
+        std::memcpy(target, source, bytes);
+        memory_->note(target, bytes);
+    }
+    void copy_line(void* target, const line_words& line, site where) const noexcept {
+        copy_words(target, line, where);
+        memory_->note(target, sizeof line);
+    }
+    void flush(const void* begin, std::size_t bytes, site /*where*/) const noexcept { memory_->note(begin, bytes); }
+    void fence(site /*where*/) const noexcept { memory_->sync(); }
+    [[nodiscard]] bool has_failed() const noexcept { return memory_->has_failed(); }
+    [[nodiscard]] base::failure failure() const { return memory_->failure(); }
+
+private:
+    mapped_sync* memory_;
+};
+
 static_assert(persistence_domain<dax_domain>);
 static_assert(persistence_domain<emulated_domain>);
 static_assert(persistence_domain<eadr_domain>);
 static_assert(persistence_domain<page_cache_domain>);
+static_assert(persistence_domain<disk_domain>);
 
 /// The domain of an open file: `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`. `path` is for
 /// messages.

@@ -57,6 +57,18 @@ public:
         return {};
     }
 
+    base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site /*where*/) override {
+        return write_durably(fd_.get(), offset, data, path_);
+    }
+    void bypass_page_cache() noexcept override {
+        const int flags = ::fcntl(fd_.get(), F_GETFL);
+        static_cast<void>(::fcntl(fd_.get(), F_SETFL, flags | O_DIRECT));
+    }
+    bool is_written(std::uint64_t offset, std::uint64_t length) noexcept override {
+        const off_t hole = ::lseek(fd_.get(), static_cast<off_t>(offset), SEEK_HOLE);
+        return hole >= 0 && static_cast<std::uint64_t>(hole) >= offset + length;
+    }
+
     base::result<void> resize(std::uint64_t bytes, site /*where*/) override {
         return set_size(fd_.get(), bytes, path_);
     }

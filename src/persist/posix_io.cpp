@@ -200,6 +200,33 @@ result<void> write_parts_fully(int fd, std::uint64_t offset, std::span<const std
     return {};
 }
 
+result<void> write_durably(int fd, std::uint64_t offset, std::span<const std::byte> data, const std::string& path) {
+    HF_TRY(end_of(offset, data.size(), "pwritev2", path));
+    while (!data.empty()) {
+        iovec vector{const_cast<std::byte*>(data.data()), data.size()};
+        const auto put = uninterrupted([&] { return ::pwritev2(fd, &vector, 1, to_off(offset), RWF_DSYNC); });
+        if (put > 0) {
+            offset += static_cast<std::uint64_t>(put);
+            data = data.subspan(static_cast<std::size_t>(put));
+            continue;
+        }
+        const int flags = ::fcntl(fd, F_GETFL);
+        if (put < 0 && errno == EINVAL && flags >= 0 && (flags & O_DIRECT) != 0 &&
+            ::fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0) {
+            continue;
+        }
+        if (put < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
+            HF_TRY(write_fully(fd, offset, data, path));
+            if (uninterrupted([&] { return ::fdatasync(fd); }) != 0) {
+                return os_failure(errno, "fdatasync", path);
+            }
+            return {};
+        }
+        return os_failure(put < 0 ? errno : EIO, "pwritev2", path);
+    }
+    return {};
+}
+
 result<void> set_size(int fd, std::uint64_t bytes, const std::string& path) {
     HF_TRY(end_of(bytes, 0, "ftruncate", path));
     if (uninterrupted([&] { return ::ftruncate(fd, to_off(bytes)); }) != 0) {

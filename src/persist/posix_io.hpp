@@ -29,6 +29,11 @@ namespace holdfast::persist {
                                                    std::span<const std::span<const std::byte>> parts,
                                                    const std::string& path);
 
+/// Writes exactly data.size() bytes, which are durable when it returns (RWF_DSYNC, else fdatasync). Where the
+/// descriptor bypasses the page cache and the file system refuses that, it stops to do so.
+[[nodiscard]] base::result<void> write_durably(int fd, std::uint64_t offset, std::span<const std::byte> data,
+                                               const std::string& path);
+
 [[nodiscard]] base::result<void> set_size(int fd, std::uint64_t bytes, const std::string& path);
 
 /// Reserves space by fallocate(), or by reserve_by_writing() where the file system has no fallocate().

@@ -60,6 +60,17 @@ public:
     /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
     /// calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
+    /// As write_at() and sync() of these bytes alone: durable when it returns.
+    virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
+        HF_TRY(write_at(offset, data, where));
+        return sync(where);
+    }
+    /// Later writes go past the page cache where the file system can do that. Then offsets, lengths and the addresses
+    /// of data are multiples of a page.
+    virtual void bypass_page_cache() noexcept {}
+    /// Whether all of the range was written before, as far as the file system tells: writing it again changes neither
+    /// the size of the file nor which blocks it has.
+    [[nodiscard]] virtual bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept { return false; }
     /// Waits until all earlier writes of this file are durable, with the metadata needed to read them (fdatasync).
     virtual base::result<void> sync(site where) = 0;
     /// Sets the size; new bytes are a hole that reads as zero.

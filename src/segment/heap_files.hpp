@@ -137,7 +137,7 @@ private:
     live_bitmaps bitmaps_{location_, mapping_, segments_};
     user_space space_{{location_, superblock_, segments_, mapping_, bitmaps_}};
     lane_file lanes_{location_, superblock_, cover_};
-    shared_session session_{{superblock_, segments_, mapping_, objects_, lanes_}};
+    shared_session session_{{location_, superblock_, segments_, mapping_, objects_, lanes_}};
     committer commits_{{location_, superblock_, segments_, mapping_, objects_, space_}};
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;

@@ -23,6 +23,8 @@ struct mapping_options {
     bool shared = false;
     huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
     const persist::topology* topology = &persist::machine_topology::here();
+    /// On ordinary files the domain is `disk` and not `page-cache`.
+    bool syncs_records = false;
     std::optional<persist::domain_kind> domain;  ///< shared: replaces the found one; no more than the media can do
 };
 

@@ -10,7 +10,9 @@
 #include <cstdint>
 
 #include "base/result.hpp"
+#include "persist/mapped_sync.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/files/heap_location.hpp"
 #include "segment/files/lane_file.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"
@@ -20,6 +22,7 @@ namespace holdfast::segment {
 
 /// What a shared_session works with.
 struct shared_session_parts {
+    const heap_location& location;
     heap_superblock& superblock;
     segment_files& segments;
     const heap_mapping& mapping;
@@ -30,7 +33,8 @@ struct shared_session_parts {
 /// Not thread-safe.
 class shared_session {
 public:
-    explicit shared_session(const shared_session_parts& parts) noexcept : parts_(parts) {}
+    explicit shared_session(const shared_session_parts& parts)
+        : parts_(parts), memory_(parts.location.paths().directory()) {}
     shared_session(const shared_session&) = delete;
     shared_session& operator=(const shared_session&) = delete;
     ~shared_session() = default;
@@ -40,6 +44,8 @@ public:
     /// Recovery is over, and the lanes are made: a new incarnation begins, durably. A crash from here on is a crash of
     /// this incarnation.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
+    /// What makes the mapped pages durable in the domain `disk`. May be used by all threads.
+    [[nodiscard]] persist::mapped_sync& memory() noexcept { return memory_; }
     /// Makes the contents of all mapped pages durable with system calls. Not atomic.
     base::result<void> sync() const;
     /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed.
@@ -47,6 +53,7 @@ public:
 
 private:
     shared_session_parts parts_;
+    persist::mapped_sync memory_;
 };
 
 }  // namespace holdfast::segment

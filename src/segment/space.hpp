@@ -7,12 +7,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "persist/storage.hpp"
 #include "segment/format/geometry.hpp"
 #include "segment/format/segment_format.hpp"
 
@@ -158,6 +160,22 @@ public:
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
 
+/// Writes to the file of lanes past its mapping. One thread writes at a time.
+class log_writer {
+public:
+    log_writer() = default;
+    log_writer(const log_writer&) = delete;
+    log_writer& operator=(const log_writer&) = delete;
+    virtual ~log_writer() = default;
+
+    /// Whole pages of the file, from memory that begins at a multiple of a page; durable when it returns. After a
+    /// failure, any part of the range may be old or new.
+    virtual base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
+                                     persist::site where) noexcept = 0;
+    /// Whether all of the range was written before: then writing it changes no metadata of the file system.
+    [[nodiscard]] virtual bool is_written(std::uint64_t offset, std::uint64_t length) noexcept = 0;
+};
+
 /// Where the redo rings lie (lane/), as one range: the head, then lane by lane. Implemented by segment::lane_file; by
 /// memory in tests.
 class lane_area {
@@ -174,7 +192,15 @@ public:
     /// Extends the range to so many bytes, durably; new bytes read as zero, or hold records that do not count. Fails
     /// with no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
+    /// For records that are written by system calls. Fails with unsupported where the lanes are no one file.
+    virtual base::result<std::unique_ptr<log_writer>> open_log();
 };
+
+inline base::result<std::unique_ptr<log_writer>> lane_area::open_log() {
+    base::failure what;
+    what.code = base::failure_code::unsupported;
+    return what;
+}
 
 /// Verifies live bitmaps. An open verifies page entries and slab headers, which it reads in any case. The bitmaps are
 /// much larger; each page of them is verified when it is first used. Implemented by segment::live_bitmaps. Thread-safe.

@@ -191,10 +191,11 @@ base::result<void> user_space::take_back(pages start, pages length) {
     return segments_.for_each(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
-            // On persistent memory a power loss must not undo the reservation: a store into a hole on a full disk is a
-            // SIGBUS.
-            return location_.sharing() == page_sharing::shared_sync ? file.sync("space.take_back.sync")
-                                                                    : base::result<void>();
+            // Where a loss of power is survived, it must not undo the reservation: a store into a hole on a full disk is
+            // a SIGBUS.
+            return location_.shared() && location_.syncs_growth() && location_.domain() != persist::domain_kind::emulated
+                       ? file.sync("space.take_back.sync")
+                       : base::result<void>();
         });
 }
 

@@ -182,7 +182,10 @@ TEST_F(misuse, options_that_make_no_sense_are_refused_and_make_nothing) {
     options.base_address = reinterpret_cast<void*>(std::uintptr_t{4096});
     refused(options, {errc::invalid_argument, path, "base address", "0x1000", "2 MiB"});
     options = {};
+    options.durability = durability::collect;
+    refused(options, {errc::promise_unavailable, path, "durability", "collect", "commit"});
     options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::page_cache;
     refused(options, {errc::promise_unavailable, path, "durability", "atomic", "commit"});
 }
 

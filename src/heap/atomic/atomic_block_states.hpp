@@ -22,7 +22,7 @@ namespace holdfast::heap {
 class atomic_block_states final : public lane::block_states {
 public:
     atomic_block_states(slab::block_allocator& blocks, lane::record_order order) noexcept
-        : blocks_(blocks), bitmaps_follow_(order == lane::record_order::clock) {}
+        : blocks_(blocks), bitmaps_follow_(lane::is_by_clock(order)) {}
 
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept override {
         blocks_.slabs().table().bits_of_line(line, bits);

@@ -42,7 +42,10 @@ public:
         if (!is_destination(destination) || !hold(cache, wanted, held)) [[unlikely]] {
             return nullptr;
         }
-        protocol_.publish(cache, destination, held, nullptr);
+        if (!protocol_.publish(cache, destination, held, nullptr)) [[unlikely]] {
+            static_cast<void>(refuse_poisoned());
+            return nullptr;
+        }
         return space_.address({held.offset});
     }
 
@@ -96,6 +99,9 @@ public:
         lane_set().domain().flush(target, kept, "heap.reallocate.flush");
         lane_set().domain().fence("heap.reallocate.fence");
         if (!protocol_.publish(cache, destination, held, &old)) {
+            if (refuse_poisoned()) {
+                return nullptr;
+            }
             blocks_.release(cache, held);
             blocks_.inspect().leave_refusal(source);
             return nullptr;
@@ -110,7 +116,10 @@ public:
         if (is_abandoned() || !hold(cache, wanted, held)) [[unlikely]] {
             return nullptr;
         }
-        protocol_.keep(cache, held);
+        if (!protocol_.keep(cache, held)) [[unlikely]] {
+            static_cast<void>(refuse_poisoned());
+            return nullptr;
+        }
         return space_.address({held.offset});
     }
 
@@ -148,17 +157,18 @@ public:
             return false;
         }
         const auto held = take_reservation(reserved);
-        return held && protocol_.publish(blocks_.this_cache(), destination, *held, nullptr);
+        return held && (protocol_.publish(blocks_.this_cache(), destination, *held, nullptr) || !refuse_poisoned());
     }
 
     bool keep(void* reserved) noexcept override {
         const auto held = take_reservation(reserved);
-        if (held) {
-            protocol_.keep(blocks_.this_cache(), *held);
-        }
-        return held.has_value();
+        return held && (protocol_.keep(blocks_.this_cache(), *held) || !refuse_poisoned());
     }
-    void keep(const slab::held_block& held) noexcept override { protocol_.keep(blocks_.this_cache(), held); }
+    void keep(const slab::held_block& held) noexcept override {
+        if (!protocol_.keep(blocks_.this_cache(), held)) {
+            static_cast<void>(refuse_poisoned());
+        }
+    }
 
     bool withdraw(void* block) noexcept override {
         slab::held_block found;
@@ -166,7 +176,9 @@ public:
             return false;
         }
         if (!protocol_.free(blocks_.this_cache(), nullptr, found)) {
-            blocks_.inspect().leave_refusal(block);
+            if (!refuse_poisoned()) {
+                blocks_.inspect().leave_refusal(block);
+            }
             return false;
         }
         if (found.is_by_node()) {
@@ -195,7 +207,10 @@ public:
     void flush(const void* begin, std::uint64_t bytes) noexcept override {
         lane_set().domain().flush(begin, bytes, "heap.user.flush");
     }
-    void drain() noexcept override { lane_set().domain().fence("heap.user.fence"); }
+    void drain() noexcept override {
+        lane_set().domain().fence("heap.user.fence");
+        static_cast<void>(lane_set().is_healthy());
+    }
 
     void write_back() noexcept override {
         lane_set().checkpoint();
@@ -221,6 +236,8 @@ private:
 
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes) noexcept;
     [[nodiscard]] bool is_abandoned() noexcept;
+    /// After a call that failed: whether a sync has failed. Then every later call fails.
+    [[nodiscard]] bool refuse_poisoned() noexcept;
     HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = space_.offset(&word).value;
         if (offset < blocks_.end_offset() && offset % sizeof word == 0 && !abandoned_.load(std::memory_order_relaxed) &&
@@ -263,6 +280,9 @@ private:
     }
     HF_HOT bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
         if (!freed) [[unlikely]] {
+            if (refuse_poisoned()) {
+                return false;
+            }
             blocks_.inspect().leave_refusal(space_.address({found.offset}));
             return false;
         }
@@ -282,8 +302,23 @@ bool atomic_operations_of<Domain>::is_abandoned() noexcept {
     if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
         return false;
     }
-    blocks_.leave(refused_child());
+    if (!refuse_poisoned()) {
+        blocks_.leave(refused_child());
+    }
     return true;
+}
+
+template <persist::persistence_domain Domain>
+bool atomic_operations_of<Domain>::refuse_poisoned() noexcept {
+    if constexpr (lane::may_log<Domain>) {
+        auto health = lane_set().check_health();
+        if (!health) {
+            abandoned_.store(true, std::memory_order_release);
+            blocks_.leave(std::move(health).error());
+            return true;
+        }
+    }
+    return false;
 }
 
 template <persist::persistence_domain Domain>
@@ -319,8 +354,10 @@ std::size_t atomic_operations_of<Domain>::allocate_batch(std::span<std::uint64_t
         while (ready < some && is_destination(*destinations[done + ready]) && hold(cache, wanted, held[ready])) {
             ++ready;
         }
-        if (ready != 0) {
-            protocol_.publish_batch(cache, destinations.subspan(done, ready), std::span(held).first(ready));
+        if (ready != 0 &&
+            !protocol_.publish_batch(cache, destinations.subspan(done, ready), std::span(held).first(ready))) {
+            static_cast<void>(refuse_poisoned());
+            break;
         }
         done += ready;
         if (ready < some) {
@@ -346,6 +383,9 @@ bool atomic_operations_of<Domain>::commit_with_payload(slab::thread_cache* cache
     const bool done = protocol_.commit_with_payload(cache, changes, payload);
     // Until the group is void a crash reads the payload. A call in flight may hold the checkpoint up for long: then the
     // block is lost until the next open.
+    if (!done && !lane_set().check_health()) {
+        return false;  // the payload may be read at recovery
+    }
     if (!done || !lane_set().by_clock() || HF_MUTANT("heap.payload.hold") || lane_set().settle()) {
         blocks_.release(cache, payload);
     }
@@ -365,7 +405,9 @@ bool atomic_operations_of<Domain>::commit_group(const group_request& changes) no
     const group_changes all{blocks.allocated(), blocks.freed(), changes.data};
     if (!(all.records() <= protocol_.largest_group() ? protocol_.commit_group(cache, all)
                                                      : commit_with_payload(cache, all))) {
-        blocks.give_back(reservations_);
+        if (!refuse_poisoned()) {
+            blocks.give_back(reservations_);
+        }
         return false;
     }
     for (const slab::held_block& each : blocks.freed()) {

@@ -40,7 +40,9 @@ struct group_changes {
     }
 };
 
-/// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were.
+/// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were. All calls answer
+/// false, too, where the record did not become durable, which only happens on a disk: the heap is poisoned
+/// (lane_pool::check_health()), and its memory is as it was.
 template <persist::persistence_domain Domain>
 class atomic_protocol final : public slab::slab_log {
 public:
@@ -61,11 +63,11 @@ public:
     HF_HOT bool publish(slab::thread_cache* cache, std::uint64_t& destination, const slab::held_block& held,
                         const slab::held_block* replaced) noexcept;
     /// Marks the block allocated, without a destination.
-    void keep(slab::thread_cache* cache, const slab::held_block& held) noexcept;
+    [[nodiscard]] bool keep(slab::thread_cache* cache, const slab::held_block& held) noexcept;
     /// Frees the block, and nulls the destination unless that is absent. False if the block was freed meanwhile.
     HF_HOT bool free(slab::thread_cache* cache, std::uint64_t* destination, const slab::held_block& found) noexcept;
     /// publish() for up to batch_size destinations, with one fence.
-    void publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
+    [[nodiscard]] bool publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                        std::span<const slab::held_block> held) noexcept;
     /// free() for up to batch_size destinations, with one fence. `null`: those that are left out. `freed`: those whose
     /// block was not freed meanwhile.

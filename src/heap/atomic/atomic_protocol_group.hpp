@@ -107,7 +107,9 @@ bool atomic_protocol<Domain>::commit_group(slab::thread_cache* cache, const grou
     if (HF_MUTANT("heap.group.stores_first")) {
         store_data();
     }
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return false;
+    }
     store_data();
     change_states(changes);
     lanes_.complete(*own);
@@ -163,7 +165,9 @@ bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, con
         append_blocks(*own, changes);
     }
     lanes_.append(*own, last, {}, lane::group_flag | lane::data_flag | lane::last_flag);
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return false;
+    }
     for (const record& each : records) {
         if (lane::has_flag(each, lane::data_flag)) {
             lanes_.store_data(each);
@@ -174,7 +178,7 @@ bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, con
             }
         }
     }
-    lanes_.fence(*own);
+    lanes_.fence_data(*own, "heap.payload.data_fence");
     change_states(changes);
     lanes_.complete(*own);
     return true;

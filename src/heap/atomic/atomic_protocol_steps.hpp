@@ -33,7 +33,9 @@ bool atomic_protocol<Domain>::publish(slab::thread_cache* cache, std::uint64_t& 
         lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                               "mutant.store");
     }
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return false;
+    }
     lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
                           "heap.destination");
     block_states_.set(lanes_.domain(), held);
@@ -45,7 +47,7 @@ bool atomic_protocol<Domain>::publish(slab::thread_cache* cache, std::uint64_t& 
 }
 
 template <persist::persistence_domain Domain>
-void atomic_protocol<Domain>::keep(slab::thread_cache* cache, const slab::held_block& held) noexcept {
+bool atomic_protocol<Domain>::keep(slab::thread_cache* cache, const slab::held_block& held) noexcept {
     const lane_guard own(lanes_, cache);
     record made{.checksum = 0,
                 .sequence = 0,
@@ -58,9 +60,12 @@ void atomic_protocol<Domain>::keep(slab::thread_cache* cache, const slab::held_b
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
     lanes_.append(*own, made, {HF_MUTANT("heap.keep.line") ? nullptr : block_states_.line_of(held), nullptr, nullptr});
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return false;
+    }
     block_states_.set(lanes_.domain(), held);
     lanes_.complete(*own);
+    return true;
 }
 
 template <persist::persistence_domain Domain>
@@ -89,7 +94,9 @@ bool atomic_protocol<Domain>::free(slab::thread_cache* cache, std::uint64_t* des
     if (HF_MUTANT("heap.free.stores_first") && destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "mutant.store");
     }
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return false;
+    }
     if (destination != nullptr) {
         lanes_.domain().store(*destination, segment::null_pointer(stamp), "heap.destination");
     }
@@ -99,7 +106,7 @@ bool atomic_protocol<Domain>::free(slab::thread_cache* cache, std::uint64_t* des
 }
 
 template <persist::persistence_domain Domain>
-void atomic_protocol<Domain>::publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
+bool atomic_protocol<Domain>::publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                                             std::span<const slab::held_block> held) noexcept {
     const std::size_t count = held.size();
     std::array<std::uint16_t, batch_size> stamps;
@@ -123,7 +130,9 @@ void atomic_protocol<Domain>::publish_batch(slab::thread_cache* cache, std::span
                       {HF_MUTANT("heap.batch.allocate_lines") ? nullptr : &destination,
                        HF_MUTANT("heap.batch.block_lines") ? nullptr : block_states_.line_of(held[i]), nullptr});
     }
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return false;
+    }
     for (std::size_t i = 0; i < count; ++i) {
         std::uint64_t& destination = *destinations[i];
         lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held[i].offset, stamps[i]),
@@ -131,6 +140,7 @@ void atomic_protocol<Domain>::publish_batch(slab::thread_cache* cache, std::span
         block_states_.set(lanes_.domain(), held[i]);
     }
     lanes_.complete(*own);
+    return true;
 }
 
 template <persist::persistence_domain Domain>
@@ -165,7 +175,10 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
                       {HF_MUTANT("heap.batch.free_lines") ? nullptr : destinations[i],
                        HF_MUTANT("heap.batch.freed_block_lines") ? nullptr : block_states_.line_of(found[i]), nullptr});
     }
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        std::ranges::fill(freed, false);
+        return;
+    }
     for (std::size_t i = 0; i < count; ++i) {
         if (freed[i]) {
             lanes_.domain().store(*destinations[i], segment::null_pointer(stamps[i]), "heap.destination");
@@ -199,7 +212,9 @@ void atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word m
     lanes_.append(*own, change,
                   {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
                    create && !HF_MUTANT("heap.slab.header_line") ? &space_.slab_header(slab) : nullptr, nullptr});
-    lanes_.fence(*own);
+    if (!lanes_.fence(*own)) [[unlikely]] {
+        return;  // the call that needs the slab fails at its own fence
+    }
     const auto store = [this](std::uint64_t& word, std::uint64_t value) {
         lanes_.domain().store(word, value, "heap.slab.header");
     };

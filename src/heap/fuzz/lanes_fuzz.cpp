@@ -316,7 +316,7 @@ private:
             }
         }
         const auto again = must(lane::make_replay(from));
-        if (!again.writes.empty() || (from.order == lane::record_order::clock && again.report.pending != 0)) {
+        if (again.report.replayed != 0 || (from.order == lane::record_order::clock && again.report.pending != 0)) {
             finding("a second replay finds something to do");
         }
         const extent::page_entries entries(on_.view());

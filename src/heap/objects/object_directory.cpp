@@ -295,6 +295,8 @@ base::result<std::uint64_t> object_directory::repair_cells(
     if (!first || (is_object && block_bytes(entry.offset) == 0)) {
         mark(position, unfinished_magic, cells);
         clear_cells(position, cells);
+    } else if (persist_) {
+        persist_(address(position), cells * cell_size);  // a killed process may have left it visible, and not on media
     }
     return cells;
 }

@@ -34,10 +34,13 @@ base::result<void> heap_location::choose_sharing(const mapping_options& options)
         return {};
     }
     const bool synchronous = domain_ == domain_kind::dax || domain_ == domain_kind::eadr;
+    if (!synchronous && options.syncs_records) {
+        domain_ = domain_kind::disk;
+    }
     sharing_ = synchronous ? page_sharing::shared_sync : page_sharing::shared_pages;
     if (options.domain) {
         const domain_kind wanted = *options.domain;
-        const bool possible = wanted == domain_ || wanted == domain_kind::page_cache ||
+        const bool possible = wanted == domain_ || wanted == domain_kind::page_cache || wanted == domain_kind::disk ||
                               wanted == domain_kind::emulated || (wanted == domain_kind::dax && synchronous);
         if (!possible) {
             return failure{failure_code::promise_unavailable,

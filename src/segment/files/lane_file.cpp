@@ -16,6 +16,24 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
+/// The file past its mapping and, where the file system can, past the page cache.
+class log_file final : public log_writer {
+public:
+    explicit log_file(std::unique_ptr<persist::file> file) noexcept : file_(std::move(file)) {
+        file_->bypass_page_cache();
+    }
+    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
+                             persist::site where) noexcept override {
+        return file_->write_through(offset, data, where);
+    }
+    bool is_written(std::uint64_t offset, std::uint64_t length) noexcept override {
+        return file_->is_written(offset, length);
+    }
+
+private:
+    std::unique_ptr<persist::file> file_;
+};
+
 failure wrong_size(failure_code code, const std::string& path, std::string_view field, std::uint64_t found,
                    std::uint64_t most) {
     return failure{code, path, std::string(field), fmt::format("{}", found), fmt::format("at most {}", most), {}, 0};
@@ -24,8 +42,10 @@ failure wrong_size(failure_code code, const std::string& path, std::string_view 
 }  // namespace
 
 base::result<void> lane_file::open(const lane_shape& shape) {
-    const bool by_node = superblock_.has_pending_lanes() ? (superblock_.now().flags & flag_lanes_by_node) != 0
-                                                         : location_.paths().nodes() > 1;
+    // A log is one file: a disk writes blocks behind one another faster than here and there.
+    const bool by_node = superblock_.has_pending_lanes()
+                             ? (superblock_.now().flags & flag_lanes_by_node) != 0
+                             : location_.paths().nodes() > 1 && location_.domain() != persist::domain_kind::disk;
     places_.emplace(location_.paths(), shape, by_node);
     std::vector<std::unique_ptr<persist::file>> files;
     for (std::uint32_t file = 0; file < places_->files(); ++file) {
@@ -139,6 +159,20 @@ base::result<void> lane_file::grow_lanes(std::uint64_t bytes) {
     }
     size_ = to;
     return {};
+}
+
+base::result<std::unique_ptr<log_writer>> lane_file::open_log() {
+    if (places_->is_by_node()) {
+        return failure{failure_code::unsupported,
+                       path(),
+                       "persistence domain",
+                       "disk, after a crash of a heap whose redo rings lie in the directories of its nodes",
+                       "another domain",
+                       "open the heap in the domain page-cache first, and close it",
+                       0};
+    }
+    HF_TRY_ASSIGN(auto file, location_.storage().open(path(), access_mode::read_write));
+    return std::unique_ptr<log_writer>(std::make_unique<log_file>(std::move(file)));
 }
 
 base::result<void> lane_file::sync(persist::site where) const {

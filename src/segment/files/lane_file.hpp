@@ -41,6 +41,7 @@ public:
     [[nodiscard]] std::byte* lanes() const noexcept override { return range_.begin(); }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
+    base::result<std::unique_ptr<log_writer>> open_log() override;
     /// Lane k lies in the file of number k mod files(). 1 until open().
     [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
     /// The file that holds the head.

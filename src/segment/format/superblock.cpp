@@ -108,14 +108,14 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
         return corrupt(path, copy, "heap key and sequence", fmt::format("{}, {}", block.heap_key, block.sequence),
                        "not 0");
     }
-    // SB-5: lanes have a power of two of slots, and one of two orders; where records may count, there are lanes. The
+    // SB-5: lanes have a power of two of slots, and one of three orders; where records may count, there are lanes. The
     // clock has room to go on.
     const bool no_lanes = block.lane_slots == 0 && block.record_order == 0;
     const bool lanes = (block.lane_slots & (block.lane_slots - 1)) == 0 && block.lane_slots >= 64 &&
-                       block.lane_slots <= 65536 && (block.record_order == 1 || block.record_order == 2);
+                       block.lane_slots <= 65536 && block.record_order >= 1 && block.record_order <= 3;
     if (!lanes && !(no_lanes && (block.flags & flag_lanes) == 0)) {
         return corrupt(path, copy, "lanes", fmt::format("{} slots, order {}", block.lane_slots, block.record_order),
-                       "none, or a power of two from 64 to 65536 slots, order 1 or 2");
+                       "none, or a power of two from 64 to 65536 slots, order 1 to 3");
     }
     if (block.checkpoint_clock > largest_clock) {
         return corrupt(path, copy, "checkpoint clock", hex(block.checkpoint_clock),

@@ -34,6 +34,7 @@ struct named_setting {
 const std::vector<named_setting>& settings() {
     static const std::vector<named_setting> all{
         {"power loss, rings of 8", {}, 3},
+        {"power loss, a log of 24 records", {8, lane::record_order::logged, crash_kind::power_loss, 3}, 2},
         {"caches survive, rings of 8", {8, lane::record_order::clock, crash_kind::process_crash}, 3},
         {"process crash, call in flight", {8, lane::record_order::in_flight, crash_kind::process_crash}, 3},
     };
@@ -72,7 +73,7 @@ TEST(atomic_crash_test, EveryProgramOfUpToThreeSteps) {
 
 TEST(atomic_crash_test, NamedSequences) {
     for (const named_setting& one : settings()) {
-        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1, 1});
         for (const named_program& each : named_programs()) {
             const std::uint64_t before = explorer.report().images;
             EXPECT_TRUE(explorer.run(each.program)) << each.name << ": a step makes no sense";
@@ -118,7 +119,7 @@ TEST(atomic_crash_test, MorePendingRecordsOnADestinationThanThereAreStamps) {
 
 TEST(atomic_crash_test, OpeningsAndNewLanes) {
     for (const named_setting& one : settings()) {
-        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1});
+        atomic_explorer explorer(one.setting, {{16384, 256, 256, 512}, 4, {64, 16, 16, 16}, 1, 1});
         explorer.run_openings_and_new_lanes();
         print(one.name + ", openings and new lanes", explorer.report());
         ASSERT_FALSE(explorer.failed()) << explorer.report().violations.front();

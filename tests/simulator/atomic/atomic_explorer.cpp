@@ -129,7 +129,7 @@ void atomic_explorer::run_openings_and_new_lanes() {
         for (;;) {
             path_ = "a new lane";
             lane::lane* const made = lanes.acquire();
-            if (made == nullptr) {
+            if (made == nullptr || made->index == setting_.lanes) {
                 break;
             }
             // The next owner of the lane may be another cache.
@@ -239,6 +239,9 @@ void atomic_explorer::cut(persist::site where) {
         visit(0, scratch_, hash, model_);
         return !failed();
     });
+    if (setting_.crash == crash_kind::power_loss && mix(states, report_.cuts) % effort_.killed_of == 0 && !failed()) {
+        kill();
+    }
     path_ = path;
     if (scheduler_ != nullptr) {
         scheduler_->pause(false);
@@ -252,6 +255,28 @@ void atomic_explorer::cut(persist::site where) {
         crash_model_ = model_;
         memory_.set_dead(true);
     }
+}
+
+/// The process is killed. Recovery sees all that was stored, also what is not durable; then the power goes.
+void atomic_explorer::kill() {
+    trial& on = *trials_.front();
+    on.memory.take_over(memory_);
+    on.space.facts() = space_.facts();
+    path_ += ", killed";
+    on.memory.set_on_cut([&](persist::site where) { cut_recovery(0, model_, where); });
+    std::string wrong = on.space.recover();
+    on.memory.set_on_cut({});
+    bool use = false;
+    if (wrong.empty()) {
+        on.memory.notice();
+        wrong = judge(on, model_, use);
+    }
+    if (wrong.empty()) {
+        cut_recovery(0, model_.decided_by_visible(on.memory, on.space.facts().frontier_pages), "after recovery");
+    } else {
+        fail(wrong);
+    }
+    on.memory.rewind();
 }
 
 void atomic_explorer::visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model) {

@@ -24,6 +24,8 @@ struct atomic_effort {
     choice_limits recovery_cuts{64, 8, 8, 8};
     /// One in this many recovered heaps of distinct metadata is used and emptied.
     std::uint64_t used_of = 8;
+    /// At one cut in this many the process is killed, recovery sees all that was stored, and then the power goes.
+    std::uint64_t killed_of = 32;
 };
 
 struct atomic_program {
@@ -114,6 +116,7 @@ private:
     void perform(unsigned thread, const std::vector<step>& part);
     void survive_crash();
     void visit(unsigned depth, const memory_image& image, std::uint64_t hash, const heap_model& model);
+    void kill();
     void cut_recovery(unsigned depth, const heap_model& model, persist::site where);
     [[nodiscard]] std::string judge(trial& on, const heap_model& model, bool& use);
     [[nodiscard]] std::string look_closely(trial& on);

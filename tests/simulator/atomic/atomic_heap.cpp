@@ -1,5 +1,6 @@
 #include "simulator/atomic/atomic_heap.hpp"
 
+#include <cstring>
 #include <new>
 
 #include <fmt/format.h>
@@ -67,6 +68,38 @@ base::result<void> atomic_space::grow_lanes(std::uint64_t bytes) {
     return {};
 }
 
+namespace {
+
+/// Writes of a file, in memory: until one is synced, any subset of its words may be on media.
+class tracked_log final : public segment::log_writer {
+public:
+    explicit tracked_log(tracked_memory& memory) noexcept : domain_(memory), memory_(memory) {}
+
+    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
+                             persist::site where) noexcept override {
+        std::byte* const to = memory_.address() + heap_lanes_at + offset;
+        // The same bytes are no change: a block that is written again keeps what it had.
+        for (std::size_t at = 0; at < data.size(); at += sizeof(std::uint64_t)) {
+            if (std::memcmp(to + at, data.data() + at, sizeof(std::uint64_t)) != 0) {
+                domain_.copy_nontemporal(to + at, data.data() + at, sizeof(std::uint64_t), where);
+            }
+        }
+        domain_.fence("log.write.sync");
+        return {};
+    }
+    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
+
+private:
+    tracked_domain domain_;
+    tracked_memory& memory_;
+};
+
+}  // namespace
+
+base::result<std::unique_ptr<segment::log_writer>> atomic_space::open_log() {
+    return std::unique_ptr<segment::log_writer>(std::make_unique<tracked_log>(memory_));
+}
+
 lane::replay_source atomic_space::replay_source() const noexcept {
     lane::replay_source source;
     source.space = view_;
@@ -109,7 +142,7 @@ std::string atomic_space::recover_again(bool hints) {
     if (!plan) {
         return "second replay: " + plan.error().message();
     }
-    if (setting_.order == lane::record_order::in_flight && !plan->writes.empty()) {
+    if (setting_.order == lane::record_order::in_flight && plan->report.replayed != 0) {
         // Calls in flight still count: a page entry may go from "free" to zero and back.
         const auto hash = [this] {
             return memory_.hash_of(tracked_memory::part::metadata) ^ memory_.hash_of(tracked_memory::part::user);
@@ -121,10 +154,10 @@ std::string atomic_space::recover_again(bool hints) {
         memory_.notice();
         return before == hash() ? std::string{} : "a second recovery changes the heap";
     }
-    if (!plan->writes.empty()) {
-        return fmt::format("second replay would write {} words", plan->writes.size());
+    if (plan->report.replayed != 0) {
+        return fmt::format("second replay would write {} words", plan->report.replayed);
     }
-    if (setting_.order == lane::record_order::clock && plan->report.pending != 0) {
+    if (lane::is_by_clock(setting_.order) && plan->report.pending != 0) {
         return fmt::format("second replay finds {} records pending", plan->report.pending);
     }
     if (!hints) {
@@ -142,14 +175,16 @@ std::string atomic_space::miss_a_lost_lane() const {
         return {};
     }
     const std::uint64_t used =
-        setting_.order == lane::record_order::clock ? setting_.slots : std::min(setting_.slots, lane::in_flight_slots);
+        lane::is_by_clock(setting_.order) ? setting_.slots : std::min(setting_.slots, lane::in_flight_slots);
     const std::uint64_t size = lane::lane_size(setting_.slots);
+    const std::uint64_t seed_of_log = lane::seed_of(heap_key, facts_.incarnation, 0);
     for (std::uint64_t index = (source.lanes.size() - lane::lanes_at) / size; index-- > 0;) {
         const auto* const records = reinterpret_cast<const lane::record_on_media*>(
             source.lanes.data() + lane::lanes_at + index * size + lane::lane_header_size);
         const std::uint64_t seed = lane::seed_of(heap_key, facts_.incarnation, index);
         for (std::uint64_t slot = 0; slot < used; ++slot) {
-            if (lane::is_whole(records[slot], seed, slot, used)) {
+            const bool logged = setting_.order == lane::record_order::logged;
+            if (logged ? lane::is_whole(records[slot], seed_of_log) : lane::is_whole(records[slot], seed, slot, used)) {
                 source.lanes = source.lanes.first(lane::lanes_file_size(index, setting_.slots));
                 return lane::make_replay(source)
                            ? fmt::format("LANE-25: lane {} holds a record, and its loss would go unnoticed", index)
@@ -173,6 +208,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     options.heap_key = heap_key;
     options.slots = space.setting().slots;
     options.order = space.setting().order;
+    options.log_lanes = space.setting().lanes;
     options.clock = lane::record_clock::source::memory;
     options.checkpoint_time = space.facts().checkpoint_clock;
     if (!space.facts().clean) {
@@ -196,7 +232,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     if (space.setting().gives_back) {
         const std::uint64_t decay = space.setting().fades ? 0 : extent::decay_curve::never;
         extents_.space().set_decay(decay, []() noexcept { return std::uint64_t{0}; });
-        if (options.order == lane::record_order::clock) {
+        if (lane::is_by_clock(options.order)) {
             extents_.space().set_settling(settle_);
         }
     }

@@ -22,7 +22,7 @@ struct atomic_setting {
     std::uint64_t slots = 8;
     lane::record_order order = lane::record_order::clock;
     crash_kind crash = crash_kind::power_loss;
-    std::uint64_t lanes = 4;  ///< most lanes
+    std::uint64_t lanes = 4;  ///< most lanes; in order `logged`, those whose slots are the log
     bool gives_back = false;  ///< free space goes back, and the heap can become shorter
     bool fades = true;        ///< with gives_back: freed space goes back at once
 };
@@ -68,6 +68,7 @@ public:
     [[nodiscard]] std::byte* lanes() const noexcept override { return memory_.address() + heap_lanes_at; }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return facts_.lanes_size; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
+    base::result<std::unique_ptr<segment::log_writer>> open_log() override;
 
     [[nodiscard]] lane::replay_source replay_source() const noexcept;
     /// As engine::replay_lanes(), with the tracked domain. Returns what went wrong, or nothing.

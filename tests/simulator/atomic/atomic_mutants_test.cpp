@@ -49,12 +49,14 @@ struct exploration {
 };
 
 const std::vector<atomic_setting>& settings() {
-    static const std::vector<atomic_setting> all{{}, {8, lane::record_order::in_flight, crash_kind::process_crash}};
+    static const std::vector<atomic_setting> all{{},
+                                                 {8, lane::record_order::in_flight, crash_kind::process_crash},
+                                                 {8, lane::record_order::logged, crash_kind::power_loss, 3}};
     return all;
 }
 
 atomic_report explore_named(const atomic_setting& setting) {
-    atomic_explorer explorer(setting, {{4096, 64, 64, 256}, 4, {64, 16, 16, 16}, 1});
+    atomic_explorer explorer(setting, {{4096, 64, 64, 256}, 4, {64, 16, 16, 16}, 1, 1});
     for (const named_program& each : named_programs()) {
         static_cast<void>(explorer.run(each.program));
     }

@@ -396,10 +396,14 @@ std::string heap_model::fault_in(const tracked_memory& memory, std::uint64_t fro
     return image_judge(*this, memory, frontier_pages).judge();
 }
 
-heap_model heap_model::decided_by(const tracked_memory& memory, std::uint64_t frontier_pages) const {
+heap_model heap_model::decided_by_visible(const tracked_memory& memory, std::uint64_t frontier_pages) const {
     image_judge judge(*this, memory, frontier_pages);
     static_cast<void>(judge.judge());
-    heap_model decided = judge.decided();
+    return judge.decided();
+}
+
+heap_model heap_model::decided_by(const tracked_memory& memory, std::uint64_t frontier_pages) const {
+    heap_model decided = decided_by_visible(memory, frontier_pages);
     for (auto& word : decided.destinations_) {
         word.targets = {target_in(memory, word.offset)};
     }

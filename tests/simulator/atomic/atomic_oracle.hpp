@@ -85,6 +85,8 @@ public:
     [[nodiscard]] std::string fault_in(const tracked_memory& memory, std::uint64_t frontier_pages) const;
     /// The model with the calls in flight decided as the heap in memory shows, which must be right.
     [[nodiscard]] heap_model decided_by(const tracked_memory& memory, std::uint64_t frontier_pages) const;
+    /// As decided_by(), where memory shows stores that are not durable: a destination may still have its other values.
+    [[nodiscard]] heap_model decided_by_visible(const tracked_memory& memory, std::uint64_t frontier_pages) const;
     [[nodiscard]] std::uint64_t hash() const;
 
 private:

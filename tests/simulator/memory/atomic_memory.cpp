@@ -311,6 +311,18 @@ void tracked_memory::crash(const memory_image& image) {
     install(image);
 }
 
+void tracked_memory::take_over(const tracked_memory& killed) {
+    for (const std::uint32_t index : killed.dirty_) {
+        for (entry one : killed.lines_[index].pending) {
+            const auto word = static_cast<std::uint32_t>(index * line_words + one.word);
+            one.nontemporal = false;  // a processor without such stores has them in its cache
+            set_visible(word, one.value);
+            add(word, one);
+        }
+    }
+    settle();
+}
+
 void tracked_memory::rebase(std::uint32_t word, std::uint64_t value) {
     put_visible(word, value);
     put_media(word, value);

@@ -113,6 +113,9 @@ public:
     void install(const memory_image& image);
     /// The power goes: of what was undecided only the image, from build(), survives. rewind() undoes it.
     void crash(const memory_image& image);
+    /// The process of `killed` is killed, and this memory goes on: what was stored is visible, and what was undecided
+    /// on media still is. rewind() undoes it.
+    void take_over(const tracked_memory& killed);
     /// As install(), but rewind() does not undo it.
     void rebase(std::uint32_t word, std::uint64_t value);
     /// Visits every word of media that changed since the last call.
@@ -201,6 +204,7 @@ private:
 class tracked_domain {
 public:
     static constexpr persist::domain_kind kind = persist::domain_kind::dax;
+    static constexpr bool models_disks = true;  ///< with records in a log (lane::may_log)
 
     explicit tracked_domain(tracked_memory& memory) : memory_(&memory) {}
 

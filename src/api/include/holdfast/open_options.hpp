@@ -73,13 +73,16 @@ struct open_options {
     bool commit_on_close = true;
     /// Durability `atomic` and `collect`: how far a store must travel to be durable.
     enum class domain_choice : std::uint8_t {
-        detect,      ///< as the file system says: dax, eadr or page-cache
+        detect,      ///< dax or eadr where the file system has it. Else disk in durability `atomic`, and page-cache
+                     ///< in `collect` and where accept_process_crash_only is set
         emulated,    ///< the instructions of dax on any file system, for tests and benchmarks; covers no power loss
         page_cache,  ///< crashes of the process alone
+        disk,        ///< durability `atomic` on any file system: a call returns when its record was synced
     };
     domain_choice domain = domain_choice::detect;
     /// In the domain page-cache, durability `atomic` and `collect` cover crashes of the process and no power loss. An
-    /// open then fails with error(promise_unavailable) unless this is set.
+    /// open then fails with error(promise_unavailable) unless this is set. Set, it also makes page-cache the domain of
+    /// `atomic` on ordinary file systems: calls take nanoseconds there, and not the time of a write to the disk.
     bool accept_process_crash_only = false;
     /// Recovery from a crash in durability `collect`: blocks of registered types are read precisely, so that numbers
     /// that look like pointers keep nothing (collect_options::marking::precise). Other blocks are read conservatively.

@@ -1,0 +1,90 @@
+#include "persist/mapped_sync.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+
+namespace holdfast::persist {
+
+void mapped_sync::insert(chunk_set& set, std::uint64_t address) noexcept {
+    const auto end_of = [&set] { return set.chunks.begin() + static_cast<std::ptrdiff_t>(set.count); };
+    std::uint64_t chunk = address >> set.chunk_bits;
+    auto at = std::lower_bound(set.chunks.begin(), end_of(), chunk);
+    if (at != end_of() && *at == chunk) {
+        return;
+    }
+    while (set.count == most_chunks) {
+        ++set.chunk_bits;
+        for (std::uint64_t& each : set.chunks) {
+            each >>= 1U;
+        }
+        set.count = static_cast<std::size_t>(std::unique(set.chunks.begin(), end_of()) - set.chunks.begin());
+        chunk = address >> set.chunk_bits;
+        at = std::lower_bound(set.chunks.begin(), end_of(), chunk);
+        if (at != end_of() && *at == chunk) {
+            return;
+        }
+    }
+    std::move_backward(at, end_of(), end_of() + 1);
+    *at = chunk;
+    ++set.count;
+}
+
+void mapped_sync::note(const void* begin, std::uint64_t bytes) noexcept {
+    const auto first = reinterpret_cast<std::uintptr_t>(begin);
+    const base::scoped_lock lock(noted_mutex_);
+    for (std::uint64_t address = first;;) {
+        insert(noted_, address);
+        const std::uint64_t next = ((address >> noted_.chunk_bits) + 1) << noted_.chunk_bits;
+        if (bytes == 0 || next > first + (bytes - 1)) {
+            return;
+        }
+        address = next;
+    }
+}
+
+/// Chunks that are near each other are one call: each call costs the file system a sync of its own, and pages between
+/// them that nobody changed cost nothing.
+int mapped_sync::write(const chunk_set& set) noexcept {
+    constexpr std::uint64_t near = std::uint64_t{256} << 20U;
+    for (std::size_t i = 0; i < set.count;) {
+        const std::uint64_t begin = set.chunks[i] << set.chunk_bits;
+        std::uint64_t end = begin;
+        for (; i < set.count && (set.chunks[i] << set.chunk_bits) <= end + near; ++i) {
+            end = (set.chunks[i] + 1) << set.chunk_bits;
+        }
+        // ENOMEM: a part of the range is not mapped. The call has synced the rest.
+        if (::msync(reinterpret_cast<void*>(begin), end - begin, MS_SYNC) != 0 && errno != ENOMEM) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+void mapped_sync::sync() noexcept {
+    const base::scoped_lock alone(sync_mutex_);
+    {
+        const base::scoped_lock lock(noted_mutex_);
+        if (noted_.count == 0 || error_ != 0) {
+            return;
+        }
+        taken_ = noted_;
+        noted_ = {};
+    }
+    const int error = write(taken_);
+    syncs_.store(syncs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (error != 0) {
+        const base::scoped_lock lock(noted_mutex_);
+        error_ = error;
+        failed_.store(true, std::memory_order_release);
+    }
+}
+
+base::failure mapped_sync::failure() const {
+    const base::scoped_lock lock(noted_mutex_);
+    return base::os_failure(error_, "msync", path_);
+}
+
+}  // namespace holdfast::persist

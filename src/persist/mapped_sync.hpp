@@ -1,0 +1,69 @@
+// Makes pages of files that are mapped shared durable, by address: what the domain `disk` has in the place of flush and
+// fence.
+//
+//     note(begin, bytes)    stores to the range were made
+//     sync()                everything that was noted before, by any thread, is durable (msync)
+//
+// Ranges are noted as chunks of at least 2 MiB in a table of fixed size. When it is full, chunks become twice as large.
+// So nothing is allocated, and a sync may write more pages than were noted, never fewer.
+//
+// The kernel reports a lost write once. So the first failure stays: every later sync() does nothing, and failure() says
+// why.
+//
+// Thread safety: all members may be called by all threads. A sync excludes others, so a thread whose range another
+// thread's sync has taken waits until that sync has ended.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/failure.hpp"
+#include "base/thread_annotations.hpp"
+
+namespace holdfast::persist {
+
+class mapped_sync {
+public:
+    /// `path`: of the heap, for messages.
+    explicit mapped_sync(std::string path) : path_(std::move(path)) {}
+    mapped_sync(const mapped_sync&) = delete;
+    mapped_sync& operator=(const mapped_sync&) = delete;
+    ~mapped_sync() = default;
+
+    void note(const void* begin, std::uint64_t bytes) noexcept;
+    void sync() noexcept;
+
+    [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+    /// The first failure; meaningful once has_failed().
+    [[nodiscard]] base::failure failure() const;
+    /// How many calls of sync() had something to do.
+    [[nodiscard]] std::uint64_t syncs() const noexcept { return syncs_.load(std::memory_order_relaxed); }
+
+private:
+    static constexpr std::size_t most_chunks = 512;
+    static constexpr unsigned smallest_chunk_bits = 21;
+
+    struct chunk_set {
+        std::array<std::uint64_t, most_chunks> chunks{};  ///< ascending addresses, shifted right by chunk_bits
+        std::size_t count = 0;
+        unsigned chunk_bits = smallest_chunk_bits;
+    };
+    static void insert(chunk_set& set, std::uint64_t address) noexcept;
+    /// 0, or the error of msync().
+    [[nodiscard]] static int write(const chunk_set& set) noexcept;
+
+    std::string path_;
+    std::atomic<bool> failed_{false};
+    std::atomic<std::uint64_t> syncs_{0};
+    base::mutex sync_mutex_;  ///< comes before noted_mutex_
+    mutable base::mutex noted_mutex_;
+    chunk_set noted_ HF_GUARDED_BY(noted_mutex_);
+    int error_ HF_GUARDED_BY(noted_mutex_) = 0;
+    chunk_set taken_ HF_GUARDED_BY(sync_mutex_);
+};
+
+}  // namespace holdfast::persist
