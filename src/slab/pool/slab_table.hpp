@@ -157,12 +157,10 @@ public:
             }
             const std::uint8_t before = morph_state(of);
             const slab_kind present = slab_state::kind_of(now);
-            std::uint64_t live = 0;
-            if (before == 0 || present.bank() == bank_of(word >= bitmap_words / 2)) {
-                live = live_bits_of_kind(of, present, word);
-            } else if (morph_state::has_old(before)) {
-                live = live_bits_of_kind(of, morph_state::old_kind(before), word);
-            }
+            const bool is_other = before != 0 && present.bank() != bank_of(word >= bitmap_words / 2);
+            const bool has_blocks = !is_other || morph_state::has_old(before);
+            const slab_kind kind = is_other && has_blocks ? morph_state::old_kind(before) : present;
+            const std::uint64_t live = has_blocks ? live_bits_of_kind(of, kind, word) : 0;
             if (before == 0 || state(of) == now) {
                 return live;  // else: it was morphed between the loads
             }
