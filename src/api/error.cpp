@@ -89,7 +89,7 @@ void throw_allocation_failure(base::failure what, const std::string& path) {
         what.path = path;
     }
     if (what.code == failure_code::invalid_argument || what.code == failure_code::wrong_process ||
-        what.code == failure_code::read_only) {
+        what.code == failure_code::read_only || what.code == failure_code::poisoned) {
         throw make_error(what);
     }
     throw bad_alloc(what.message());

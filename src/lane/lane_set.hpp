@@ -158,7 +158,7 @@ protected:
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
     std::atomic<std::uint64_t> lane_count_{0};
-    std::unique_ptr<record_log> log_;  ///< order `logged`; else null
+    std::unique_ptr<record_log> log_;                                                     ///< order `logged`; else null
     std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;                          ///< in force on media
     std::array<lane*, segment::maximum_nodes> first_free_ HF_GUARDED_BY(lanes_mutex_){};  ///< by group
     base::mutex shared_mutex_;
@@ -184,9 +184,7 @@ public:
 
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
     /// Whether a checkpoint makes records void, and not their completion.
-    [[nodiscard]] bool by_clock() const noexcept {
-        return !process_crashes_only && is_by_clock(options_.order);
-    }
+    [[nodiscard]] bool by_clock() const noexcept { return !process_crashes_only && is_by_clock(options_.order); }
 
     /// Room for `count` records, at most largest_batch().
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {

@@ -147,8 +147,7 @@ bool record_log::write_out() noexcept {
     }
     const std::uint64_t kept = base::align_down(end, shape_.block_records);
     if (kept != end && kept != first) {
-        std::memcpy(staging_.get(), staging_.get() + (kept - first) * record_size,
-                    shape_.block_records * record_size);
+        std::memcpy(staging_.get(), staging_.get() + (kept - first) * record_size, shape_.block_records * record_size);
     }
     written_ = end;
     staged_ = 0;

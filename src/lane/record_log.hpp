@@ -47,8 +47,7 @@ struct log_shape {
     [[nodiscard]] constexpr std::uint64_t records() const noexcept { return slots * lanes; }
     /// Where record number `index` of the log lies in the file.
     [[nodiscard]] constexpr std::uint64_t offset_of(std::uint64_t index) const noexcept {
-        return lanes_at + index / slots * lane_size(slots) + lane_header_size +
-               index % slots * sizeof(record_on_media);
+        return lanes_at + index / slots * lane_size(slots) + lane_header_size + index % slots * sizeof(record_on_media);
     }
 };
 
@@ -96,15 +95,15 @@ private:
     std::unique_ptr<segment::log_writer> media_;
     std::uint64_t blocks_;
     std::uint64_t portion_;
-    std::uint64_t staged_most_;                               ///< records that staging_ has room for
-    std::unique_ptr<std::byte, free_memory> staging_;         ///< from the block of written_ on; blocks of the leader
-    std::unique_ptr<std::atomic<std::uint64_t>[]> newest_;    ///< of each block: the newest time of its records
-    std::array<std::uint64_t, maximum_lanes> gathered_{};     ///< by lane; the leader's
-    std::uint64_t written_ = 0;                               ///< records whose write has returned; the leader's
-    std::uint64_t staged_ = 0;                                ///< records put since; the leader's
-    std::atomic<std::uint64_t> end_{0};                       ///< records put in all
-    std::uint64_t first_block_ = 0;                           ///< the oldest block in use; release()'s
-    std::atomic<std::uint64_t> released_{0};                  ///< records in blocks that were used and are free again
+    std::uint64_t staged_most_;                             ///< records that staging_ has room for
+    std::unique_ptr<std::byte, free_memory> staging_;       ///< from the block of written_ on; blocks of the leader
+    std::unique_ptr<std::atomic<std::uint64_t>[]> newest_;  ///< of each block: the newest time of its records
+    std::array<std::uint64_t, maximum_lanes> gathered_{};   ///< by lane; the leader's
+    std::uint64_t written_ = 0;                             ///< records whose write has returned; the leader's
+    std::uint64_t staged_ = 0;                              ///< records put since; the leader's
+    std::atomic<std::uint64_t> end_{0};                     ///< records put in all
+    std::uint64_t first_block_ = 0;                         ///< the oldest block in use; release()'s
+    std::atomic<std::uint64_t> released_{0};                ///< records in blocks that were used and are free again
     std::atomic<std::uint64_t> claimed_{0};
     std::atomic<bool> leading_{false};
     std::atomic<std::uint32_t> round_{0};  ///< waiting threads wait for it to change

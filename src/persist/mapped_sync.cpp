@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-
 namespace holdfast::persist {
 
 void mapped_sync::insert(chunk_set& set, std::uint64_t address) noexcept {

@@ -42,9 +42,10 @@ bool fails(call which) noexcept {
 
 std::string_view name_of(call which) {
     static constexpr std::array<std::string_view, call_count> names{
-        "copy_file_range", "fallocate", "fchown",     "fdatasync", "fdopendir", "flock",    "fsync",  "ftruncate",
-        "ioctl",           "madvise",   "mkdirat",    "mmap",      "mremap",    "open",     "openat", "pread",
-        "pwrite",          "pwritev",   "readlinkat", "renameat",  "symlinkat", "unlinkat", "memory"};
+        "copy_file_range", "fallocate", "fchown",  "fdatasync", "fdopendir",  "flock",    "fsync",     "ftruncate",
+        "ioctl",           "madvise",   "mkdirat", "mmap",      "mremap",     "msync",    "open",      "openat",
+        "pread",           "pwrite",    "pwritev", "pwritev2",  "readlinkat", "renameat", "symlinkat", "unlinkat",
+        "memory"};
     return names.at(static_cast<std::size_t>(which));
 }
 
@@ -72,7 +73,8 @@ std::span<const int> errors_of(call which) {
         case call::openat: return no_descriptor;
         case call::fchown: return no_permission;
         case call::pwrite:
-        case call::pwritev: return write_errors;
+        case call::pwritev:
+        case call::pwritev2: return write_errors;
         default: return io;
     }
 }
@@ -120,11 +122,13 @@ int __real_madvise(void* address, size_t length, int advice);
 int __real_mkdirat(int directory, const char* path, mode_t mode);
 void* __real_mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset);
 void* __real_mremap(void* old, size_t old_length, size_t length, int flags, void* address);
+int __real_msync(void* address, size_t length, int flags);
 int __real_open(const char* path, int flags, ...);
 int __real_openat(int directory, const char* path, int flags, ...);
 ssize_t __real_pread(int fd, void* buffer, size_t count, off_t offset);
 ssize_t __real_pwrite(int fd, const void* buffer, size_t count, off_t offset);
 ssize_t __real_pwritev(int fd, const iovec* parts, int count, off_t offset);
+ssize_t __real_pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags);
 ssize_t __real_readlinkat(int directory, const char* path, char* buffer, size_t size);
 int __real_renameat(int from_directory, const char* from, int to_directory, const char* to);
 int __real_symlinkat(const char* target, int directory, const char* path);
@@ -158,6 +162,9 @@ void* __wrap_mmap(void* address, size_t length, int protection, int flags, int f
 }
 void* __wrap_mremap(void* old, size_t old_length, size_t length, int flags, void* address) {
     return fails(call::mremap) ? MAP_FAILED : __real_mremap(old, old_length, length, flags, address);
+}
+int __wrap_msync(void* address, size_t length, int flags) {
+    return fails(call::msync) ? -1 : __real_msync(address, length, flags);
 }
 int __wrap_open(const char* path, int flags, ...) {
     mode_t mode = 0;
@@ -199,6 +206,17 @@ ssize_t __wrap_pwritev(int fd, const iovec* parts, int count, off_t offset) {
         return -1;
     }
     return __real_pwritev(fd, parts, count, offset);
+}
+ssize_t __wrap_pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+    if (fails(call::pwritev2)) {
+        const int os_error = errno;
+        iovec half = parts[0];
+        half.iov_len = half.iov_len / 2 / 4096 * 4096;
+        static_cast<void>(__real_pwritev2(fd, &half, 1, offset, flags));
+        errno = os_error;
+        return -1;
+    }
+    return __real_pwritev2(fd, parts, count, offset, flags);
 }
 ssize_t __wrap_readlinkat(int directory, const char* path, char* buffer, size_t size) {
     return fails(call::readlinkat) ? -1 : __real_readlinkat(directory, path, buffer, size);

@@ -48,6 +48,8 @@ public:
     image_file_system& operator=(const image_file_system&) = delete;
     ~image_file_system();
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    /// The power goes: the file system writes nothing any more, its log included. Not for Btrfs.
+    void shut_down() const;
     /// After a power loss: what the page cache had is forgotten, the log is replayed.
     void mount_again();
     /// A power loss of a file system that cannot be told to stop: what the device has now is all that is left. Its

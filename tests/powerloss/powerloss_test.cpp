@@ -7,6 +7,7 @@
 // writer is killed, and what the device has at that moment is what is left.
 #include <gtest/gtest.h>
 
+#include "kill/bank.hpp"
 #include "kill/cycles.hpp"
 #include "kill/observer.hpp"
 #include "powerloss/mounts.hpp"
@@ -14,14 +15,18 @@
 namespace holdfast::test {
 namespace {
 
-void run(file_system_kind kind, std::uint64_t megabytes, std::uint64_t cycles, std::uint64_t seed) {
-    if (!mounts_unavailable().empty()) {
-        report_unavailable(mounts_unavailable());
-        GTEST_SKIP() << mounts_unavailable();
-    }
-    if (const std::string why = unavailable(kind); !why.empty()) {
+/// Says why where it is not.
+bool is_available(file_system_kind kind) {
+    const std::string why = mounts_unavailable().empty() ? unavailable(kind) : mounts_unavailable();
+    if (!why.empty()) {
         report_unavailable(why);
-        GTEST_SKIP() << why;
+    }
+    return why.empty();
+}
+
+void run(file_system_kind kind, std::uint64_t megabytes, std::uint64_t cycles, std::uint64_t seed) {
+    if (!is_available(kind)) {
+        GTEST_SKIP();
     }
     const bool can_stop = kind != file_system_kind::btrfs;
     image_file_system files(kind, megabytes << 20U);
@@ -42,6 +47,29 @@ TEST(powerloss, any_moment_on_xfs_leaves_a_commit) {
 
 TEST(powerloss, any_moment_on_btrfs_leaves_a_commit) {
     run(file_system_kind::btrfs, 768, options().cycles / 4, options().seed + 2);
+}
+
+/// Transactions in the domain `disk`: all that returned are there, also those that returned after the power went.
+void run_bank(file_system_kind kind, std::uint64_t cycles, std::uint64_t seed) {
+    if (!is_available(kind)) {
+        GTEST_SKIP();
+    }
+    image_file_system files(kind, std::uint64_t{512} << 20U);
+    bank_watcher watcher(files.path(), seed, {open_options::domain_choice::disk});
+    watcher.use_power_loss([&] { files.shut_down(); }, [&] { files.mount_again(); });
+    run_cycles(watcher, std::string("transactions and power loss of ") + name_of(kind), cycles, 30);
+    const bank_tally& found = watcher.numbers();
+    expect_often(found.in_flight_before + found.in_flight_after, cycles, 2);
+    EXPECT_GT(found.transactions, cycles);
+    EXPECT_GT(found.refused, 0U) << "no teller has noticed that the disk is gone";
+}
+
+TEST(powerloss, transactions_that_returned_are_there_on_ext4) {
+    run_bank(file_system_kind::ext4, options().cycles / 2, options().seed + 3);
+}
+
+TEST(powerloss, transactions_that_returned_are_there_on_xfs) {
+    run_bank(file_system_kind::xfs, options().cycles / 2, options().seed + 4);
 }
 
 }  // namespace

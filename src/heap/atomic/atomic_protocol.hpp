@@ -87,14 +87,14 @@ public:
     }
 
     // slab_log
-    void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
-        change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, {});
+    bool slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
+        return change_slab(slab, {lane::block_kind::slab, kind.block_size, type}, {});
     }
     void slab_released(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
-        change_slab(slab, {}, {lane::block_kind::slab, kind.block_size, type});
+        static_cast<void>(change_slab(slab, {}, {lane::block_kind::slab, kind.block_size, type}));
     }
     void slab_morphed(base::granule slab, slab::slab_kind from, slab::slab_kind to) noexcept override {
-        change_slab(slab, slab::slab_word(to), slab::slab_word(from));
+        static_cast<void>(change_slab(slab, slab::slab_word(to), slab::slab_word(from)));
     }
     void old_blocks_written(base::granule /*slab*/) noexcept override {}  // records say which blocks live
 
@@ -143,7 +143,7 @@ private:
         }
         return stamp;
     }
-    void change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept;
+    [[nodiscard]] bool change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept;
     [[nodiscard]] bool claim_all(std::span<const slab::held_block> freed) noexcept;
     [[nodiscard]] static record record_of(const slab::held_block* made, const slab::held_block* gone) noexcept;
     [[nodiscard]] static record record_of(const data_piece& piece, std::uint64_t group) noexcept;

@@ -190,7 +190,7 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
 
 /// Creates, releases or morphs a slab. The absent one of `made` and `gone` has kind `none`.
 template <persist::persistence_domain Domain>
-void atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept {
+bool atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept {
     const std::uint64_t offset = base::offset_of(slab).value;
     const bool create = made.kind != lane::block_kind::none;
     const bool release = gone.kind != lane::block_kind::none;
@@ -213,7 +213,7 @@ void atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word m
                   {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
                    create && !HF_MUTANT("heap.slab.header_line") ? &space_.slab_header(slab) : nullptr, nullptr});
     if (!lanes_.fence(*own)) [[unlikely]] {
-        return;  // the call that needs the slab fails at its own fence
+        return false;
     }
     const auto store = [this](std::uint64_t& word, std::uint64_t value) {
         lanes_.domain().store(word, value, "heap.slab.header");
@@ -229,6 +229,7 @@ void atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word m
                               "heap.slab.entry");
     }
     lanes_.complete(*own);
+    return true;
 }
 
 }  // namespace holdfast::heap

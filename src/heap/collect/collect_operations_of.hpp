@@ -100,7 +100,7 @@ private:
         return true;
     }
 
-    void slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
+    bool slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
         const std::uint64_t offset = base::offset_of(slab).value;
         const lane::block_word block{lane::block_kind::slab, kind.block_size, type};
         lane::store_slab_header(space_, offset, block, {}, [this](std::uint64_t& word, std::uint64_t value) {
@@ -112,6 +112,7 @@ private:
         const lane::block_place place = lane::place_of(space_, offset, block);
         domain_.store(*place.word, place.set, "collect.slab.entry");
         persist_word(*place.word, "collect.slab.fence");
+        return true;
     }
 
     void slab_released(base::granule slab, const slab::size_class& /*kind*/, std::uint32_t /*type*/) noexcept override {

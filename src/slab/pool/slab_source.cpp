@@ -36,7 +36,13 @@ base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type
     }
     const bool sound = admits(slab);
     if (sound && of_.log != nullptr) {
-        of_.log->slab_created(slab, size, type);
+        if (!of_.log->slab_created(slab, size, type)) {
+            free_guard_of(slab);
+            HF_TRY(of_.extents.free(page, extent_kind::reserved));
+            base::failure what;
+            what.code = base::failure_code::poisoned;
+            return what;
+        }
     } else if (sound) {
         write_header(slab, size, type);
         of_.table.clear_bitmap(slab);  // is zero already, unless media breaks SLAB-4

@@ -1,0 +1,145 @@
+// Transactions in the domain `disk` with every call in them failing (campaign.hpp states the fault model).
+//
+// A step is a node more in a list behind root 0, in one transaction. It is acknowledged when the transaction has
+// returned. After a failed sync nothing more may be acknowledged.
+#include <csignal>
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/transaction.hpp>
+
+#include "base/process_test_support.hpp"
+#include "campaign.hpp"
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::faults {
+namespace {
+
+using support::wrong_content;
+using testing::IsEmpty;
+
+struct link {
+    ptr<link> next;
+    std::uint64_t step = 0;
+    std::uint64_t bytes = 0;
+};
+
+open_options on_disk() {
+    open_options options = support::small_segments();
+    options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::disk;
+    return options;
+}
+
+/// Content in the group, content that is synced before it, and blocks that make the heap grow.
+std::uint64_t link_bytes(std::uint64_t step) {
+    return step % 4 == 3 ? 700'000 : step % 4 == 2 ? 20'000 : 40 + step * 8;
+}
+
+/// Throws what the transaction throws: then nothing has changed.
+void push_link(manager& heap, const trial& one) {
+    auto& head = reinterpret_cast<ptr<link>&>(heap.root(0));
+    const std::uint64_t step = head == nullptr ? 1 : head->step + 1;
+    one.begin(step);
+    transaction tx(heap);
+    auto* const made = ::new (tx.allocate(link_bytes(step))) link;
+    std::memset(static_cast<void*>(made), static_cast<int>(step % 200), link_bytes(step));
+    ::new (made) link{head, step, link_bytes(step)};
+    tx.store(head, made);
+    tx.commit();
+    one.done(step);
+}
+
+/// As many steps as there are until one fails. After a failed sync none succeeds.
+void push_links_until_failure(manager& heap, const trial& one, unsigned steps) {
+    bool poisoned = false;
+    for (unsigned i = 0; i < steps; ++i) {
+        try {
+            push_link(heap, one);
+            if (poisoned) {
+                throw wrong_content("a transaction was acknowledged after a failed sync");
+            }
+        } catch (const error& failure) {
+            poisoned = poisoned || failure.reason() == errc::poisoned;
+        } catch (const bad_alloc&) {  // no space: the heap is as it was, and the next step may succeed
+        }
+    }
+}
+
+std::uint64_t step_of_chain(const manager& heap) {
+    const auto* at = static_cast<const link*>(heap.root(0).get());
+    const std::uint64_t newest = at == nullptr ? 0 : at->step;
+    for (std::uint64_t step = newest; step > 0; --step, at = at->next.get()) {
+        if (at == nullptr || at->step != step || at->bytes != link_bytes(step)) {
+            throw wrong_content("the list ends, or goes elsewhere, at step " + std::to_string(step));
+        }
+        const auto* const bytes = reinterpret_cast<const unsigned char*>(at);
+        for (std::uint64_t i = sizeof(link); i < at->bytes; ++i) {
+            if (bytes[i] != step % 200) {
+                throw wrong_content("content of step " + std::to_string(step));
+            }
+        }
+    }
+    return newest;
+}
+
+constexpr std::uint64_t first_link = 6;
+
+void make_chain(const std::string& path, bool dies) {
+    const base::process_end end = base::run_in_child([&] {
+        progress ignored{};
+        const trial one{path, {}, ignored};
+        manager heap(create_only, path, on_disk());
+        for (std::uint64_t i = 0; i < first_link; ++i) {
+            push_link(heap, one);
+        }
+        if (!dies) {
+            heap.close();
+        }
+        ::kill(::getpid(), SIGKILL);
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
+}
+
+/// The heap opens, is sound, holds what was acknowledged, and goes on.
+void judge_chain(const trial& one, bool /*once*/) {
+    std::uint64_t step = 0;
+    {
+        manager heap(open_only, one.heap, on_disk());
+        EXPECT_THAT(heap.check(false), IsEmpty());
+        step = step_of_chain(heap);
+        EXPECT_TRUE(step == one.told.acknowledged || step == one.told.attempted)
+            << "step " << step << ", acknowledged " << one.told.acknowledged << ", attempted " << one.told.attempted;
+        EXPECT_EQ(heap.statistics().allocated_blocks, step) << "a block leaks, or is lost";
+        progress ignored{};
+        push_link(heap, {one.heap, {}, ignored});
+        heap.close();
+    }
+    const manager again(open_read_only, one.heap, support::small_segments());
+    EXPECT_FALSE(again.statistics().recovered);
+    EXPECT_EQ(step_of_chain(again), step + 1);
+}
+
+void live(const trial& one) {
+    one.begin(first_link);
+    one.done(first_link);
+    manager heap(open_only, one.heap, on_disk());
+    push_links_until_failure(heap, one, 8);
+    heap.checkpoint();
+    push_links_until_failure(heap, one, 4);
+    heap.close();
+}
+
+TEST(faults_of_disks, transactions_and_close) {
+    run_campaign(
+        {"transactions on a disk", [](const std::string& path) { make_chain(path, false); }, live, judge_chain});
+}
+
+TEST(faults_of_disks, replay_of_the_log) {
+    run_campaign({"replay of a log", [](const std::string& path) { make_chain(path, true); }, live, judge_chain});
+}
+
+}  // namespace
+}  // namespace holdfast::faults

@@ -1,0 +1,279 @@
+#include "kill/bank.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <holdfast/transaction.hpp>
+
+namespace holdfast::test {
+namespace {
+
+constexpr std::size_t account_count = 64;
+constexpr std::size_t thread_count = bank_threads;
+
+struct account {
+    std::int64_t balance = 0;
+    std::uint64_t changes = 0;
+};
+struct note {
+    std::uint64_t number = 0;
+    std::uint64_t copies[9] = {};
+};
+/// What one thread has done.
+struct ledger {
+    std::uint64_t number = 0;   ///< of its last transaction
+    std::uint64_t changes = 0;  ///< of accounts, in all of them
+    ptr<note> last;             ///< written by some of them
+};
+struct bank {
+    account accounts[account_count];
+    ledger ledgers[thread_count];
+};
+
+/// One thread of the process that is killed.
+class teller {
+public:
+    teller(manager& heap, bank& all, std::array<std::mutex, account_count>& locks, std::size_t index,
+           std::uint64_t seed)
+        : heap_(heap), bank_(all), locks_(locks), own_(all.ledgers[index]), random_(seed + index) {}
+
+    void work_once() {
+        const std::uint64_t dice = random_() % 64;
+        if (dice == 0) {
+            change_all();
+        } else {
+            move(dice < 16);
+        }
+    }
+
+private:
+    void move(bool with_note) {
+        const std::size_t a = random_() % account_count;
+        const std::size_t b = (a + 1 + random_() % (account_count - 1)) % account_count;
+        const auto amount = static_cast<std::int64_t>(random_() % 100);
+        section tx(heap_, locks_[a], locks_[b]);
+        pay(*tx, a, -amount);
+        pay(*tx, b, amount);
+        finish(*tx, 2, with_note);
+        tx->commit();
+    }
+    /// More than half of a ring on the page cache.
+    void change_all() {
+        std::vector<std::unique_lock<std::mutex>> held;
+        held.reserve(locks_.size());
+        for (std::mutex& each : locks_) {  // in one order
+            held.emplace_back(each);
+        }
+        transaction tx(heap_);
+        for (std::size_t i = 0; i < account_count; ++i) {
+            pay(tx, i, i % 2 == 0 ? 1 : -1);
+        }
+        finish(tx, account_count, true);
+        tx.commit();
+    }
+    void pay(transaction& tx, std::size_t index, std::int64_t amount) {
+        account& changed = tx.open(bank_.accounts[index]);
+        changed.balance += amount;
+        ++changed.changes;
+    }
+    void finish(transaction& tx, std::uint64_t changes, bool with_note) {
+        ledger& mine = tx.open(own_);
+        ++mine.number;
+        mine.changes += changes;
+        if (!with_note) {
+            return;
+        }
+        if (mine.last != nullptr) {
+            tx.destroy(mine.last.get());
+        }
+        note* const made = tx.make<note>();
+        made->number = mine.number;
+        std::fill(std::begin(made->copies), std::end(made->copies), mine.number);
+        mine.last = made;
+    }
+
+    manager& heap_;
+    bank& bank_;
+    std::array<std::mutex, account_count>& locks_;
+    ledger& own_;
+    std::mt19937_64 random_;
+};
+
+open_options options_of(open_options::domain_choice domain) {
+    open_options options;
+    options.durability = durability::atomic;
+    options.accept_process_crash_only = true;
+    options.segment_size = std::uint64_t{2} << 20U;
+    options.reservation = std::uint64_t{1} << 30U;
+    options.domain = domain;
+    return options;
+}
+
+/// Until the process is killed, or a sync has failed.
+void work(teller& works, std::size_t index, bank_progress& shown) {
+    try {
+        for (;;) {
+            ++shown.begun[index];
+            works.work_once();
+            ++shown.returned[index];
+        }
+    } catch (const error& failure) {
+        if (failure.code() == errc::poisoned) {
+            ++shown.refused;
+        } else {
+            fmt::format_to_n(&shown.problem[0], sizeof shown.problem - 1, "{}", failure.what());
+        }
+    }
+}
+
+int run_tellers(const std::string& path, open_options::domain_choice domain, std::uint64_t seed, bank_progress& shown) {
+    try {
+        manager heap(open_only, path, options_of(domain));
+        auto& all = *heap.find<bank>("bank").first;
+        std::array<std::mutex, account_count> locks;
+        for (std::size_t i = 0; i < thread_count; ++i) {
+            shown.begun[i] = shown.returned[i] = shown.first[i] = all.ledgers[i].number;
+        }
+        shown.runs = true;
+        {
+            std::vector<std::jthread> threads;
+            for (std::size_t i = 0; i < thread_count; ++i) {
+                threads.emplace_back([&, i] {
+                    teller works(heap, all, locks, i, seed);
+                    work(works, i, shown);
+                });
+            }
+        }
+        heap.close(false);
+    } catch (const std::exception& failure) {
+        fmt::format_to_n(&shown.problem[0], sizeof shown.problem - 1, "{}", failure.what());
+    }
+    return 1;
+}
+
+}  // namespace
+
+void bank_progress::reset() noexcept {
+    for (std::size_t i = 0; i < thread_count; ++i) {
+        begun[i] = returned[i] = first[i] = 0;
+    }
+    runs = false;
+    refused = 0;
+    problem[0] = 0;
+}
+
+void bank_tally::print(std::ostream& out, const std::string& title) const {
+    out << title << ": " << cycles << " cycles on " << heaps << " heaps, " << transactions
+        << " transactions returned; in flight: " << in_flight_before << " without effect, " << in_flight_after
+        << " with; " << replayed << " words rewritten; " << refused << " refused after a failed sync\n";
+}
+
+bank_watcher::bank_watcher(std::string directory, std::uint64_t seed, std::vector<domain_choice> domains)
+    : directory_(std::move(directory)), random_(seed), domains_(std::move(domains)) {}
+
+void bank_watcher::use_power_loss(std::function<void()> fail, std::function<void()> restore) {
+    fail_power_ = std::move(fail);
+    restore_power_ = std::move(restore);
+}
+
+std::string bank_watcher::next_heap() {
+    if (!path_.empty()) {
+        manager::remove(path_);
+    }
+    path_ = directory_ + "/bank" + std::to_string(tally_.heaps++);
+    manager made(create_only, path_, options_of(domains_.front()));
+    made.construct<bank>("bank")();
+    made.close();
+    if (fail_power_) {  // the name of the heap's directory is durable, too
+        const int directory = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        static_cast<void>(::fsync(directory));
+        ::close(directory);
+    }
+    return {};
+}
+
+std::string bank_watcher::end_tellers() {
+    shown_->reset();
+    const std::uint64_t seed = random_();
+    const domain_choice domain = any_domain();
+    base::child_process worker([&] { return run_tellers(path_, domain, seed, *shown_); });
+    const bool runs = worker.runs_until([this] { return shown_->runs.load(); });
+    static_cast<void>(worker.ends_within(random_() % 8'000'000));
+    if (fail_power_ && runs) {
+        fail_power_();
+        static_cast<void>(worker.ends_within(random_() % 4'000'000));  // nothing that is lost may be acknowledged
+    }
+    worker.kill();
+    if (!runs || (shown_->problem[0] != 0 && !fail_power_)) {
+        return "the worker failed: " + std::string(&shown_->problem[0]);
+    }
+    if (shown_->refused != 0 && !fail_power_) {
+        return "a sync failed";
+    }
+    tally_.refused += shown_->refused;
+    return {};
+}
+
+std::string bank_watcher::cycle() {
+    ++tally_.cycles;
+    if (std::string wrong = end_tellers(); !wrong.empty()) {
+        return wrong;
+    }
+    if (restore_power_) {
+        restore_power_();
+    }
+    try {
+        const manager heap(open_only, path_, options_of(any_domain()));
+        tally_.replayed += heap.last_recovery().replayed;
+        return compare(heap);
+    } catch (const std::exception& failure) {
+        return failure.what();
+    }
+}
+
+std::string bank_watcher::compare(const manager& heap) {
+    const bank& all = *heap.find<bank>("bank").first;
+    std::int64_t sum = 0;
+    std::uint64_t changes = 0;
+    for (const account& each : all.accounts) {
+        sum += each.balance;
+        changes += each.changes;
+    }
+    std::uint64_t claimed = 0;
+    std::uint64_t blocks = 1;
+    for (std::size_t i = 0; i < thread_count; ++i) {
+        const ledger& each = all.ledgers[i];
+        const std::uint64_t returned = shown_->returned[i];
+        if (each.number < returned || each.number > shown_->begun[i]) {
+            return fmt::format("thread {} has {} transactions; {} returned, {} begun", i, each.number, returned,
+                               shown_->begun[i].load());
+        }
+        tally_.transactions += returned - shown_->first[i];
+        (each.number == returned ? tally_.in_flight_before : tally_.in_flight_after) += 1;
+        claimed += each.changes;
+        if (each.last != nullptr) {
+            ++blocks;
+            for (const std::uint64_t copy : each.last->copies) {
+                if (copy != each.last->number || copy > each.number) {
+                    return fmt::format("thread {}: a note of {} says {}", i, each.last->number, copy);
+                }
+            }
+        }
+    }
+    if (sum != 0 || changes != claimed) {
+        return fmt::format("the balances add up to {}; {} changes of {}", sum, changes, claimed);
+    }
+    if (heap.statistics().allocated_blocks != blocks) {
+        return fmt::format("{} blocks, expected {}", heap.statistics().allocated_blocks, blocks);
+    }
+    const std::vector<std::string> problems = heap.check(false);
+    return problems.empty() ? std::string() : problems.front();
+}
+
+}  // namespace holdfast::test
