@@ -23,7 +23,8 @@ public:
 
     /// Writes a durable record, then the slab's header and its page entry. False where the record did not become
     /// durable: a sync has failed, and nothing was stored.
-    [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
+    [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
+                                            std::uint32_t type) noexcept = 0;
     /// The other records need no answer: after a failed sync no later call of the heap succeeds.
     ///
     /// Writes a durable record; then the page entry says that the extent is reserved.
