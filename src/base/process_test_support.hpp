@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <concepts>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -54,7 +55,7 @@ public:
     /// Forks. The child runs `work` and exits with its result, an int or a bool that is true for success. Where `work`
     /// returns nothing, it exits with 1 if an assertion of GoogleTest failed in it, else 0. An exception is printed and
     /// ends it with status 3. Throws std::system_error if the process cannot be started.
-    template <class Work>
+    template <std::invocable Work>
     explicit child_process(Work&& work) {
         std::fflush(nullptr);
         id_ = ::fork();

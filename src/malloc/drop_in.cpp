@@ -189,7 +189,6 @@ void free_in(const call& here, void* block) noexcept {
     }
 }
 
-/// The usable bytes of a block; 0 where the address is no block.
 std::size_t usable_size_in(const call& here, void* block) noexcept {
     if (arena.contains(block)) {
         return arena.usable_size(block);

@@ -386,6 +386,10 @@ remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab
     return done;
 }
 
+std::uint64_t freed_bits_of(const remote_frees& shadows, granule of, slab_kind kind, std::size_t word) noexcept {
+    return shadows.freed_bits(of, kind, word);
+}
+
 std::uint64_t remote_frees::freed_bits(granule slab, slab_kind kind, std::size_t word) const noexcept {
     const std::uint8_t* const states = table_->block_states(slab, kind) + word * states_a_word;
     const unsigned home = home_of(slab);

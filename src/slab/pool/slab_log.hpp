@@ -21,9 +21,10 @@ public:
     slab_log& operator=(const slab_log&) = delete;
     virtual ~slab_log() = default;
 
-    /// Writes a durable record, then the slab's header and its page entry. False where a sync has failed: the record
-    /// is not durable, and nothing was stored.
-    [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
+    /// Writes a durable record, then the header and the page entry of the slab. False where a sync has failed: the
+    /// record is not durable, and nothing was stored.
+    [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
+                                            std::uint32_t type) noexcept = 0;
     /// The other records need no answer: after a failed sync no later call of the heap succeeds.
     ///
     /// Writes a durable record; then the page entry says that the extent is reserved.

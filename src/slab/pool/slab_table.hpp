@@ -17,194 +17,19 @@
 #include "base/sparse_table.hpp"
 #include "base/units.hpp"
 #include "segment/space.hpp"
-#include "slab/nodes/remote_frees.hpp"
 #include "slab/pool/block_states.hpp"
+#include "slab/pool/slab_descriptor.hpp"
+#include "slab/pool/slab_parts.hpp"
+#include "slab/pool/slab_state.hpp"
 #include "slab/size_classes.hpp"
 #include "slab/slab_kind.hpp"
 
 namespace holdfast::slab {
 
-/// The state of a granule in the slab layer: what is known of a slab, and its class.
-///
-/// A number that is not a class or a kind in itself: which it holds depends on the state.
-namespace slab_state {
-inline constexpr std::uint8_t none = 0;            ///< no slab
-inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
-inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; its bitmap was not read yet
-inline constexpr std::uint8_t first_clean =
-    0x40;  ///< + class, lower bank: loaded; its bitmap says what its block states say
-inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their states alone
-static_assert(first_unloaded + class_count <= first_clean);
-
-[[nodiscard]] constexpr std::uint8_t loaded(slab_kind kind) noexcept {
-    return static_cast<std::uint8_t>(first_loaded + kind.index());
-}
-[[nodiscard]] constexpr std::uint8_t clean(unsigned class_index) noexcept {
-    return static_cast<std::uint8_t>(first_clean + class_index);
-}
-[[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index) noexcept {
-    return static_cast<std::uint8_t>(first_unloaded + class_index);
-}
-/// Whether blocks of a slab in this state are freed by their states alone.
-[[nodiscard]] constexpr bool is_dirty(std::uint8_t state) noexcept { return state >= first_loaded; }
-[[nodiscard]] constexpr bool is_loaded(std::uint8_t state) noexcept { return state >= first_clean; }
-[[nodiscard]] constexpr bool is_unloaded(std::uint8_t state) noexcept {
-    return state >= first_unloaded && state < first_clean;
-}
-/// The class of a slab that is not quarantined; no_class where there is none.
-[[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
-    return state < first_unloaded ? no_class
-           : state < first_clean  ? state - first_unloaded
-                                  : state & slab_kind::class_bits;
-}
-/// The kind of a loaded slab.
-[[nodiscard]] constexpr slab_kind kind_of(std::uint8_t state) noexcept {
-    return slab_kind::of_index(is_dirty(state) ? state - first_loaded : state & slab_kind::class_bits);
-}
-}  // namespace slab_state
-
-/// The earlier class of a morphed slab, in DRAM beside its state.
-namespace morph_state {
-inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may still be live, + 1; 0: none
-inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocated now are in the upper bank
-inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
-
-[[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
-/// The bank of the blocks that are allocated now.
-[[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
-/// The kind of the older blocks; only where has_old().
-[[nodiscard]] constexpr slab_kind old_kind(std::uint8_t morph) noexcept {
-    return {(morph & old_bits) - 1U, bank_of((morph & upper) == 0)};
-}
-[[nodiscard]] constexpr std::uint8_t make(slab_bank present, unsigned old_class) noexcept {
-    return static_cast<std::uint8_t>(morphed | (present == slab_bank::upper ? upper : 0) |
-                                     (old_class == no_class ? 0 : old_class + 1));
-}
-}  // namespace morph_state
-
-/// Whether slabs of the class may be morphed, and other slabs into slabs of this class.
-[[nodiscard]] constexpr bool can_morph(unsigned class_index) noexcept {
-    return size_classes[class_index].block_size >= segment::least_morphed_block;
-}
-
-/// The kinds of the blocks in a slab: the present kind, then that of older blocks where there may be some.
-struct slab_kinds {
-    std::array<slab_kind, 2> kinds{};
-    unsigned count = 0;
-
-    [[nodiscard]] const slab_kind* begin() const noexcept { return kinds.data(); }
-    [[nodiscard]] const slab_kind* end() const noexcept { return kinds.data() + count; }
-};
-
-struct slab_bin;
-
-/// The number of parts of a slab. A thread takes at least one part to allocate from it alone: a half or a quarter of
-/// the slab, or all of it where a quarter would be few blocks. Sizes about 512 bytes are one part, because four classes
-/// share the demand of each doubling; of larger sizes programs have fewer blocks.
-///
-/// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
-inline constexpr unsigned most_parts = 4;
-[[nodiscard]] constexpr unsigned parts_of(const size_class& size) noexcept {
-    return size.block_size <= 192 || size.block_size > 1024 ? most_parts
-           : size.block_size < 256 || size.block_size > 512 ? 2
-                                                            : 1;
-}
-[[nodiscard]] constexpr std::uint32_t first_of_part(const size_class& size, unsigned part) noexcept {
-    switch (parts_of(size)) {  // no division
-        case 1: return part * std::uint32_t{size.block_count};
-        case 2: return part * std::uint32_t{size.block_count} / 2;
-        default: return part * std::uint32_t{size.block_count} / most_parts;
-    }
-}
-
-/// Blocks of a slab, from `first` to before `end`.
-struct block_range {
-    std::uint32_t first = 0;
-    std::uint32_t end = 0;
-
-    /// The bits of a word that stand for some of them.
-    [[nodiscard]] constexpr std::uint64_t bits(std::size_t word) const noexcept {
-        const auto below = [word](std::uint32_t block) {  // bits of the word that stand for blocks before that one
-            return block >= (word + 1) * states_a_word ? ~std::uint64_t{0}
-                   : block <= word * states_a_word     ? 0
-                                                       : (std::uint64_t{1} << (block % states_a_word)) - 1;
-        };
-        return below(end) & ~below(first);
-    }
-    /// The first word that has bits of the range, and the word behind the last.
-    [[nodiscard]] constexpr std::size_t first_word() const noexcept { return first / states_a_word; }
-    [[nodiscard]] constexpr std::size_t end_word() const noexcept { return (end + states_a_word - 1) / states_a_word; }
-};
-/// The blocks of `parts` parts from part `first` on.
-[[nodiscard]] constexpr block_range blocks_of_parts(const size_class& size, unsigned first, unsigned parts) noexcept {
-    return {first_of_part(size, first), first_of_part(size, first + parts)};
-}
-
-/// The volatile state of a loaded slab. The lock of the owner guards all fields except `frees_until_check`; the owner
-/// itself never moves. A thread that has freed the last block may find the descriptor in use for another slab.
-struct alignas(base::cache_line_size) slab_descriptor {
-    /// Frees until the slab should be looked at, because it may be empty or worth listing again. A free decrements it
-    /// by a load and a store, so some decrements may be lost when two threads free at once. It decides when to look,
-    /// never what is found.
-    std::atomic<std::int32_t> frees_until_check;
-    std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
-    std::uint32_t previous;  ///< toward the head: granule + 1, 0 at the head
-    std::atomic<slab_bin*> owner;
-    std::atomic<bool> in_list;  ///< in one of its owner's two lists of slabs to allocate from
-    bool is_empty;              ///< in the list of slabs without a block out
-    std::atomic<bool> sparse;   ///< in its owner's list of sparse slabs (sparse_slabs.hpp)
-    std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
-    std::uint8_t first_word;    ///< of block states: where the next search for a single block begins
-    /// Of a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
-    std::uint16_t old_taken;
-    std::uint16_t old_overlapped;
-    static constexpr std::uint16_t not_looked_at = 0xffff;
-    /// Of a sparse slab, a bit for each page: `empty_pages` had no live block at the last look, and get none while
-    /// it is sparse; `hole_pages` are those of them that a commit has made holes.
-    std::uint16_t empty_pages;
-    std::uint16_t hole_pages;
-
-    [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
-    void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// Counts a block that became free; true where the slab should be looked at now. On x86 the load and the store are
-    /// one instruction without a lock prefix; of two at once one may still be lost.
-    [[nodiscard]] bool count_in() noexcept {
-#if defined(__x86_64__)
-        bool due = false;
-        asm("subl $1, %0" : "+m"(reinterpret_cast<std::int32_t&>(frees_until_check)), "=@ccle"(due));
-        return due;
-#else
-        const std::int32_t left = frees_until_check.load(std::memory_order_relaxed) - 1;
-        frees_until_check.store(left, std::memory_order_relaxed);
-        return left <= 0;
-#endif
-    }
-    [[nodiscard]] bool is_sparse() const noexcept { return sparse.load(std::memory_order_relaxed); }
-    void set_sparse(bool now) noexcept { sparse.store(now, std::memory_order_relaxed); }
-    /// Counts blocks that are now handed out.
-    void count_out(std::uint32_t blocks) noexcept {
-        frees_until_check.store(frees_until_check.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
-                                std::memory_order_relaxed);
-    }
-};
-static_assert(sizeof(slab_descriptor) == base::cache_line_size);
-
-/// Finds the blocks of a slab that are freed by their states alone. Every free reads it and hardly anything writes it,
-/// so it is not in the line of the descriptor, which every free writes.
-struct alignas(base::cache_line_size) fast_slab {
-    /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
-    /// upper half counts changes: a reader that finds the same version before and after it reads `states` knows that
-    /// the two fit together.
-    std::uint64_t version;
-    std::uint8_t* states;  ///< of the slab's first block
-};
-
-/// What a free reads and writes of a slab besides the state, side by side, so that one address leads to both.
-struct slab_entry {
-    fast_slab fast;
-    slab_descriptor descriptor;
-};
-static_assert(sizeof(slab_entry) == 2 * base::cache_line_size);
+class remote_frees;
+/// remote_frees::freed_bits().
+[[nodiscard]] std::uint64_t freed_bits_of(const remote_frees& shadows, base::granule of, slab_kind kind,
+                                          std::size_t word) noexcept;
 
 /// Thread safety: states, block states and live bitmaps are atomic; slab_descriptor says what guards descriptors.
 class slab_table {
@@ -332,12 +157,10 @@ public:
             }
             const std::uint8_t before = morph_state(of);
             const slab_kind present = slab_state::kind_of(now);
-            std::uint64_t live = 0;
-            if (before == 0 || present.bank() == bank_of(word >= bitmap_words / 2)) {
-                live = live_bits_of_kind(of, present, word);
-            } else if (morph_state::has_old(before)) {
-                live = live_bits_of_kind(of, morph_state::old_kind(before), word);
-            }
+            const bool is_other = before != 0 && present.bank() != bank_of(word >= bitmap_words / 2);
+            const bool has_blocks = !is_other || morph_state::has_old(before);
+            const slab_kind kind = is_other && has_blocks ? morph_state::old_kind(before) : present;
+            const std::uint64_t live = has_blocks ? live_bits_of_kind(of, kind, word) : 0;
             if (before == 0 || state(of) == now) {
                 return live;  // else: it was morphed between the loads
             }
@@ -484,7 +307,7 @@ private:
         if (index >= kind.words()) {
             return 0;
         }
-        const std::uint64_t gone = shadows_ == nullptr ? 0 : shadows_->freed_bits(of, kind, index);
+        const std::uint64_t gone = shadows_ == nullptr ? 0 : freed_bits_of(*shadows_, of, kind, index);
         return live_bits_of(block_states(of, kind) + index * states_a_word) & ~gone;
     }
 

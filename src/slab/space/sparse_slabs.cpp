@@ -81,7 +81,6 @@ std::uint16_t sparse_slabs::pages_with_blocks(granule slab, slab_kind kind, bool
     return static_cast<std::uint16_t>(pages);
 }
 
-/// The pages, as bits, of a loaded slab in which all blocks are free.
 std::uint16_t sparse_slabs::pages_without_blocks(granule slab) const noexcept {
     const slab_kinds kinds = of_.table.kinds_in(slab, of_.table.state(slab));
     unsigned taken = 0;
@@ -93,8 +92,6 @@ std::uint16_t sparse_slabs::pages_without_blocks(granule slab) const noexcept {
 
 // --- a slab is repopulated -------------------------------------------------------------------------------------------
 
-/// Reserves space on disk for the whole slab, and takes it out of the list of sparse slabs. False where there is no
-/// space: it is sparse as before.
 bool sparse_slabs::repopulate(slab_bin& owner, granule slab) noexcept {
     if (!source_.back(slab)) {
         return false;
@@ -106,7 +103,6 @@ bool sparse_slabs::repopulate(slab_bin& owner, granule slab) noexcept {
     return true;
 }
 
-/// Repopulates the first slab of the bin for which there is space. False where there is none.
 bool sparse_slabs::repopulate_next(slab_bin& owner) noexcept {
     std::uint32_t link = owner.sparse;
     for (int tries = 0; link != 0 && tries < tries_a_take; ++tries) {

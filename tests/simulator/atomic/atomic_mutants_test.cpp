@@ -94,6 +94,8 @@ std::vector<exploration> explorations() {
     std::vector<exploration> all;
     for (const atomic_setting& setting : settings()) {
         all.push_back({"named sequences", [=] { return explore_named(setting); }});
+    }
+    for (const atomic_setting& setting : settings()) {
         all.push_back({"space that goes back", [=] {
                            return explore_space(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}, 1, 1);
                        }});
