@@ -301,7 +301,8 @@ class LintTest(unittest.TestCase):
             self.accepts("tests/x/x.cpp", line + "\n")
         for line in ("#include <new>", "::new (place) T;", "a(const a&) = delete;", "void operator delete(void* p);",
                      "void* operator new(unsigned long);", "heap.free(a);", "// a new block",
-                     "std::unique_ptr<a> owner(new a(1));", "return std::unique_ptr<a>(new a);", "int new_size = 1;"):
+                     "std::unique_ptr<a> owner(new a(1));", "return std::unique_ptr<a>(new a);", "int new_size = 1;",
+                     "class deleter {};"):
             self.accepts("src/heap/x.cpp", line + "\n")
 
     def test_sleeps_in_tests(self) -> None:
