@@ -125,6 +125,7 @@ TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
             manager heap(create_only, path(), size);
             EXPECT_GE(fill(heap, bytes), size) << bytes;
             EXPECT_LE(heap.get_size(), size + size / 8 + 4 * mebibyte) << bytes;
+            EXPECT_EQ(heap.statistics().maximum_size, size + size / 8 + 4 * mebibyte);
         }
         {
             manager again(open_only, path());
@@ -137,6 +138,7 @@ TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
             EXPECT_GT(fill(again, bytes), size / 2);
         }
         manager once_more(open_only, path());
+        EXPECT_EQ(once_more.statistics().maximum_size, 2 * size);
         EXPECT_LT(fill(once_more, bytes), mebibyte) << "which is the new one now";
         once_more.close();
         EXPECT_TRUE(manager::remove(path()));
