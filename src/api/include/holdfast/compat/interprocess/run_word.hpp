@@ -1,6 +1,7 @@
 // The words that locks in a segment consist of. Not for users.
 #pragma once
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,12 +14,21 @@
 
 namespace holdfast::compat::interprocess::detail {
 
-/// A number of this run of the program: not that of any run before.
+[[nodiscard]] inline std::uint64_t fresh_run() noexcept {
+    // The time and the process, mixed: 40 bits of it are stored.
+    std::uint64_t mixed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) ^
+                          static_cast<std::uint64_t>(::getpid()) << 40U;
+    mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
+    return mixed ^ mixed >> 33U;
+}
+
+/// A number of this run of the program: not that of any run before, nor of the process that this one was forked from.
 [[nodiscard]] inline std::uint64_t this_run() noexcept {
-    static const std::uint64_t run =
-        (static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) << 8U) ^
-        static_cast<std::uint64_t>(::getpid());
-    return run;
+    static std::atomic<std::uint64_t> run{fresh_run()};
+    static const int registered =
+        ::pthread_atfork(nullptr, nullptr, [] { run.store(fresh_run(), std::memory_order_relaxed); });
+    static_cast<void>(registered);
+    return run.load(std::memory_order_relaxed);
 }
 
 /// 24 bits of state that only the run which stored them reads: in the next run, after a crash or a flush() in the midst
