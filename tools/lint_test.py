@@ -208,7 +208,7 @@ class LintTest(unittest.TestCase):
         for name in ("held_items", "held_items()", "box::held_items", "store::box", "mode::read_only", "a_field",
                      "box::inherited()", "box::held_items(a, b)", "HF_KEPT", "--kept", "held_*", "x.held_items()",
                      "std::gone_name", "--benchmark_filter=x", "plain", "Gone", "MAP_GONE", "a - gone",
-                     "held_<what>", " "):
+                     "held_<what>", "mdb_gone", " "):
             self.assertEqual(self.findings(STORE | {"docs/x.md": f"`{name}`\n"}), [], name)
         for name in ("gone_name", "gone()", "plain()", "box::gone", "gone::box", "store::mode::held_items", "HF_GONE",
                      "base::held_items", "HOLDFAST_GONE", "--gone", "gone_*", "x.gone_name()", "read_only | gone_name",
