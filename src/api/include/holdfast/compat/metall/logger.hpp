@@ -60,7 +60,11 @@ public:
         metall_log(static_cast<metall_log_level>(severity), file, static_cast<std::size_t>(line), message);
 #else
         if (log_level().should_log(severity)) {
-            std::fprintf(stderr, "%s at line %d --- %s\n", file, line, message);
+            if (line == 0) {
+                std::fprintf(stderr, "%s: %s\n", file, message);
+            } else {
+                std::fprintf(stderr, "%s at line %d --- %s\n", file, line, message);
+            }
         }
 #endif
     }
