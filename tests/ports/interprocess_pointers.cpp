@@ -52,6 +52,8 @@ struct linked : bi::list_base_hook<bi::void_pointer<bip::offset_ptr<void>>>,
 using linked_list = bi::list<linked, bi::base_hook<bi::list_base_hook<bi::void_pointer<bip::offset_ptr<void>>>>>;
 using linked_set =
     bi::set<linked, bi::base_hook<bi::set_base_hook<bi::void_pointer<bip::offset_ptr<void>>, bi::optimize_size<true>>>>;
+static_assert(sizeof(bi::set_base_hook<bi::void_pointer<bip::offset_ptr<void>>, bi::optimize_size<true>>) == 24,
+              "the colour of a node lies in a pointer");
 
 struct lock_box {
     bip::interprocess_mutex mutex;
