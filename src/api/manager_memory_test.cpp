@@ -145,6 +145,15 @@ TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
     }
 }
 
+/// Was: the close wrote nothing where nothing but the limit had changed.
+TEST_F(manager_test, keeps_a_limit_that_an_open_without_changes_has_set) {
+    create().close();
+    open_options limited;
+    limited.maximum_size = 8 * mebibyte;
+    manager(open_only, path(), limited).close();
+    EXPECT_EQ(manager(open_read_only, path()).statistics().maximum_size, 8 * mebibyte);
+}
+
 TEST_F(manager_test, allocates_by_traits) {
     manager heap = create();
     for (const std::size_t bytes : {std::size_t{40}, std::size_t{100'000}}) {

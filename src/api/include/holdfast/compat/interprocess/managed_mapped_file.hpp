@@ -219,7 +219,6 @@ private:
                 heap.close();
             }
             holdfast::manager heap(open_only, path, limited);
-            heap.commit();  // the close of an unchanged heap does not write the limit
             heap.close();
             return true;
         } catch (const std::exception&) {
