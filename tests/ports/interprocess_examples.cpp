@@ -38,7 +38,7 @@ bip::error_code_t error_of(Call&& call) {
 void named_objects(const std::string& file) {
     using pair_type = std::pair<double, int>;
     {
-        bip::managed_mapped_file segment(bip::create_only, file.c_str(), 65536);
+        bip::managed_mapped_file segment(bip::create_only, file, 65536);
         segment.construct<pair_type>("MyType instance")(0.0, 0);
         segment.construct<pair_type>("MyType array")[10](1.5, 7);
         const std::array<float, 3> floats{0.0F, 1.0F, 2.0F};
@@ -51,7 +51,7 @@ void named_objects(const std::string& file) {
         require(*segment.find_or_construct<int>(bip::unique_instance)(1) == 1, "a unique object");
         require(*segment.find_or_construct<int>(bip::unique_instance)(2) == 1, "found and not constructed");
     }
-    bip::managed_mapped_file segment(bip::open_only, file.c_str());
+    bip::managed_mapped_file segment(bip::open_only, file);
     const auto array = segment.find<pair_type>("MyType array");
     require(array.second == 10 && array.first[9] == pair_type(1.5, 7), "the array of the first session");
     require(segment.find<pair_type>("none") == std::pair<pair_type*, std::size_t>(nullptr, 0), "what is not there");
@@ -240,7 +240,7 @@ void sizes(const std::string& file) {
         "create_only of what is there");
     const std::size_t first = fill();
     require(first >= size && first < size + size / 8 + (std::size_t{4} << 20U), "the size limits");
-    require(bip::managed_mapped_file::grow(file.c_str(), 2 * size), "grow");
+    require(bip::managed_mapped_file::grow(file, 2 * size), "grow");
     require(bip::managed_mapped_file(bip::open_only, file).get_size() == 3 * size, "the size after grow");
     require(fill() >= size, "there is room again");
     {
@@ -252,11 +252,11 @@ void sizes(const std::string& file) {
         }
         segment.construct<int>("last")(1);
     }
-    require(bip::managed_mapped_file::shrink_to_fit(file.c_str()), "shrink_to_fit");
+    require(bip::managed_mapped_file::shrink_to_fit(file), "shrink_to_fit");
     bip::managed_mapped_file segment(bip::open_or_create, file, 4 * size);
     require(segment.get_size() < size && *segment.find<int>("last").first == 1, "the size after shrink_to_fit");
-    require(!bip::managed_mapped_file::grow(file.c_str(), size), "grow of an open segment");
-    require(!bip::managed_mapped_file::grow((file + ".none").c_str(), size), "grow of what is not there");
+    require(!bip::managed_mapped_file::grow(file, size), "grow of an open segment");
+    require(!bip::managed_mapped_file::grow(file + ".none", size), "grow of what is not there");
 }
 
 void open_modes(const std::string& file) {

@@ -32,19 +32,19 @@ using allocator = metall::manager::allocator_type<T>;
 void simple(const std::string& store) {
     using vector_type = boost::container::vector<int, allocator<int>>;
     {
-        metall::manager manager(metall::create_only, store.c_str());
+        metall::manager manager(metall::create_only, store);
         auto* numbers = manager.construct<vector_type>("vec")(manager.get_allocator<int>());
         numbers->push_back(5);
     }
     {
-        metall::manager manager(metall::open_only, store.c_str());
+        metall::manager manager(metall::open_only, store);
         vector_type* numbers = nullptr;
         std::size_t length = 0;
         std::tie(numbers, length) = manager.find<vector_type>("vec");
         require(length == 1 && numbers->size() == 1 && (*numbers)[0] == 5, "the vector of the first session");
         numbers->push_back(10);
     }
-    metall::manager manager(metall::open_read_only, store.c_str());
+    metall::manager manager(metall::open_read_only, store);
     require(manager.find<vector_type>("vec").first->back() == 10, "the vector, read-only");
     require(!manager.destroy<vector_type>("vec"), "nothing is destroyed in a store that is open read-only");
 }
@@ -121,16 +121,16 @@ void snapshots(const std::string& store) {
     {
         metall::manager manager(metall::create_only, store);
         int* number = manager.construct<int>(metall::unique_instance)(0);
-        require(manager.snapshot(before.c_str()), "the first snapshot");
+        require(manager.snapshot(before), "the first snapshot");
         *number = 1;
-        require(manager.snapshot(before.c_str()), "a snapshot over a snapshot");
+        require(manager.snapshot(before), "a snapshot over a snapshot");
         *number = 2;
-        require(!metall::manager::consistent(store.c_str()), "a store that is open for writing is not consistent");
+        require(!metall::manager::consistent(store), "a store that is open for writing is not consistent");
     }
-    require(metall::manager::consistent(store.c_str()) && metall::manager::consistent(before.c_str()), "consistent");
+    require(metall::manager::consistent(store) && metall::manager::consistent(before), "consistent");
     require(metall::manager::get_uuid(store) != metall::manager::get_uuid(before), "a snapshot has its own uuid");
-    const metall::manager old(metall::open_read_only, before.c_str());
-    const metall::manager now(metall::open_read_only, store.c_str());
+    const metall::manager old(metall::open_read_only, before);
+    const metall::manager now(metall::open_read_only, store);
     require(*old.find<int>(metall::unique_instance).first == 1, "the snapshot");
     require(*now.find<int>(metall::unique_instance).first == 2, "the store");
     require(!metall::manager::consistent(store + ".none"), "what is not there is not consistent");

@@ -35,13 +35,12 @@ public:
         using other = Allocator<U>;
     };
 
+    // NOLINTBEGIN(google-explicit-constructor): as Boost.Interprocess.
     /// From managed_mapped_file::get_segment_manager().
-    basic_allocator(SegmentManager* segment) noexcept  // NOLINT(google-explicit-constructor): as Boost.Interprocess
-        : base(static_cast<const SegmentManager*>(segment)) {}
+    basic_allocator(SegmentManager* segment) noexcept : base(static_cast<const SegmentManager*>(segment)) {}
     template <class U>
-    basic_allocator(
-        const holdfast::allocator<U, SegmentManager>& other) noexcept  // NOLINT(google-explicit-constructor)
-        : base(other) {}
+    basic_allocator(const holdfast::allocator<U, SegmentManager>& other) noexcept : base(other) {}
+    // NOLINTEND(google-explicit-constructor)
 
     /// Throws bad_alloc with the reason in what(); interprocess_exception where the segment is closed or read-only.
     [[nodiscard]] pointer allocate(size_type count, const ptr<const void>& /*hint*/ = nullptr) {

@@ -132,7 +132,7 @@ public:
         return find<T>(name) == end() ? 0 : 1;
     }
     /// Durable when it returns true.
-    bool set_description(const_iterator position, const std::string& description) {
+    bool set_description(const const_iterator& position, const std::string& description) {
         if (position == end()) {
             return false;
         }
