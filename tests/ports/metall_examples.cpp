@@ -375,6 +375,11 @@ void failures(const std::string& store) {
         require(metall::manager::chunk_size() == std::size_t{1} << 21U, "chunk_size");
         require(metall::basic_manager<std::uint32_t, 1U << 20U>::chunk_size() == 1U << 20U, "chosen chunk size");
     }
+    std::filesystem::create_directories(store + ".ours/file");
+    require(!metall::manager(metall::create_only, store + ".ours").check_sanity() &&
+                !metall::manager::copy(deep, store + ".ours") && std::filesystem::exists(store + ".ours/file") &&
+                !std::filesystem::exists(store + ".ours.incoming"),
+            "a directory that is no data store is left alone");
     metall::manager nowhere(metall::open_only, store + ".none");
     require(!nowhere.check_sanity() && nowhere.allocate(8) == nullptr && nowhere.get_address() == nullptr, "not open");
     require(nowhere.construct<int>("x")[2](1) == nullptr && nowhere.find<int>("x").second == 0, "no objects");

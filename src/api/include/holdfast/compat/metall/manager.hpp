@@ -159,8 +159,13 @@ protected:
         const std::string fresh = path + ".incoming";
         static_cast<void>(holdfast::manager::remove(fresh));
         make(fresh);
-        static_cast<void>(holdfast::manager::remove(path));
-        std::filesystem::rename(fresh, path);
+        try {
+            static_cast<void>(holdfast::manager::remove(path));
+            std::filesystem::rename(fresh, path);
+        } catch (...) {
+            static_cast<void>(holdfast::manager::remove(fresh));
+            throw;
+        }
     }
 
 private:
