@@ -61,9 +61,9 @@ void add(holdfast::manager& heap, text_index& index, const char* path) {
     }
     const auto number = static_cast<file_number>(index.files.size());
     index.files.emplace_back(path);
-    for_each_word(text, [&](const std::string& word) {
+    for_each_word(text, [&](std::string_view word) {
         // A known word is found without making a string in the heap.
-        auto found = index.postings.find(std::string_view(word));
+        auto found = index.postings.find(word);
         if (found == index.postings.end()) {
             found = index.postings.try_emplace(holdfast::string(word, heap.get_allocator<char>())).first;
         }

@@ -12,9 +12,9 @@ kill_soon() {
     wait $! 2>/dev/null || true
 }
 jobs=0
-for _ in 1 2 3 4 5 6; do
+for _ in 1 2 3 4; do
     # How many of them were added before the kill is what the queue says, and the numbers come in order.
-    kill_soon add $(seq $((jobs + 1)) $((jobs + 20000)))
+    kill_soon add $(seq $((jobs + 1)) $((jobs + 10000)))
     kill_soon work
     read -r _ waiting _ done _ _ < <("$program" "$heap" status | tr -d ,)
     jobs=$((waiting + done))

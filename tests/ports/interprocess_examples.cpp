@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <boost/container/scoped_allocator.hpp>
-#include <boost/unordered_map.hpp>
 
 #include "ports/port.hpp"
 
@@ -185,8 +184,8 @@ struct complex_data {
 void containers(const std::string& file) {
     using map_type = bip::map<shared_string, complex_data, std::less<shared_string>,
                               allocator<std::pair<const shared_string, complex_data>>>;
-    using hash_type =
-        boost::unordered_map<int, float, boost::hash<int>, std::equal_to<>, allocator<std::pair<const int, float>>>;
+    using hash_type = holdfast::unordered_map<int, float, holdfast::hash<int>, std::equal_to<int>,
+                                              allocator<std::pair<const int, float>>>;
     using rows = bip::vector<shared_string, boost::container::scoped_allocator_adaptor<allocator<shared_string>>>;
     {
         bip::managed_mapped_file segment(bip::create_only, file, 1U << 18U);
@@ -197,8 +196,7 @@ void containers(const std::string& file) {
         const complex_data::void_allocator from(segment.get_segment_manager());
         auto* map = segment.construct<map_type>("MyMap")(std::less<shared_string>(), from);
         map->emplace(shared_string("key", from), complex_data(7, "a name that needs a block of its own", from));
-        auto* hashed = segment.construct<hash_type>("MyHashMap")(3U, boost::hash<int>(), std::equal_to<>(),
-                                                                 segment.get_allocator<std::pair<const int, float>>());
+        auto* hashed = segment.construct<hash_type>("MyHashMap")(segment.get_allocator<std::pair<const int, float>>());
         for (int i = 0; i < 100; ++i) {
             hashed->emplace(i, static_cast<float>(i));
         }

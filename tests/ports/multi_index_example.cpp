@@ -1,4 +1,5 @@
-// Boost.MultiIndex and the streams of Boost.Interprocess take allocators of a segment, as their documentation shows.
+// Boost.MultiIndex, Boost.Unordered and the streams of Boost.Interprocess take allocators of a segment, as their
+// documentation shows.
 #include <functional>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <boost/multi_index/member.hpp>
 #include <boost/multi_index/ordered_index.hpp>
 #include <boost/multi_index_container.hpp>
+#include <boost/unordered_map.hpp>
 #include <holdfast/compat/interprocess.hpp>
 
 #include "ports/port.hpp"
@@ -55,6 +57,20 @@ void several_indices(const std::string& file) {
     require(segment.destroy<employees>("employees") && segment.all_memory_deallocated(), "nothing is left");
 }
 
+void hash_tables(const std::string& file) {
+    using table =
+        boost::unordered_map<int, float, boost::hash<int>, std::equal_to<>, allocator<std::pair<const int, float>>>;
+    bip::managed_mapped_file segment(bip::create_only, file, 1U << 16U);
+    auto* squares = segment.construct<table>("squares")(3U, boost::hash<int>(), std::equal_to<>(),
+                                                        segment.get_allocator<std::pair<const int, float>>());
+    for (int i = 0; i < 100; ++i) {
+        squares->emplace(i, static_cast<float>(i * i));
+    }
+    segment.native().snapshot(file + ".copy");
+    const bip::managed_mapped_file copy(bip::open_read_only, file + ".copy");
+    require(copy.find<table>("squares").first->at(9) == 81.0F, "a hash table");
+}
+
 void streams(const std::string& file) {
     bip::managed_mapped_file segment(bip::create_only, file, 1U << 16U);
     boost::interprocess::basic_vectorstream<shared_string> stream(segment.get_allocator<char>());
@@ -66,4 +82,4 @@ void streams(const std::string& file) {
 
 }  // namespace
 
-int main(int count, char** arguments) { return port::run(count, arguments, {several_indices, streams}); }
+int main(int count, char** arguments) { return port::run(count, arguments, {several_indices, hash_tables, streams}); }
