@@ -5,6 +5,8 @@
 // A managed_mapped_file is then a Holdfast heap: crash-safe, growing by grow(), with one writing process. It has the
 // semantics of Boost.Interprocess's documentation, except where docs/porting.md says otherwise; what cannot be ported
 // (several writing processes) does not compile.
+//
+// No function is [[nodiscard]]: the programs were not written for it.
 #pragma once
 
 #include <cstddef>

@@ -43,29 +43,26 @@ public:
     // NOLINTEND(google-explicit-constructor)
 
     /// Throws bad_alloc with the reason in what(); interprocess_exception where the segment is closed or read-only.
-    [[nodiscard]] pointer allocate(size_type count, const ptr<const void>& /*hint*/ = nullptr) {
+    pointer allocate(size_type count, const ptr<const void>& /*hint*/ = nullptr) {
         return translated([&] { return base::allocate(count); });
     }
-    [[nodiscard]] pointer allocate_one() { return allocate(1); }
+    pointer allocate_one() { return allocate(1); }
     void deallocate_one(const pointer& block) noexcept { this->deallocate(block, 1); }
     /// Elements that the block has room for.
-    [[nodiscard]] size_type size(const pointer& block) const {
-        return get_segment_manager()->size(block.get()) / sizeof(T);
-    }
+    size_type size(const pointer& block) const { return get_segment_manager()->size(block.get()) / sizeof(T); }
     /// See segment_blocks::allocation_command().
-    [[nodiscard]] pointer allocation_command(allocation_type command, size_type least, size_type& received,
-                                             pointer& reuse) {
+    pointer allocation_command(allocation_type command, size_type least, size_type& received, pointer& reuse) {
         T* old = reuse.get();
         T* const block = get_segment_manager()->template allocation_command<T>(command, least, received, old);
         reuse = old;
         return block;
     }
     template <class U = T>
-    [[nodiscard]] static pointer address(U& object) noexcept {
+    static pointer address(U& object) noexcept {
         return pointer(std::addressof(object));
     }
     /// Null where this process has the heap not open as a managed_mapped_file.
-    [[nodiscard]] SegmentManager* get_segment_manager() const {
+    SegmentManager* get_segment_manager() const {
         const open_segment* const found = open_segments().with_key(this->key(), this);
         return found == nullptr ? nullptr : found->handle;
     }
@@ -78,7 +75,7 @@ struct pool_functions {
     void deallocate_free_chunks() const noexcept {}
     void deallocate_cache() const noexcept {}
     void set_max_cached_nodes(std::size_t /*count*/) const noexcept {}
-    [[nodiscard]] std::size_t get_max_cached_nodes() const noexcept { return default_max_cached_nodes; }
+    std::size_t get_max_cached_nodes() const noexcept { return default_max_cached_nodes; }
 };
 
 template <class SegmentManager>

@@ -44,7 +44,7 @@ private:
     std::shared_ptr<const std::string> message_;
 };
 
-[[nodiscard]] inline error_code_t code_of(errc reason) noexcept {
+inline error_code_t code_of(errc reason) noexcept {
     switch (reason) {
         case errc::already_exists:
         case errc::name_exists: return already_exists_error;

@@ -42,13 +42,13 @@ public:
     segment_manager& operator=(const segment_manager&) = delete;
 
     /// The number by which allocators find the heap (holdfast::allocator::key()).
-    [[nodiscard]] std::uint64_t key() const noexcept { return heap().get_segment_manager()->key(); }
+    std::uint64_t key() const noexcept { return heap().get_segment_manager()->key(); }
     template <class T>
-    [[nodiscard]] interprocess::allocator<T, segment_manager> get_allocator() {
+    interprocess::allocator<T, segment_manager> get_allocator() {
         return {this};
     }
     template <class T>
-    [[nodiscard]] interprocess::deleter<T, segment_manager> get_deleter() {
+    interprocess::deleter<T, segment_manager> get_deleter() {
         return {this};
     }
 };
@@ -113,19 +113,17 @@ public:
             return false;
         }
     }
-    [[nodiscard]] segment_manager* get_segment_manager() const noexcept {
-        return opened_ == nullptr ? nullptr : &opened_->handle;
-    }
+    segment_manager* get_segment_manager() const noexcept { return opened_ == nullptr ? nullptr : &opened_->handle; }
     template <class T>
-    [[nodiscard]] interprocess::allocator<T, segment_manager> get_allocator() const {
+    interprocess::allocator<T, segment_manager> get_allocator() const {
         return {get_segment_manager()};
     }
     template <class T>
-    [[nodiscard]] interprocess::deleter<T, segment_manager> get_deleter() const {
+    interprocess::deleter<T, segment_manager> get_deleter() const {
         return {get_segment_manager()};
     }
     /// The heap itself, for what Boost.Interprocess has not: snapshot(), statistics(), check(), transactions.
-    [[nodiscard]] holdfast::manager& native() const noexcept { return heap(); }
+    holdfast::manager& native() const noexcept { return heap(); }
 
     /// Of a segment that no process has open: adds `extra` bytes to its size. False on failure.
     static bool grow(const std::string& path, size_type extra) noexcept {
@@ -165,20 +163,20 @@ private:
         segment_ = &opened_->segment;
     }
 
-    [[nodiscard]] static void* at(const void* address) noexcept { return const_cast<void*>(address); }
-    [[nodiscard]] static open_options options_at(const void* address) {
+    static void* at(const void* address) noexcept { return const_cast<void*>(address); }
+    static open_options options_at(const void* address) {
         open_options options;
         options.base_address = at(address);
         return options;
     }
-    [[nodiscard]] static holdfast::manager created(const std::string& path, size_type size, const void* address,
-                                                   const permissions& access) {
+    static holdfast::manager created(const std::string& path, size_type size, const void* address,
+                                     const permissions& access) {
         holdfast::manager heap(create_only, path, detail::align_size(size), at(address));
         restrict(path, access);
         return heap;
     }
-    [[nodiscard]] static holdfast::manager opened_or_created(const std::string& path, size_type size,
-                                                             const void* address, const permissions& access) {
+    static holdfast::manager opened_or_created(const std::string& path, size_type size, const void* address,
+                                               const permissions& access) {
         std::error_code ignored;
         const bool existed = std::filesystem::exists(path, ignored);
         holdfast::manager heap(open_or_create, path, detail::align_size(size), at(address));
@@ -187,7 +185,7 @@ private:
         }
         return heap;
     }
-    [[nodiscard]] static holdfast::manager opened_to_discard(const std::string& path, const void* address) {
+    static holdfast::manager opened_to_discard(const std::string& path, const void* address) {
         open_options options = options_at(address);
         options.commit_on_close = false;
         return {open_only, path, options};

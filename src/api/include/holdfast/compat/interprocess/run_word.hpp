@@ -14,7 +14,7 @@
 
 namespace holdfast::compat::interprocess::detail {
 
-[[nodiscard]] inline std::uint64_t fresh_run() noexcept {
+inline std::uint64_t fresh_run() noexcept {
     // The time and the process, mixed: 40 bits of it are stored.
     std::uint64_t mixed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) ^
                           static_cast<std::uint64_t>(::getpid()) << 40U;
@@ -23,7 +23,7 @@ namespace holdfast::compat::interprocess::detail {
 }
 
 /// A number of this run of the program: not that of any run before, nor of the process that this one was forked from.
-[[nodiscard]] inline std::uint64_t this_run() noexcept {
+inline std::uint64_t this_run() noexcept {
     static std::atomic<std::uint64_t> run{fresh_run()};
     static const int registered =
         ::pthread_atfork(nullptr, nullptr, [] { run.store(fresh_run(), std::memory_order_relaxed); });
@@ -38,7 +38,7 @@ public:
     static constexpr unsigned state_bits = 24;
     static constexpr std::uint64_t state_mask = (std::uint64_t{1} << state_bits) - 1;
 
-    [[nodiscard]] std::uint64_t state() const noexcept { return state_of(word_.load(std::memory_order_acquire)); }
+    std::uint64_t state() const noexcept { return state_of(word_.load(std::memory_order_acquire)); }
     /// Applies `change(state, next)`, which says whether `next` may replace the state. False where it may not.
     template <class Change>
     bool try_change(Change&& change) noexcept {
@@ -67,10 +67,10 @@ public:
     void notify_all() noexcept { word_.notify_all(); }
 
 private:
-    [[nodiscard]] static std::uint64_t word_of(std::uint64_t state) noexcept {
+    static std::uint64_t word_of(std::uint64_t state) noexcept {
         return this_run() << state_bits | (state & state_mask);
     }
-    [[nodiscard]] static std::uint64_t state_of(std::uint64_t word) noexcept {
+    static std::uint64_t state_of(std::uint64_t word) noexcept {
         return word >> state_bits == (this_run() << state_bits) >> state_bits ? word & state_mask : 0;
     }
 

@@ -37,44 +37,42 @@ public:
     using multiallocation_chain = boost::container::dtl::basic_multiallocation_chain<void_pointer>;
 
     /// Where the segment is mapped in this process.
-    [[nodiscard]] void* get_address() const noexcept { return heap().get_address(); }
+    void* get_address() const noexcept { return heap().get_address(); }
     /// Bytes: the size that the segment was created with, rounded up to 4 KiB, or has grown to. Allocations fail with
     /// bad_alloc when about so many bytes are allocated; metadata do not count.
-    [[nodiscard]] size_type get_size() const {
+    size_type get_size() const {
         return translated([&] { return segment_->size(); });
     }
     /// get_size() less the bytes of allocated blocks.
-    [[nodiscard]] size_type get_free_memory() const {
+    size_type get_free_memory() const {
         return translated([&] {
             const size_type size = segment_->size();
-            const size_type used = heap().statistics().allocated_bytes;
+            const size_type used = heap().get_size() - heap().get_free_memory();
             return used < size ? size - used : 0;
         });
     }
-    [[nodiscard]] bool belongs_to_segment(const void* address) const noexcept {
-        return heap().belongs_to_segment(address);
-    }
+    bool belongs_to_segment(const void* address) const noexcept { return heap().belongs_to_segment(address); }
     /// Bytes from get_address(): the same in every process and after every open.
-    [[nodiscard]] handle_t get_handle_from_address(const void* address) const {
+    handle_t get_handle_from_address(const void* address) const {
         return translated([&] { return static_cast<handle_t>(heap().get_handle_from_address(address)); });
     }
-    [[nodiscard]] void* get_address_from_handle(handle_t handle) const {
+    void* get_address_from_handle(handle_t handle) const {
         return translated([&] { return heap().get_address_from_handle(static_cast<std::uint64_t>(handle)); });
     }
 
     /// Memory of at least `bytes` bytes, aligned to 16 bytes (to 8 where `bytes` is below 16). Throws bad_alloc; with
     /// std::nothrow: null.
-    [[nodiscard]] void* allocate(size_type bytes) const {
+    void* allocate(size_type bytes) const {
         return translated([&] { return heap().allocate(bytes == 0 ? 1 : bytes); });
     }
-    [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t& nothrow) const noexcept {
+    void* allocate(size_type bytes, const std::nothrow_t& nothrow) const noexcept {
         return heap().allocate(bytes == 0 ? 1 : bytes, nothrow);
     }
     /// `alignment`: a power of two up to 2 MiB.
-    [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment) const {
+    void* allocate_aligned(size_type bytes, size_type alignment) const {
         return translated([&] { return heap().allocate_aligned(bytes == 0 ? 1 : bytes, alignment); });
     }
-    [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment, const std::nothrow_t&) const {
+    void* allocate_aligned(size_type bytes, size_type alignment, const std::nothrow_t&) const {
         try {
             return allocate_aligned(bytes, alignment);
         } catch (const interprocess_exception&) {
@@ -86,7 +84,7 @@ public:
         translated([&] { heap().deallocate(address); });
     }
     /// Usable bytes of a block: at least those that were asked for.
-    [[nodiscard]] size_type size(const void* address) const {
+    size_type size(const void* address) const {
         return translated([&] { return heap().usable_size(address); });
     }
 
@@ -158,11 +156,11 @@ public:
             }
         });
     }
-    [[nodiscard]] bool all_memory_deallocated() const {
+    bool all_memory_deallocated() const {
         return translated([&] { return heap().all_memory_deallocated(); });
     }
     /// Whether the heap's checks find nothing. Reads its tables, not the user's data.
-    [[nodiscard]] bool check_sanity() const {
+    bool check_sanity() const {
         return translated([&] { return heap().check_sanity(); });
     }
 
@@ -170,13 +168,13 @@ protected:
     segment_blocks() noexcept = default;
     explicit segment_blocks(open_segment& segment) noexcept : segment_(&segment) {}
 
-    [[nodiscard]] holdfast::manager& heap() const noexcept { return segment_->heap; }
+    holdfast::manager& heap() const noexcept { return segment_->heap; }
 
     open_segment* segment_ = nullptr;
 
 private:
     template <class T>
-    [[nodiscard]] void* allocate_elements(size_type count) const {
+    void* allocate_elements(size_type count) const {
         constexpr size_type alignment = alignof(T) < 8 ? 8 : alignof(T);
         return count > std::numeric_limits<size_type>::max() / sizeof(T)
                    ? nullptr

@@ -36,7 +36,7 @@ class construct_proxy {
 public:
     construct_proxy(const Inner& inner, bool returns_null) : inner_(inner), returns_null_(returns_null) {}
 
-    [[nodiscard]] construct_proxy& operator[](std::size_t count) {
+    construct_proxy& operator[](std::size_t count) {
         static_cast<void>(inner_[count]);
         return *this;
     }
@@ -66,10 +66,10 @@ private:
 class object_entry {
 public:
     explicit object_entry(const object_info& object) noexcept : object_(&object) {}
-    [[nodiscard]] const char* name() const noexcept { return object_->name().c_str(); }
-    [[nodiscard]] std::size_t name_length() const noexcept { return object_->name().size(); }
-    [[nodiscard]] const void* value() const noexcept { return object_->value(); }
-    [[nodiscard]] const object_entry* operator->() const noexcept { return this; }
+    const char* name() const noexcept { return object_->name().c_str(); }
+    std::size_t name_length() const noexcept { return object_->name().size(); }
+    const void* value() const noexcept { return object_->value(); }
+    const object_entry* operator->() const noexcept { return this; }
 
 private:
     const object_info* object_;
@@ -86,14 +86,14 @@ public:
 
     const_object_iterator() = default;
     explicit const_object_iterator(object_iterator position) : position_(std::move(position)) {}
-    [[nodiscard]] object_entry operator*() const { return object_entry(*position_); }
-    [[nodiscard]] object_entry operator->() const { return object_entry(*position_); }
+    object_entry operator*() const { return object_entry(*position_); }
+    object_entry operator->() const { return object_entry(*position_); }
     const_object_iterator& operator++() {
         ++position_;
         return *this;
     }
     const_object_iterator operator++(int) { return const_object_iterator(position_++); }
-    [[nodiscard]] friend bool operator==(const const_object_iterator& a, const const_object_iterator& b) {
+    friend bool operator==(const const_object_iterator& a, const const_object_iterator& b) {
         return a.position_ == b.position_;
     }
 
@@ -118,46 +118,46 @@ public:
     /// taken, bad_alloc, and what the constructor throws; then nothing is left behind. With std::nothrow: null where
     /// the name is taken or memory is short.
     template <class T>
-    [[nodiscard]] auto construct(const holdfast::detail::instance_name& name) const {
+    auto construct(const holdfast::detail::instance_name& name) const {
         return proxy<T>(heap().construct<T>(name), false);
     }
     template <class T>
-    [[nodiscard]] auto construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+    auto construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().construct<T>(name), true);
     }
     template <class T>
-    [[nodiscard]] auto find_or_construct(const holdfast::detail::instance_name& name) const {
+    auto find_or_construct(const holdfast::detail::instance_name& name) const {
         return proxy<T>(heap().find_or_construct<T>(name), false);
     }
     template <class T>
-    [[nodiscard]] auto find_or_construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+    auto find_or_construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().find_or_construct<T>(name), true);
     }
     /// Element i is constructed from the i-th values of the iterators.
     template <class T>
-    [[nodiscard]] auto construct_it(const holdfast::detail::instance_name& name) const {
+    auto construct_it(const holdfast::detail::instance_name& name) const {
         return proxy<T>(heap().construct_it<T>(name), false);
     }
     template <class T>
-    [[nodiscard]] auto construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+    auto construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().construct_it<T>(name), true);
     }
     template <class T>
-    [[nodiscard]] auto find_or_construct_it(const holdfast::detail::instance_name& name) const {
+    auto find_or_construct_it(const holdfast::detail::instance_name& name) const {
         return proxy<T>(heap().find_or_construct_it<T>(name), false);
     }
     template <class T>
-    [[nodiscard]] auto find_or_construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+    auto find_or_construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().find_or_construct_it<T>(name), true);
     }
     /// The object and the number of its elements; {nullptr, 0} where there is none.
     template <class T>
-    [[nodiscard]] std::pair<T*, size_type> find(const holdfast::detail::instance_name& name) const {
+    std::pair<T*, size_type> find(const holdfast::detail::instance_name& name) const {
         return translated([&] { return heap().find<T>(name); });
     }
     /// The lock is recursive, and so this is find().
     template <class T>
-    [[nodiscard]] std::pair<T*, size_type> find_no_lock(const holdfast::detail::instance_name& name) const {
+    std::pair<T*, size_type> find_no_lock(const holdfast::detail::instance_name& name) const {
         return find<T>(name);
     }
     /// False where there is none.
@@ -174,27 +174,27 @@ public:
     /// Of any object of a segment that this process has open. The name is valid until that segment is closed; null for
     /// an anonymous object.
     template <class T>
-    [[nodiscard]] static const char* get_instance_name(const T* object) {
+    static const char* get_instance_name(const T* object) {
         open_segment& segment = segment_of(object);
         const object_info found = translated([&] { return segment.heap.object_at(object); });
         return found.kind() == instance_kind::anonymous ? nullptr : segment.keep(found.name());
     }
     template <class T>
-    [[nodiscard]] static size_type get_instance_length(const T* object) {
+    static size_type get_instance_length(const T* object) {
         return translated([&] { return segment_of(object).heap.object_at(object).length(); });
     }
     template <class T>
-    [[nodiscard]] static instance_type get_instance_type(const T* object) {
+    static instance_type get_instance_type(const T* object) {
         const instance_kind kind = translated([&] { return segment_of(object).heap.object_at(object).kind(); });
         return kind == instance_kind::named ? named_type : kind == instance_kind::unique ? unique_type : anonymous_type;
     }
 
-    [[nodiscard]] size_type get_num_named_objects() const { return heap().get_num_named_objects(); }
-    [[nodiscard]] size_type get_num_unique_objects() const { return heap().get_num_unique_objects(); }
-    [[nodiscard]] const_named_iterator named_begin() const { return const_named_iterator(heap().named_begin()); }
-    [[nodiscard]] const_named_iterator named_end() const { return {}; }
-    [[nodiscard]] const_unique_iterator unique_begin() const { return const_unique_iterator(heap().unique_begin()); }
-    [[nodiscard]] const_unique_iterator unique_end() const { return {}; }
+    size_type get_num_named_objects() const { return heap().get_num_named_objects(); }
+    size_type get_num_unique_objects() const { return heap().get_num_unique_objects(); }
+    const_named_iterator named_begin() const { return const_named_iterator(heap().named_begin()); }
+    const_named_iterator named_end() const { return {}; }
+    const_unique_iterator unique_begin() const { return const_unique_iterator(heap().unique_begin()); }
+    const_unique_iterator unique_end() const { return {}; }
     /// The directory of objects grows by itself: these need do nothing.
     void reserve_named_objects(size_type /*count*/) const noexcept {}
     void reserve_unique_objects(size_type /*count*/) const noexcept {}
@@ -218,10 +218,10 @@ protected:
 
 private:
     template <class T, class Inner>
-    [[nodiscard]] static construct_proxy<T, Inner> proxy(const Inner& inner, bool returns_null) {
+    static construct_proxy<T, Inner> proxy(const Inner& inner, bool returns_null) {
         return {inner, returns_null};
     }
-    [[nodiscard]] static open_segment& segment_of(const void* object) {
+    static open_segment& segment_of(const void* object) {
         open_segment* const found = open_segments().at(object);
         if (found == nullptr) {
             throw interprocess_exception(error_info(not_found_error), "the address lies in no open segment");

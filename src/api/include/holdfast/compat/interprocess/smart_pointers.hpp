@@ -62,20 +62,17 @@ struct managed_weak_ptr {
 /// These take an object that construct<T>() made in `segment`, and destroy it some day. Throws bad_alloc, and the
 /// object is then destroyed; with std::nothrow: empty, and the object stays.
 template <class T, class ManagedMemory>
-[[nodiscard]] typename managed_unique_ptr<T, ManagedMemory>::type make_managed_unique_ptr(T* object,
-                                                                                          ManagedMemory& segment) {
+typename managed_unique_ptr<T, ManagedMemory>::type make_managed_unique_ptr(T* object, ManagedMemory& segment) {
     return typename managed_unique_ptr<T, ManagedMemory>::type(ptr<T>(object), segment.template get_deleter<T>());
 }
 template <class T, class ManagedMemory>
-[[nodiscard]] typename managed_shared_ptr<T, ManagedMemory>::type make_managed_shared_ptr(T* object,
-                                                                                          ManagedMemory& segment) {
+typename managed_shared_ptr<T, ManagedMemory>::type make_managed_shared_ptr(T* object, ManagedMemory& segment) {
     return typename managed_shared_ptr<T, ManagedMemory>::type(ptr<T>(object), segment.template get_allocator<void>(),
                                                                segment.template get_deleter<T>());
 }
 template <class T, class ManagedMemory>
-[[nodiscard]] typename managed_shared_ptr<T, ManagedMemory>::type make_managed_shared_ptr(T* object,
-                                                                                          ManagedMemory& segment,
-                                                                                          const std::nothrow_t&) {
+typename managed_shared_ptr<T, ManagedMemory>::type make_managed_shared_ptr(T* object, ManagedMemory& segment,
+                                                                            const std::nothrow_t&) {
     try {
         return make_managed_shared_ptr(object, segment);
     } catch (const bad_alloc&) {

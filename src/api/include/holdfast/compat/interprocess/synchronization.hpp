@@ -38,9 +38,9 @@ public:
     interprocess_upgradable_mutex& operator=(const interprocess_upgradable_mutex&) = delete;
 
     void lock() { word_.change(take); }
-    [[nodiscard]] bool try_lock() { return word_.try_change(take); }
+    bool try_lock() { return word_.try_change(take); }
     template <class TimePoint>
-    [[nodiscard]] bool timed_lock(const TimePoint& time) {
+    bool timed_lock(const TimePoint& time) {
         return detail::attempt_until(time, [this] { return try_lock(); });
     }
     void unlock() {
@@ -48,9 +48,9 @@ public:
     }
 
     void lock_sharable() { word_.change(take_shared); }
-    [[nodiscard]] bool try_lock_sharable() { return word_.try_change(take_shared); }
+    bool try_lock_sharable() { return word_.try_change(take_shared); }
     template <class TimePoint>
-    [[nodiscard]] bool timed_lock_sharable(const TimePoint& time) {
+    bool timed_lock_sharable(const TimePoint& time) {
         return detail::attempt_until(time, [this] { return try_lock_sharable(); });
     }
     void unlock_sharable() {
@@ -58,9 +58,9 @@ public:
     }
 
     void lock_upgradable() { word_.change(take_upgradable); }
-    [[nodiscard]] bool try_lock_upgradable() { return word_.try_change(take_upgradable); }
+    bool try_lock_upgradable() { return word_.try_change(take_upgradable); }
     template <class TimePoint>
-    [[nodiscard]] bool timed_lock_upgradable(const TimePoint& time) {
+    bool timed_lock_upgradable(const TimePoint& time) {
         return detail::attempt_until(time, [this] { return try_lock_upgradable(); });
     }
     void unlock_upgradable() {
@@ -78,15 +78,15 @@ public:
     }
     /// Waits until all readers have gone.
     void unlock_upgradable_and_lock() { word_.change(upgrade); }
-    [[nodiscard]] bool try_unlock_upgradable_and_lock() { return word_.try_change(upgrade); }
+    bool try_unlock_upgradable_and_lock() { return word_.try_change(upgrade); }
     template <class TimePoint>
-    [[nodiscard]] bool timed_unlock_upgradable_and_lock(const TimePoint& time) {
+    bool timed_unlock_upgradable_and_lock(const TimePoint& time) {
         return detail::attempt_until(time, [this] { return try_unlock_upgradable_and_lock(); });
     }
-    [[nodiscard]] bool try_unlock_sharable_and_lock() {
+    bool try_unlock_sharable_and_lock() {
         return word_.try_change([](std::uint64_t& state) { return state == reader && (state = writer, true); });
     }
-    [[nodiscard]] bool try_unlock_sharable_and_lock_upgradable() {
+    bool try_unlock_sharable_and_lock_upgradable() {
         return word_.try_change([](std::uint64_t& state) {
             return (state & upgrader) == 0 && (state = (state - reader) | upgrader, true);
         });
@@ -142,7 +142,7 @@ public:
         }
         ++depth_;
     }
-    [[nodiscard]] bool try_lock() {
+    bool try_lock() {
         if (!is_mine()) {
             if (!mutex_.try_lock()) {
                 return false;
@@ -154,7 +154,7 @@ public:
         return true;
     }
     template <class TimePoint>
-    [[nodiscard]] bool timed_lock(const TimePoint& time) {
+    bool timed_lock(const TimePoint& time) {
         return detail::attempt_until(time, [this] { return try_lock(); });
     }
     void unlock() {
@@ -166,11 +166,11 @@ public:
 
 private:
     /// A number of this thread in this run.
-    [[nodiscard]] static std::uint64_t me() noexcept {
+    static std::uint64_t me() noexcept {
         static thread_local const char place = 0;
         return detail::this_run() * 0x9e3779b97f4a7c15U + reinterpret_cast<std::uintptr_t>(&place);
     }
-    [[nodiscard]] bool is_mine() const noexcept { return owner_.load(std::memory_order_relaxed) == me(); }
+    bool is_mine() const noexcept { return owner_.load(std::memory_order_relaxed) == me(); }
 
     interprocess_mutex mutex_;
     std::atomic<std::uint64_t> owner_{0};
@@ -246,7 +246,7 @@ public:
             count_.wait(0, std::memory_order_acquire);
         }
     }
-    [[nodiscard]] bool try_wait() noexcept {
+    bool try_wait() noexcept {
         std::uint32_t count = count_.load(std::memory_order_relaxed);
         while (count != 0) {
             if (count_.compare_exchange_weak(count, count - 1, std::memory_order_acq_rel)) {
@@ -256,10 +256,10 @@ public:
         return false;
     }
     template <class TimePoint>
-    [[nodiscard]] bool timed_wait(const TimePoint& time) {
+    bool timed_wait(const TimePoint& time) {
         return detail::attempt_until(time, [this] { return try_wait(); });
     }
-    [[nodiscard]] unsigned get_count() const noexcept { return count_.load(std::memory_order_acquire); }
+    unsigned get_count() const noexcept { return count_.load(std::memory_order_acquire); }
 
 private:
     std::atomic<std::uint32_t> count_;

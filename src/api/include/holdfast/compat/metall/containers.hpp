@@ -99,8 +99,8 @@ public:
         using reference = const value_type&;
 
         const_iterator() = default;
-        [[nodiscard]] reference operator*() const { return *position_; }
-        [[nodiscard]] pointer operator->() const { return &*position_; }
+        reference operator*() const { return *position_; }
+        pointer operator->() const { return &*position_; }
         const_iterator& operator++() {
             ++position_;
             skip_ends();
@@ -111,7 +111,7 @@ public:
             ++*this;
             return before;
         }
-        [[nodiscard]] friend bool operator==(const const_iterator& a, const const_iterator& b) {
+        friend bool operator==(const const_iterator& a, const const_iterator& b) {
             return a.bank_ == b.bank_ && (a.bank_ == a.last_ || a.position_ == b.position_);
         }
 
@@ -137,8 +137,8 @@ public:
 
     explicit concurrent_map(const Allocator& allocator = Allocator()) : banks_(Banks, allocator) {}
 
-    [[nodiscard]] size_type count(const Key& key) const { return banks_[bank_of(key)].count(key); }
-    [[nodiscard]] size_type size() const {
+    size_type count(const Key& key) const { return banks_[bank_of(key)].count(key); }
+    size_type size() const {
         size_type sum = 0;
         for (const bank_type& bank : banks_) {
             sum += bank.size();
@@ -153,7 +153,7 @@ public:
     }
     bool insert(const value_type& value) { return insert(value_type(value)); }
     /// The element, which is made where there is none, and the lock on it.
-    [[nodiscard]] std::pair<T&, std::unique_lock<std::mutex>> scoped_edit(const Key& key) {
+    std::pair<T&, std::unique_lock<std::mutex>> scoped_edit(const Key& key) {
         const std::size_t bank = bank_of(key);
         auto lock = utility::mutex::mutex_lock<Banks>(bank);
         return {banks_[bank].try_emplace(key).first->second, std::move(lock)};
@@ -164,11 +164,11 @@ public:
         const auto locked = scoped_edit(key);
         std::forward<Editor>(editor)(locked.first);
     }
-    [[nodiscard]] const_iterator cbegin() const { return {banks_.data(), banks_.data() + banks_.size()}; }
-    [[nodiscard]] const_iterator cend() const { return {banks_.data() + banks_.size(), banks_.data() + banks_.size()}; }
-    [[nodiscard]] const_iterator begin() const { return cbegin(); }
-    [[nodiscard]] const_iterator end() const { return cend(); }
-    [[nodiscard]] const_iterator find(const Key& key) const {
+    const_iterator cbegin() const { return {banks_.data(), banks_.data() + banks_.size()}; }
+    const_iterator cend() const { return {banks_.data() + banks_.size(), banks_.data() + banks_.size()}; }
+    const_iterator begin() const { return cbegin(); }
+    const_iterator end() const { return cend(); }
+    const_iterator find(const Key& key) const {
         const bank_type& bank = banks_[bank_of(key)];
         const auto found = bank.find(key);
         if (found == bank.end()) {
@@ -179,10 +179,10 @@ public:
         position.position_ = found;
         return position;
     }
-    [[nodiscard]] allocator_type get_allocator() const { return allocator_type(banks_.get_allocator()); }
+    allocator_type get_allocator() const { return allocator_type(banks_.get_allocator()); }
 
 private:
-    [[nodiscard]] static std::size_t bank_of(const Key& key) { return static_cast<std::size_t>(Hash{}(key)) % Banks; }
+    static std::size_t bank_of(const Key& key) { return static_cast<std::size_t>(Hash{}(key)) % Banks; }
 
     banks_type banks_;
 };

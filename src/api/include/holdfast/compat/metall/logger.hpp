@@ -30,7 +30,7 @@ extern "C" void metall_log(metall_log_level level, const char* file, std::size_t
 namespace holdfast::compat::metall {
 
 using version_type = std::uint32_t;
-[[nodiscard]] inline std::string to_version_string(version_type version) {
+inline std::string to_version_string(version_type version) {
     return std::to_string(version / 100'000) + "." + std::to_string(version / 100 % 1000) + "." +
            std::to_string(version % 100);
 }
@@ -50,7 +50,7 @@ public:
     /// The least level that is shown.
     struct level_filter {
         static const level_filter critical, error, warning, info, debug, verbose, silent;
-        [[nodiscard]] bool should_log(level message) const noexcept { return least.has_value() && message >= *least; }
+        bool should_log(level message) const noexcept { return least.has_value() && message >= *least; }
         std::optional<level> least;
     };
 
@@ -68,18 +68,18 @@ public:
         }
 #endif
     }
-    [[nodiscard]] static level_filter log_level() noexcept { return shown(); }
+    static level_filter log_level() noexcept { return shown(); }
     static void set_log_level(level_filter least) noexcept { shown() = least; }
     static void set_log_level(level least) noexcept { shown() = {least}; }
-    [[nodiscard]] static bool abort_on_critical_error() noexcept { return aborts(); }
+    static bool abort_on_critical_error() noexcept { return aborts(); }
     static void abort_on_critical_error(bool enable) noexcept { aborts() = enable; }
 
 private:
-    [[nodiscard]] static level_filter& shown() noexcept {
+    static level_filter& shown() noexcept {
         static level_filter least{level::error};
         return least;
     }
-    [[nodiscard]] static bool& aborts() noexcept {
+    static bool& aborts() noexcept {
         static bool enabled = false;
         return enabled;
     }

@@ -43,7 +43,7 @@ template <class T, class Inner>
 class construct_proxy {
 public:
     explicit construct_proxy(std::optional<Inner> inner) : inner_(std::move(inner)) {}
-    [[nodiscard]] construct_proxy& operator[](std::size_t count) {
+    construct_proxy& operator[](std::size_t count) {
         if (inner_) {
             static_cast<void>((*inner_)[count]);
         }
@@ -83,8 +83,8 @@ public:
             return true;
         });
     }
-    [[nodiscard]] static std::future<bool> copy_async(const std::string& source, const std::string& destination,
-                                                      bool clone = true, int threads = 0) noexcept {
+    static std::future<bool> copy_async(const std::string& source, const std::string& destination, bool clone = true,
+                                        int threads = 0) noexcept {
         return run_async([from = absolute(source), to = absolute(destination), clone, threads] {
             return copy(from, to, clone, threads);
         });
@@ -96,18 +96,18 @@ public:
             return true;
         });
     }
-    [[nodiscard]] static std::future<bool> remove_async(const std::string& path) noexcept {
+    static std::future<bool> remove_async(const std::string& path) noexcept {
         return run_async([path = absolute(path)] { return remove(path); });
     }
     /// Whether open_read_only would succeed. A crash does not make a data store inconsistent.
-    [[nodiscard]] static bool consistent(const std::string& path) noexcept {
+    static bool consistent(const std::string& path) noexcept {
         return or_else(false, [&] { return holdfast::manager::consistent(path); });
     }
-    [[nodiscard]] static std::string get_uuid(const std::string& path) noexcept {
+    static std::string get_uuid(const std::string& path) noexcept {
         return or_else(std::string(), [&] { return holdfast::manager::get_uuid(path); });
     }
     /// METALL_VERSION for a data store that can be read, else 0.
-    [[nodiscard]] static version_type get_version(const std::string& path) noexcept {
+    static version_type get_version(const std::string& path) noexcept {
         return or_else(version_type{0}, [&] {
             return holdfast::manager::get_version(path).empty() ? version_type{0} : version_type{METALL_VERSION};
         });
@@ -124,13 +124,13 @@ public:
     static bool get_description(const std::string& path, std::string* description) noexcept {
         return or_else(false, [&] { return told(holdfast::manager::get_description(path), description); });
     }
-    [[nodiscard]] static object_attribute_accessor access_named_object_attribute(const std::string& path) {
+    static object_attribute_accessor access_named_object_attribute(const std::string& path) {
         return {path, instance_kind::named};
     }
-    [[nodiscard]] static object_attribute_accessor access_unique_object_attribute(const std::string& path) {
+    static object_attribute_accessor access_unique_object_attribute(const std::string& path) {
         return {path, instance_kind::unique};
     }
-    [[nodiscard]] static object_attribute_accessor access_anonymous_object_attribute(const std::string& path) {
+    static object_attribute_accessor access_anonymous_object_attribute(const std::string& path) {
         return {path, instance_kind::anonymous};
     }
 
@@ -169,11 +169,11 @@ protected:
     }
 
 private:
-    [[nodiscard]] static std::string absolute(const std::string& path) noexcept {
+    static std::string absolute(const std::string& path) noexcept {
         return or_else(path, [&] { return std::filesystem::absolute(path).string(); });
     }
     template <class Call>
-    [[nodiscard]] static std::future<bool> run_async(Call&& call) noexcept {
+    static std::future<bool> run_async(Call&& call) noexcept {
         return or_else(std::future<bool>(), [&] { return std::async(std::launch::async, std::forward<Call>(call)); });
     }
 };
@@ -190,28 +190,28 @@ public:
     using instance_name = holdfast::detail::instance_name;
 
     /// Whether the data store is open.
-    [[nodiscard]] bool check_sanity() const noexcept { return state_ != nullptr; }
-    [[nodiscard]] bool read_only() const noexcept { return check_sanity() && state_->heap.read_only(); }
+    bool check_sanity() const noexcept { return state_ != nullptr; }
+    bool read_only() const noexcept { return check_sanity() && state_->heap.read_only(); }
 
     template <class T>
-    [[nodiscard]] auto construct(const instance_name& name) {
+    auto construct(const instance_name& name) {
         return proxy<T>([&] { return state_->heap.template construct<T>(name); });
     }
     template <class T>
-    [[nodiscard]] auto find_or_construct(const instance_name& name) {
+    auto find_or_construct(const instance_name& name) {
         return proxy<T>([&] { return state_->heap.template find_or_construct<T>(name); });
     }
     template <class T>
-    [[nodiscard]] auto construct_it(const instance_name& name) {
+    auto construct_it(const instance_name& name) {
         return proxy<T>([&] { return state_->heap.template construct_it<T>(name); });
     }
     template <class T>
-    [[nodiscard]] auto find_or_construct_it(const instance_name& name) {
+    auto find_or_construct_it(const instance_name& name) {
         return proxy<T>([&] { return state_->heap.template find_or_construct_it<T>(name); });
     }
     /// {nullptr, 0} where there is none, or one of another type.
     template <class T>
-    [[nodiscard]] std::pair<T*, size_type> find(const instance_name& name) const noexcept {
+    std::pair<T*, size_type> find(const instance_name& name) const noexcept {
         return ask(std::pair<T*, size_type>(nullptr, 0), [&] { return state_->heap.template find<T>(name); });
     }
     template <class T>
@@ -224,22 +224,22 @@ public:
     }
     /// Valid until the manager is gone. Null for an anonymous object, and for what is none.
     template <class T>
-    [[nodiscard]] const char_type* get_instance_name(const T* object) const noexcept {
+    const char_type* get_instance_name(const T* object) const noexcept {
         return ask(static_cast<const char_type*>(nullptr), [&]() -> const char_type* {
             const object_info found = state_->heap.object_at(object);
             return found.kind() == instance_kind::anonymous ? nullptr : state_->keep(found.name());
         });
     }
     template <class T>
-    [[nodiscard]] instance_kind get_instance_kind(const T* object) const noexcept {
+    instance_kind get_instance_kind(const T* object) const noexcept {
         return ask(instance_kind(), [&] { return state_->heap.object_at(object).kind(); });
     }
     template <class T>
-    [[nodiscard]] size_type get_instance_length(const T* object) const noexcept {
+    size_type get_instance_length(const T* object) const noexcept {
         return ask(size_type{0}, [&] { return state_->heap.object_at(object).length(); });
     }
     template <class T>
-    [[nodiscard]] bool is_instance_type(const void* object) const noexcept {
+    bool is_instance_type(const void* object) const noexcept {
         return ask(false, [&] { return state_->heap.object_at(object).template is_type<T>(); });
     }
     template <class T>
@@ -256,33 +256,33 @@ public:
             return true;
         });
     }
-    [[nodiscard]] size_type get_num_named_objects() const noexcept {
+    size_type get_num_named_objects() const noexcept {
         return ask(size_type{0}, [&] { return state_->heap.get_num_named_objects(); });
     }
-    [[nodiscard]] size_type get_num_unique_objects() const noexcept {
+    size_type get_num_unique_objects() const noexcept {
         return ask(size_type{0}, [&] { return state_->heap.get_num_unique_objects(); });
     }
-    [[nodiscard]] size_type get_num_anonymous_objects() const noexcept {
+    size_type get_num_anonymous_objects() const noexcept {
         return ask(size_type{0}, [&] { return state_->heap.get_num_anonymous_objects(); });
     }
-    [[nodiscard]] const_named_iterator named_begin() const noexcept {
+    const_named_iterator named_begin() const noexcept {
         return ask(const_named_iterator(), [&] { return attributes(state_->heap.named_begin(), {}); });
     }
-    [[nodiscard]] const_named_iterator named_end() const noexcept { return {}; }
-    [[nodiscard]] const_unique_iterator unique_begin() const noexcept {
+    const_named_iterator named_end() const noexcept { return {}; }
+    const_unique_iterator unique_begin() const noexcept {
         return ask(const_unique_iterator(), [&] { return attributes(state_->heap.unique_begin(), {}); });
     }
-    [[nodiscard]] const_unique_iterator unique_end() const noexcept { return {}; }
-    [[nodiscard]] const_anonymous_iterator anonymous_begin() const noexcept {
+    const_unique_iterator unique_end() const noexcept { return {}; }
+    const_anonymous_iterator anonymous_begin() const noexcept {
         return ask(const_anonymous_iterator(), [&] { return attributes(state_->heap.anonymous_begin(), {}); });
     }
-    [[nodiscard]] const_anonymous_iterator anonymous_end() const noexcept { return {}; }
+    const_anonymous_iterator anonymous_end() const noexcept { return {}; }
 
 protected:
     struct open_store {
         explicit open_store(holdfast::manager opened) : heap(std::move(opened)) {}
         /// Keeps a copy of the name: names are handed out as const char*.
-        [[nodiscard]] const char* keep(const std::string& name) {
+        const char* keep(const std::string& name) {
             const std::lock_guard guard(mutex);
             return names.insert(name).first->c_str();
         }
@@ -303,7 +303,7 @@ protected:
 
 private:
     template <class T, class MakeInner>
-    [[nodiscard]] auto proxy(MakeInner&& make_inner) {
+    auto proxy(MakeInner&& make_inner) {
         using inner = decltype(make_inner());
         return construct_proxy<T, inner>(check_sanity() ? std::optional<inner>(make_inner()) : std::nullopt);
     }
@@ -346,10 +346,10 @@ public:
     }
 
     /// Null on failure; `bytes` of 0 get a smallest block.
-    [[nodiscard]] void* allocate(size_type bytes) noexcept {
+    void* allocate(size_type bytes) noexcept {
         return ask(static_cast<void*>(nullptr), [&] { return state_->heap.allocate(bytes == 0 ? 1 : bytes); });
     }
-    [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment) noexcept {
+    void* allocate_aligned(size_type bytes, size_type alignment) noexcept {
         return ask(static_cast<void*>(nullptr),
                    [&] { return state_->heap.allocate_aligned(bytes == 0 ? 1 : bytes, alignment); });
     }
@@ -359,7 +359,7 @@ public:
             return true;
         });
     }
-    [[nodiscard]] bool all_memory_deallocated() const noexcept {
+    bool all_memory_deallocated() const noexcept {
         return ask(false, [&] { return state_->heap.all_memory_deallocated(); });
     }
     /// Makes the present state durable, atomically. Always synchronous.
@@ -382,10 +382,10 @@ public:
     using closed_stores::get_uuid;
     using closed_stores::get_version;
     using closed_stores::set_description;
-    [[nodiscard]] std::string get_uuid() const noexcept {
+    std::string get_uuid() const noexcept {
         return ask(std::string(), [&] { return state_->heap.get_uuid(); });
     }
-    [[nodiscard]] version_type get_version() const noexcept { return check_sanity() ? METALL_VERSION : 0; }
+    version_type get_version() const noexcept { return check_sanity() ? METALL_VERSION : 0; }
     bool set_description(const std::string& description) noexcept {
         return ask(false, [&] {
             state_->heap.set_description(description);
@@ -398,22 +398,20 @@ public:
     }
     /// Of a manager that is not open: an allocator whose allocations throw.
     template <class T = std::byte>
-    [[nodiscard]] allocator_type<T> get_allocator() const noexcept {
+    allocator_type<T> get_allocator() const noexcept {
         return check_sanity() ? state_->heap.template get_allocator<T>() : allocator_type<T>(std::uint64_t{0});
     }
-    [[nodiscard]] static constexpr size_type chunk_size() noexcept { return ChunkSize; }
-    [[nodiscard]] const void* get_address() const noexcept {
-        return check_sanity() ? state_->heap.get_address() : nullptr;
-    }
+    static constexpr size_type chunk_size() noexcept { return ChunkSize; }
+    const void* get_address() const noexcept { return check_sanity() ? state_->heap.get_address() : nullptr; }
     /// Bytes that can be allocated at most: the capacity, else the addresses that are reserved.
-    [[nodiscard]] size_type get_size() const noexcept {
+    size_type get_size() const noexcept {
         return ask(size_type{0}, [&]() -> size_type {
             const heap_statistics numbers = state_->heap.statistics();
             return numbers.maximum_size == 0 ? numbers.reserved_address_space : numbers.maximum_size;
         });
     }
     /// The heap itself, for what Metall has not: transactions, statistics(), check(). Null where none is open.
-    [[nodiscard]] holdfast::manager* native() const noexcept { return check_sanity() ? &state_->heap : nullptr; }
+    holdfast::manager* native() const noexcept { return check_sanity() ? &state_->heap : nullptr; }
 
 private:
     static constexpr std::uint64_t least_capacity = std::uint64_t{8} << 20U;
@@ -421,7 +419,7 @@ private:
     static constexpr std::uint64_t usually_reserved = std::uint64_t{1} << 40U;
 
     /// 0, the default, where that suffices.
-    [[nodiscard]] static constexpr std::uint64_t reservation_for(std::uint64_t capacity) noexcept {
+    static constexpr std::uint64_t reservation_for(std::uint64_t capacity) noexcept {
         std::uint64_t reservation = usually_reserved;
         while (reservation < capacity && reservation < most_reserved) {
             reservation *= 2;

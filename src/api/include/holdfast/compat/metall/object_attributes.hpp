@@ -28,16 +28,14 @@ public:
     using id_type = std::size_t;
 
     explicit object_attribute(object_info object) : object_(std::move(object)) {}
-    [[nodiscard]] const std::string& name() const noexcept { return object_.name(); }
-    [[nodiscard]] std::size_t length() const noexcept { return object_.length(); }
+    const std::string& name() const noexcept { return object_.name(); }
+    std::size_t length() const noexcept { return object_.length(); }
     /// Bytes from the heap's base.
-    [[nodiscard]] std::ptrdiff_t offset() const noexcept { return static_cast<std::ptrdiff_t>(object_.offset()); }
-    [[nodiscard]] id_type type_id() const { return std::hash<std::string>{}(object_.type_name()); }
-    [[nodiscard]] const std::string& description() const noexcept {
-        return description_ ? *description_ : object_.description();
-    }
+    std::ptrdiff_t offset() const noexcept { return static_cast<std::ptrdiff_t>(object_.offset()); }
+    id_type type_id() const { return std::hash<std::string>{}(object_.type_name()); }
+    const std::string& description() const noexcept { return description_ ? *description_ : object_.description(); }
     template <class T>
-    [[nodiscard]] bool is_type() const {
+    bool is_type() const {
         return object_.is_type<T>();
     }
 
@@ -59,8 +57,8 @@ public:
     object_attribute_iterator() = default;
     object_attribute_iterator(std::shared_ptr<std::vector<object_attribute>> objects, std::size_t index)
         : objects_(std::move(objects)), index_(index) {}
-    [[nodiscard]] reference operator*() const { return (*objects_)[index_]; }
-    [[nodiscard]] pointer operator->() const { return &(*objects_)[index_]; }
+    reference operator*() const { return (*objects_)[index_]; }
+    pointer operator->() const { return &(*objects_)[index_]; }
     object_attribute_iterator& operator++() {
         ++index_;
         return *this;
@@ -70,20 +68,20 @@ public:
         ++index_;
         return before;
     }
-    [[nodiscard]] friend bool operator==(const object_attribute_iterator& a, const object_attribute_iterator& b) {
+    friend bool operator==(const object_attribute_iterator& a, const object_attribute_iterator& b) {
         return a.at_end() || b.at_end() ? a.at_end() == b.at_end() : a.index_ == b.index_;
     }
 
 private:
     friend class object_attribute_accessor;
-    [[nodiscard]] bool at_end() const { return objects_ == nullptr || index_ >= objects_->size(); }
+    bool at_end() const { return objects_ == nullptr || index_ >= objects_->size(); }
     std::shared_ptr<std::vector<object_attribute>> objects_;
     std::size_t index_ = 0;
 };
 
 namespace detail {
 
-[[nodiscard]] inline object_attribute_iterator attributes(object_iterator first, const object_iterator& last) {
+inline object_attribute_iterator attributes(object_iterator first, const object_iterator& last) {
     auto objects = std::make_shared<std::vector<object_attribute>>();
     for (; first != last; ++first) {
         objects->emplace_back(*first);
@@ -111,11 +109,11 @@ public:
     }
 
     /// Whether the data store could be read.
-    [[nodiscard]] bool good() const noexcept { return first_.objects_ != nullptr; }
-    [[nodiscard]] std::size_t num_objects() const noexcept { return good() ? first_.objects_->size() : 0; }
-    [[nodiscard]] const_iterator begin() const { return first_; }
-    [[nodiscard]] const_iterator end() const { return {}; }
-    [[nodiscard]] const_iterator find(const std::string& name) const {
+    bool good() const noexcept { return first_.objects_ != nullptr; }
+    std::size_t num_objects() const noexcept { return good() ? first_.objects_->size() : 0; }
+    const_iterator begin() const { return first_; }
+    const_iterator end() const { return {}; }
+    const_iterator find(const std::string& name) const {
         const_iterator position = first_;
         while (position != end() && position->name() != name) {
             ++position;
@@ -123,12 +121,12 @@ public:
         return position;
     }
     template <class T>
-    [[nodiscard]] const_iterator find(const unique_instance_t* /*name*/) const {
+    const_iterator find(const unique_instance_t* /*name*/) const {
         return find(typeid(T).name());
     }
-    [[nodiscard]] std::size_t count(const std::string& name) const { return find(name) == end() ? 0 : 1; }
+    std::size_t count(const std::string& name) const { return find(name) == end() ? 0 : 1; }
     template <class T>
-    [[nodiscard]] std::size_t count(const unique_instance_t* name) const {
+    std::size_t count(const unique_instance_t* name) const {
         return find<T>(name) == end() ? 0 : 1;
     }
     /// Durable when it returns true.

@@ -14,7 +14,7 @@ namespace mutex {
 
 /// Locks one of `Banks` mutexes of the process, for data that cannot hold a mutex. `index` is below Banks.
 template <int Banks>
-[[nodiscard]] std::unique_lock<std::mutex> mutex_lock(std::size_t index) {
+std::unique_lock<std::mutex> mutex_lock(std::size_t index) {
     constexpr auto count = static_cast<std::size_t>(Banks);
     static std::mutex mutexes[count];
     return std::unique_lock<std::mutex>(mutexes[index % count]);
@@ -25,13 +25,13 @@ template <int Banks>
 /// Hashes that are the same in each run: holdfast::hash, and others for each seed.
 template <class T, unsigned Seed = 123>
 struct hash {
-    [[nodiscard]] std::size_t operator()(const T& value) const {
+    std::size_t operator()(const T& value) const {
         return holdfast::hash<std::uint64_t>{}(holdfast::hash<T>{}(value) + Seed);
     }
 };
 template <class String, unsigned Seed = 123>
 struct string_hash {
-    [[nodiscard]] std::size_t operator()(const String& text) const {
+    std::size_t operator()(const String& text) const {
         return hash<std::string_view, Seed>{}(std::string_view(text.data(), text.size()));
     }
 };
