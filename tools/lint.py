@@ -213,7 +213,7 @@ def check_media_structs(source: Source) -> Iterator[Finding]:
 HAND_MEMORY = re.compile(
     r"(?<!operator )(?<!\w)new\s+(?!\()[\w:]"  # new T; placement new, new (p) T, is what constructs objects
     r"|(?<!\w)new\s*\(\s*std::nothrow"
-    r"|(?<!operator )(?<!= )(?<!=)(?<!\w)delete\s*(?:\[\s*\])?\s*[\w(*]"
+    r"|(?<!operator )(?<!= )(?<!=)(?<!\w)delete(?!\w)\s*(?:\[\s*\])?\s*[\w(*]"
     r"|(?<![\w.>])(?:malloc|calloc|realloc)\s*\("
     r"|(?<!\w)std::free\s*\("
 )

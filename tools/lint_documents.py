@@ -22,6 +22,7 @@ FOREIGN_NAMES = frozenset({
     "snake_case",
     "vfork",
 })
+FOREIGN_PREFIXES = ("mdb_", "pmemobj_")  # of libraries from which programs are ported
 FOREIGN_SCOPES = frozenset({"boost", "metall", "nlohmann", "std"})
 FOREIGN_OPTIONS = re.compile(r"--(?:benchmark_\w+|gtest_\w+|inplace)")
 
@@ -173,7 +174,7 @@ def command_faults(text: str, names: Names) -> Iterator[str]:
 
 def name_fault(name: str, after: str | None, names: Names) -> str | None:
     parts = name.replace("~", "").split("::")
-    if parts[0] in FOREIGN_SCOPES or name in FOREIGN_NAMES:
+    if parts[0] in FOREIGN_SCOPES or name in FOREIGN_NAMES or name.startswith(FOREIGN_PREFIXES):
         return None
     if after == "*":
         known = any(word.startswith(parts[-1]) for word in names.words)

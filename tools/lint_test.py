@@ -208,7 +208,7 @@ class LintTest(unittest.TestCase):
         for name in ("held_items", "held_items()", "box::held_items", "store::box", "mode::read_only", "a_field",
                      "box::inherited()", "box::held_items(a, b)", "HF_KEPT", "--kept", "held_*", "x.held_items()",
                      "std::gone_name", "--benchmark_filter=x", "plain", "Gone", "MAP_GONE", "a - gone",
-                     "held_<what>", " "):
+                     "held_<what>", "mdb_gone", " "):
             self.assertEqual(self.findings(STORE | {"docs/x.md": f"`{name}`\n"}), [], name)
         for name in ("gone_name", "gone()", "plain()", "box::gone", "gone::box", "store::mode::held_items", "HF_GONE",
                      "base::held_items", "HOLDFAST_GONE", "--gone", "gone_*", "x.gone_name()", "read_only | gone_name",
@@ -301,7 +301,8 @@ class LintTest(unittest.TestCase):
             self.accepts("tests/x/x.cpp", line + "\n")
         for line in ("#include <new>", "::new (place) T;", "a(const a&) = delete;", "void operator delete(void* p);",
                      "void* operator new(unsigned long);", "heap.free(a);", "// a new block",
-                     "std::unique_ptr<a> owner(new a(1));", "return std::unique_ptr<a>(new a);", "int new_size = 1;"):
+                     "std::unique_ptr<a> owner(new a(1));", "return std::unique_ptr<a>(new a);", "int new_size = 1;",
+                     "class deleter {};"):
             self.accepts("src/heap/x.cpp", line + "\n")
 
     def test_sleeps_in_tests(self) -> None:

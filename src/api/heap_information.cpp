@@ -55,6 +55,7 @@ heap_statistics heap_information::statistics() const {
     numbers.named_objects = get_num_named_objects();
     numbers.unique_objects = get_num_unique_objects();
     numbers.anonymous_objects = get_num_anonymous_objects();
+    numbers.maximum_size = superblock.capacity;
     numbers.commit_sequence = superblock.sequence;
     numbers.last_commit_ns = superblock.committed_ns;
     numbers.created_ns = superblock.created_ns;

@@ -125,6 +125,7 @@ TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
             manager heap(create_only, path(), size);
             EXPECT_GE(fill(heap, bytes), size) << bytes;
             EXPECT_LE(heap.get_size(), size + size / 8 + 4 * mebibyte) << bytes;
+            EXPECT_EQ(heap.statistics().maximum_size, size + size / 8 + 4 * mebibyte);
         }
         {
             manager again(open_only, path());
@@ -137,10 +138,20 @@ TEST_F(manager_test, of_a_size_has_that_size_and_not_much_more) {
             EXPECT_GT(fill(again, bytes), size / 2);
         }
         manager once_more(open_only, path());
+        EXPECT_EQ(once_more.statistics().maximum_size, 2 * size);
         EXPECT_LT(fill(once_more, bytes), mebibyte) << "which is the new one now";
         once_more.close();
         EXPECT_TRUE(manager::remove(path()));
     }
+}
+
+/// Was: the close wrote nothing where nothing but the limit had changed.
+TEST_F(manager_test, keeps_a_limit_that_an_open_without_changes_has_set) {
+    create().close();
+    open_options limited;
+    limited.maximum_size = 8 * mebibyte;
+    manager(open_only, path(), limited).close();
+    EXPECT_EQ(manager(open_read_only, path()).statistics().maximum_size, 8 * mebibyte);
 }
 
 TEST_F(manager_test, allocates_by_traits) {

@@ -224,5 +224,36 @@ TEST(ptrs, on_the_stack_alias_what_they_point_to) {
     EXPECT_EQ(local, 2);
 }
 
+TEST(ptrs, hold_low_bits_for_boost_intrusive_wherever_they_are_mapped) {
+    using bits = boost::intrusive::pointer_plus_bits<ptr<std::uint64_t>, 3>;
+    struct block {
+        ptr<std::uint64_t> null_with_bits;
+        ptr<std::uint64_t> inside;
+        std::uint64_t target = 0;
+    };
+    block here;
+    set_word(&here.inside, std::uint64_t{0xABCD} << 48);
+    for (std::size_t value = 0; value < 8; ++value) {
+        bits::set_bits(here.null_with_bits, value);
+        bits::set_bits(here.inside, value);
+        bits::set_pointer(here.inside, &here.target);
+        block elsewhere;
+        std::memcpy(static_cast<void*>(&elsewhere), static_cast<const void*>(&here), sizeof here);
+        EXPECT_EQ(bits::get_bits(elsewhere.null_with_bits), value);
+        EXPECT_EQ(bits::get_pointer(elsewhere.null_with_bits), nullptr);
+        EXPECT_EQ(bits::get_bits(elsewhere.inside), value);
+        EXPECT_EQ(bits::get_pointer(elsewhere.inside).get(), &elsewhere.target);
+        bits::set_pointer(here.inside, nullptr);
+        EXPECT_EQ(bits::get_bits(here.inside), value);
+        EXPECT_EQ(bits::get_pointer(here.inside), nullptr);
+        EXPECT_EQ(word_of(&here.inside) & stamp_mask, std::uint64_t{0xABCD} << 48) << "the stamp is the word's";
+    }
+    bits::set_bits(here.null_with_bits, 0);
+    EXPECT_EQ(word_of(&here.null_with_bits), 0U);
+    EXPECT_EQ((boost::intrusive::max_pointer_plus_bits<ptr<void>, 8>::value), 3U);
+    EXPECT_EQ((boost::intrusive::max_pointer_plus_bits<ptr<void>, 2>::value), 1U);
+    EXPECT_EQ((boost::intrusive::max_pointer_plus_bits<ptr<void>, 1>::value), 0U);
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -128,6 +128,7 @@ base::result<void> heap_files::reserve_addresses(const mapping_options& options)
     objects_.set_begin(mapping_.objects_area());
     superblock_on_media said = superblock_.now();  // becomes durable with the next write of the superblock
     if (options.capacity != 0 && location_.is_writer()) {
+        limit_changed_ = said.capacity != options.capacity;
         said.capacity = options.capacity;
     }
     superblock_.set(said);

@@ -105,7 +105,9 @@ public:
         return commits_.commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
     }
     /// True where a commit would write nothing.
-    base::result<bool> unchanged(const free_runs& free) { return commits_.unchanged(free); }
+    base::result<bool> unchanged(const free_runs& free) {
+        return limit_changed_ ? base::result<bool>(false) : commits_.unchanged(free);
+    }
     /// Leaves a clean heap on media. The last commit() must have everything.
     base::result<void> close_cleanly() { return commits_.close_cleanly(); }
 
@@ -145,6 +147,7 @@ private:
     std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;
     bool rolled_forward_ = false;
+    bool limit_changed_ = false;                      ///< by this open, so that the superblock must be written
     heap_creation creation_{location_, superblock_};  ///< goes first: it may remove the files
 };
 

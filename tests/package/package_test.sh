@@ -66,8 +66,8 @@ found=$(pkg-config --modversion holdfast)
 "$work/c-static" "$work/three-c.hf"
 
 # Another standard is refused in one sentence, by each header.
-for header in "$prefix"/include/holdfast/*.hpp; do
-    echo "#include <holdfast/$(basename "$header")>" >"$work/old.cpp"
+for header in "$prefix"/include/holdfast/*.hpp "$prefix"/include/holdfast/compat/*.hpp; do
+    echo "#include <${header#"$prefix/include/"}>" >"$work/old.cpp"
     if "$compiler" -std=c++17 "-I$prefix/include" -fsyntax-only "$work/old.cpp" 2>"$work/old.log"; then
         fail "$(basename "$header") compiles as C++17"
     fi

@@ -8,6 +8,10 @@
 // written to. Only the allocator changes a stamp. With it one durable record is enough for an operation of durability
 // `atomic` (docs/atomic-protocol.md). Never copy a ptr with memcpy.
 //
+// Boost.Intrusive keeps the colours of trees in the low bits of pointers to nodes (pointer_plus_bits, below). Such a
+// word is the distance to the target's address with the bits in it; a null pointer with bits has the bits alone in
+// place of the distance. No pointer has such a distance: its target would lie below address 8.
+//
 // Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store.
 // Durability: a store to a ptr is durable as any store of the program is (manager::persist(), commit()).
 #pragma once
@@ -22,6 +26,15 @@
 
 #include <holdfast/detail/needs_cxx20.hpp>
 
+namespace boost::intrusive {
+
+template <class VoidPointer, std::size_t Alignment>
+struct max_pointer_plus_bits;
+template <class Pointer, std::size_t NumBits>
+struct pointer_plus_bits;
+
+}  // namespace boost::intrusive
+
 namespace holdfast {
 
 template <class T>
@@ -29,6 +42,8 @@ class ptr;
 
 namespace detail {
 
+/// Bits that pointer_plus_bits may use: of targets that are aligned to 8.
+inline constexpr std::size_t most_low_bits = 3;
 inline constexpr unsigned distance_bits = 48;
 inline constexpr std::uint64_t distance_mask = (std::uint64_t{1} << distance_bits) - 1;
 inline constexpr std::uint64_t distance_bias = std::uint64_t{1} << (distance_bits - 1);
@@ -49,8 +64,21 @@ protected:
     void set_target(std::uintptr_t target) noexcept { word_ = (word_ & ~distance_mask) | encode(target); }
     void initialise(std::uintptr_t target) noexcept { word_ = encode(target); }
     [[nodiscard]] bool is_null() const noexcept { return (word_ & distance_mask) == 0; }
+    /// The target's address, with the low bits that were stored with it; the bits alone for a null pointer.
+    [[nodiscard]] std::uintptr_t target_with_bits() const noexcept {
+        const std::uint64_t distance = word_ & distance_mask;
+        return forget_origin(
+            is_bits_alone(distance) ? distance : reinterpret_cast<std::uintptr_t>(this) + distance - distance_bias);
+    }
+    void set_target_with_bits(std::uintptr_t target) noexcept {
+        word_ = (word_ & ~distance_mask) | (is_bits_alone(target) ? target : encode(target));
+    }
 
 private:
+    [[nodiscard]] static constexpr bool is_bits_alone(std::uint64_t value) noexcept {
+        return value >> most_low_bits == 0;
+    }
+
     /// Hides from the compiler where the address came from, without an instruction. Compilers take an address plus a
     /// distance for an address in the same object (GCC bug 49330; clang rewrites it so) and would reorder accesses
     /// through a ptr on the stack with accesses to its target.
@@ -226,6 +254,9 @@ public:
     }
 
 private:
+    template <class Pointer, std::size_t NumBits>
+    friend struct boost::intrusive::pointer_plus_bits;
+
     [[nodiscard]] static std::uintptr_t address(const volatile void* target) noexcept {
         return reinterpret_cast<std::uintptr_t>(target);
     }
@@ -269,4 +300,33 @@ using offset_ptr = ptr<T>;
 template <class T>
 struct std::hash<holdfast::ptr<T>> {
     [[nodiscard]] std::size_t operator()(const holdfast::ptr<T>& p) const noexcept { return std::hash<T*>{}(p.get()); }
+};
+
+/// Lets Boost.Intrusive, and with it the trees of Boost.Container, store colours and balances in pointers to nodes.
+template <std::size_t Alignment>
+struct boost::intrusive::max_pointer_plus_bits<holdfast::ptr<void>, Alignment> {
+    static constexpr std::size_t value = Alignment % 8 == 0   ? holdfast::detail::most_low_bits
+                                         : Alignment % 4 == 0 ? 2
+                                         : Alignment % 2 == 0 ? 1
+                                                              : 0;
+};
+
+template <class T, std::size_t NumBits>
+struct boost::intrusive::pointer_plus_bits<holdfast::ptr<T>, NumBits> {
+    static_assert(NumBits <= holdfast::detail::most_low_bits);
+    using pointer = holdfast::ptr<T>;
+    static constexpr std::uintptr_t mask = (std::uintptr_t{1} << NumBits) - 1;
+
+    [[nodiscard]] static pointer get_pointer(const pointer& stored) noexcept {
+        return pointer{reinterpret_cast<T*>(stored.target_with_bits() & ~mask)};
+    }
+    static void set_pointer(pointer& stored, const pointer& target) noexcept {
+        stored.set_target_with_bits(pointer::address(target.get()) | get_bits(stored));
+    }
+    [[nodiscard]] static std::size_t get_bits(const pointer& stored) noexcept {
+        return stored.target_with_bits() & mask;
+    }
+    static void set_bits(pointer& stored, std::size_t bits) noexcept {
+        stored.set_target_with_bits((stored.target_with_bits() & ~mask) | bits);
+    }
 };

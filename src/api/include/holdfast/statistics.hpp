@@ -38,9 +38,10 @@ struct heap_statistics {
     std::uint64_t commit_sequence = 0;
     std::int64_t last_commit_ns = 0;  ///< nanoseconds since 1970, UTC; 0 where there was none
     std::int64_t created_ns = 0;
-    std::uint64_t recoveries = 0;  ///< how many writers have recovered the heap from a crash
-    bool recovered = false;        ///< this open found a heap that was not closed
-    bool rolled_forward = false;   ///< and finished a commit from the journal
+    std::uint64_t recoveries = 0;    ///< how many writers have recovered the heap from a crash
+    bool recovered = false;          ///< this open found a heap that was not closed
+    bool rolled_forward = false;     ///< and finished a commit from the journal
+    std::uint64_t maximum_size = 0;  ///< limit of the user space (open_options::maximum_size); 0: the reservation alone
 };
 
 /// What manager::shrink() did, in bytes.

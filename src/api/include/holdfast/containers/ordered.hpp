@@ -9,6 +9,7 @@
 #include <boost/container/flat_map.hpp>
 #include <boost/container/flat_set.hpp>
 #include <boost/container/map.hpp>
+#include <boost/container/options.hpp>
 #include <boost/container/set.hpp>
 #include <holdfast/allocator.hpp>
 #include <holdfast/containers/sequences.hpp>
@@ -16,14 +17,24 @@
 
 namespace holdfast {
 
+namespace detail {
+
+/// The defaults, spelt out, so that they are part of the type names that a heap stores: nodes that keep their colour in
+/// a pointer are not found as nodes that have a word for it, as those of older heaps.
+using tree_options =
+    boost::container::tree_assoc_options_t<boost::container::tree_type<boost::container::red_black_tree>,
+                                           boost::container::optimize_size<true>>;
+
+}  // namespace detail
+
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
-using map = boost::container::map<Key, T, Compare, Allocator>;
+using map = boost::container::map<Key, T, Compare, Allocator, detail::tree_options>;
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
-using multimap = boost::container::multimap<Key, T, Compare, Allocator>;
+using multimap = boost::container::multimap<Key, T, Compare, Allocator, detail::tree_options>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using set = boost::container::set<Key, Compare, Allocator>;
+using set = boost::container::set<Key, Compare, Allocator, detail::tree_options>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using multiset = boost::container::multiset<Key, Compare, Allocator>;
+using multiset = boost::container::multiset<Key, Compare, Allocator, detail::tree_options>;
 
 /// A sorted vector of pairs: small and fast to search; insertion is linear and invalidates iterators.
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>

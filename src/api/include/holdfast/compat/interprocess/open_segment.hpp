@@ -1,0 +1,103 @@
+// The open heap behind a managed_mapped_file, and the registry of those that this process has open. Not for users.
+//
+// Boost.Interprocess keeps its segment manager inside the segment, so that an allocator or a deleter in the segment
+// reaches it by an offset. Holdfast keeps nothing of a running process in a heap: allocators hold the heap's key, and
+// this registry leads from a key, or from an address in a heap, to the segment manager.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <holdfast/manager.hpp>
+
+namespace holdfast::compat::interprocess {
+
+class segment_manager;
+
+namespace detail {
+
+/// The size that a program asked for is not stored: the heap's limit has room for the metadata of that many bytes
+/// (manager(create_only, path, size)), and the size follows from it.
+inline constexpr std::uint64_t size_unit = 4096;
+inline constexpr std::uint64_t room_for_metadata = std::uint64_t{4} << 20U;
+constexpr std::uint64_t align_size(std::uint64_t size) noexcept {
+    return (size + size_unit - 1) / size_unit * size_unit;
+}
+constexpr std::uint64_t limit_of_size(std::uint64_t size) noexcept {
+    return align_size(size + size / 8 + room_for_metadata);
+}
+constexpr std::uint64_t size_of_limit(std::uint64_t limit) noexcept {
+    return limit <= room_for_metadata ? 0 : (limit - room_for_metadata) / 9 * 8 / size_unit * size_unit;
+}
+static_assert(size_of_limit(limit_of_size(65536)) == 65536 && size_of_limit(limit_of_size(4096)) == 4096);
+static_assert(size_of_limit(limit_of_size(4096 * 12345)) == 4096 * 12345);
+
+struct open_segment {
+    open_segment(holdfast::manager opened, bool discards_changes)
+        : heap(std::move(opened)), discards(discards_changes), limit(heap.statistics().maximum_size) {}
+
+    /// Bytes: the size that it was created with or has grown to; of a heap without a limit, what its files hold.
+    std::size_t size() const { return limit == 0 ? heap.get_size() : static_cast<std::size_t>(size_of_limit(limit)); }
+    /// Keeps a copy of the name until the segment is closed: names are handed out as const char*.
+    const char* keep(const std::string& name) {
+        const std::lock_guard guard(mutex);
+        return names.insert(name).first->c_str();
+    }
+
+    holdfast::manager heap;
+    bool discards;        ///< open_copy_on_write: nothing is committed
+    std::uint64_t limit;  ///< of the heap; it does not change while the heap is open
+    segment_manager* handle = nullptr;
+    std::mutex mutex;
+    std::set<std::string> names;
+};
+
+class segment_registry {
+public:
+    void add(open_segment& segment) {
+        const std::lock_guard guard(mutex_);
+        segments_.push_back(&segment);
+    }
+    void remove(const open_segment& segment) {
+        const std::lock_guard guard(mutex_);
+        std::erase(segments_, &segment);
+    }
+    /// The segment that the address lies in; null where there is none.
+    open_segment* at(const void* address) const {
+        const std::shared_lock guard(mutex_);
+        const auto found = std::find_if(segments_.begin(), segments_.end(),
+                                        [&](const auto* one) { return one->heap.belongs_to_segment(address); });
+        return found == segments_.end() ? nullptr : *found;
+    }
+    /// The segment with the key. Copies of a heap that are open at once share it: then that which `asker` lies in.
+    open_segment* with_key(std::uint64_t key, const void* asker) const {
+        const std::shared_lock guard(mutex_);
+        open_segment* found = nullptr;
+        for (open_segment* const one : segments_) {
+            if (one->heap.get_segment_manager()->key() == key &&
+                (found == nullptr || one->heap.belongs_to_segment(asker))) {
+                found = one;
+            }
+        }
+        return found;
+    }
+
+private:
+    mutable std::shared_mutex mutex_;
+    std::vector<open_segment*> segments_;
+};
+
+inline segment_registry& open_segments() {
+    static segment_registry registry;
+    return registry;
+}
+
+}  // namespace detail
+}  // namespace holdfast::compat::interprocess

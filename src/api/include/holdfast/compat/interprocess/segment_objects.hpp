@@ -1,0 +1,234 @@
+// What a managed_mapped_file and its segment_manager share: named, unique and anonymous objects.
+//
+// Unlike Boost.Interprocess, the segment knows the types of its objects: to ask for one as another type throws
+// interprocess_exception.
+//
+// Thread safety: all functions by any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <holdfast/compat/interprocess/segment_blocks.hpp>
+
+namespace holdfast::compat::interprocess {
+
+using holdfast::anonymous_instance;
+using holdfast::unique_instance;
+
+/// What get_instance_type() returns.
+enum instance_type { anonymous_type, named_type, unique_type };
+
+template <class T, class SegmentManager>
+class allocator;
+template <class T, class SegmentManager>
+class deleter;
+
+namespace detail {
+
+/// construct<T>(name)[count](args...): Inner is Holdfast's proxy.
+template <class T, class Inner>
+class construct_proxy {
+public:
+    construct_proxy(const Inner& inner, bool returns_null) : inner_(inner), returns_null_(returns_null) {}
+
+    construct_proxy& operator[](std::size_t count) {
+        static_cast<void>(inner_[count]);
+        return *this;
+    }
+    template <class... Args>
+    T* operator()(Args&&... args) {
+        try {
+            return inner_(std::forward<Args>(args)...);
+        } catch (const holdfast::error& failure) {
+            if (returns_null_ && failure.reason() == errc::name_exists) {
+                return nullptr;
+            }
+            throw interprocess_exception(error_info(code_of(failure.reason())), failure.what());
+        } catch (const holdfast::bad_alloc& failure) {
+            if (returns_null_) {
+                return nullptr;
+            }
+            throw heap_bad_alloc(failure.what());
+        }
+    }
+
+private:
+    Inner inner_;
+    bool returns_null_;
+};
+
+/// One object of an iteration. The name is valid as long as the iterator that it came from.
+class object_entry {
+public:
+    explicit object_entry(const object_info& object) noexcept : object_(&object) {}
+    const char* name() const noexcept { return object_->name().c_str(); }
+    std::size_t name_length() const noexcept { return object_->name().size(); }
+    const void* value() const noexcept { return object_->value(); }
+    const object_entry* operator->() const noexcept { return this; }
+
+private:
+    const object_info* object_;
+};
+
+/// Iterates over the objects that existed when begin() was called.
+class const_object_iterator {
+public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = object_entry;
+    using difference_type = std::ptrdiff_t;
+    using pointer = object_entry;
+    using reference = object_entry;
+
+    const_object_iterator() = default;
+    explicit const_object_iterator(object_iterator position) : position_(std::move(position)) {}
+    object_entry operator*() const { return object_entry(*position_); }
+    object_entry operator->() const { return object_entry(*position_); }
+    const_object_iterator& operator++() {
+        ++position_;
+        return *this;
+    }
+    const_object_iterator operator++(int) { return const_object_iterator(position_++); }
+    friend bool operator==(const const_object_iterator& a, const const_object_iterator& b) {
+        return a.position_ == b.position_;
+    }
+
+private:
+    object_iterator position_;
+};
+
+class segment_objects : public segment_blocks {
+public:
+    using const_named_iterator = const_object_iterator;
+    using const_unique_iterator = const_object_iterator;
+    template <class T>
+    struct allocator {
+        using type = interprocess::allocator<T, segment_manager>;
+    };
+    template <class T>
+    struct deleter {
+        using type = interprocess::deleter<T, segment_manager>;
+    };
+
+    /// construct<T>(name)(args...), construct<T>(name)[count](args...). Throw interprocess_exception where the name is
+    /// taken, bad_alloc, and what the constructor throws; then nothing is left behind. With std::nothrow: null where
+    /// the name is taken or memory is short.
+    template <class T>
+    auto construct(const holdfast::detail::instance_name& name) const {
+        return proxy<T>(heap().construct<T>(name), false);
+    }
+    template <class T>
+    auto construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+        return proxy<T>(heap().construct<T>(name), true);
+    }
+    template <class T>
+    auto find_or_construct(const holdfast::detail::instance_name& name) const {
+        return proxy<T>(heap().find_or_construct<T>(name), false);
+    }
+    template <class T>
+    auto find_or_construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+        return proxy<T>(heap().find_or_construct<T>(name), true);
+    }
+    /// Element i is constructed from the i-th values of the iterators.
+    template <class T>
+    auto construct_it(const holdfast::detail::instance_name& name) const {
+        return proxy<T>(heap().construct_it<T>(name), false);
+    }
+    template <class T>
+    auto construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+        return proxy<T>(heap().construct_it<T>(name), true);
+    }
+    template <class T>
+    auto find_or_construct_it(const holdfast::detail::instance_name& name) const {
+        return proxy<T>(heap().find_or_construct_it<T>(name), false);
+    }
+    template <class T>
+    auto find_or_construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
+        return proxy<T>(heap().find_or_construct_it<T>(name), true);
+    }
+    /// The object and the number of its elements; {nullptr, 0} where there is none.
+    template <class T>
+    std::pair<T*, size_type> find(const holdfast::detail::instance_name& name) const {
+        return translated([&] { return heap().find<T>(name); });
+    }
+    /// The lock is recursive, and so this is find().
+    template <class T>
+    std::pair<T*, size_type> find_no_lock(const holdfast::detail::instance_name& name) const {
+        return find<T>(name);
+    }
+    /// False where there is none.
+    template <class T>
+    bool destroy(const holdfast::detail::instance_name& name) const {
+        return translated([&] { return heap().destroy<T>(name); });
+    }
+    /// Destroys an object of any kind by its address.
+    template <class T>
+    void destroy_ptr(const T* object) const {
+        translated([&] { heap().destroy_ptr(object); });
+    }
+
+    /// Of any object of a segment that this process has open. The name is valid until that segment is closed; null for
+    /// an anonymous object.
+    template <class T>
+    static const char* get_instance_name(const T* object) {
+        open_segment& segment = segment_of(object);
+        const object_info found = translated([&] { return segment.heap.object_at(object); });
+        return found.kind() == instance_kind::anonymous ? nullptr : segment.keep(found.name());
+    }
+    template <class T>
+    static size_type get_instance_length(const T* object) {
+        return translated([&] { return segment_of(object).heap.object_at(object).length(); });
+    }
+    template <class T>
+    static instance_type get_instance_type(const T* object) {
+        const instance_kind kind = translated([&] { return segment_of(object).heap.object_at(object).kind(); });
+        return kind == instance_kind::named ? named_type : kind == instance_kind::unique ? unique_type : anonymous_type;
+    }
+
+    size_type get_num_named_objects() const { return heap().get_num_named_objects(); }
+    size_type get_num_unique_objects() const { return heap().get_num_unique_objects(); }
+    const_named_iterator named_begin() const { return const_named_iterator(heap().named_begin()); }
+    const_named_iterator named_end() const { return {}; }
+    const_unique_iterator unique_begin() const { return const_unique_iterator(heap().unique_begin()); }
+    const_unique_iterator unique_end() const { return {}; }
+    /// The directory of objects grows by itself: these need do nothing.
+    void reserve_named_objects(size_type /*count*/) const noexcept {}
+    void reserve_unique_objects(size_type /*count*/) const noexcept {}
+    void shrink_to_fit_indexes() const noexcept {}
+
+    /// Runs `function` while no other thread can construct, find or destroy objects. It is atomic among threads, and no
+    /// transaction: an exception undoes nothing (<holdfast/transaction.hpp> has transactions).
+    template <class Function>
+    void atomic_func(Function&& function) const {
+        translated([&] { heap().atomic_func(function); });
+    }
+    /// Waits for the lock, and so always returns true.
+    template <class Function>
+    bool try_atomic_func(Function&& function) const {
+        atomic_func(function);
+        return true;
+    }
+
+protected:
+    using segment_blocks::segment_blocks;
+
+private:
+    template <class T, class Inner>
+    static construct_proxy<T, Inner> proxy(const Inner& inner, bool returns_null) {
+        return {inner, returns_null};
+    }
+    static open_segment& segment_of(const void* object) {
+        open_segment* const found = open_segments().at(object);
+        if (found == nullptr) {
+            throw interprocess_exception(error_info(not_found_error), "the address lies in no open segment");
+        }
+        return *found;
+    }
+};
+
+}  // namespace detail
+}  // namespace holdfast::compat::interprocess

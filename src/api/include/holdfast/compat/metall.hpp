@@ -1,0 +1,16 @@
+// Programs of Metall over Holdfast: change the includes to this one, and add one alias:
+//
+//     namespace metall = holdfast::compat::metall;
+//
+// A data store is then a Holdfast heap, a directory that `holdfast` can open. Calls have the semantics of Metall's
+// documentation, except where docs/porting.md says otherwise. What a crash interrupts is not inconsistent: the data
+// store is as the last flush(), snapshot() or destructor left it.
+//
+// No function is [[nodiscard]]: the programs were not written for it.
+#pragma once
+
+#include <holdfast/compat/metall/containers.hpp>
+#include <holdfast/compat/metall/logger.hpp>
+#include <holdfast/compat/metall/manager.hpp>
+#include <holdfast/compat/metall/object_attributes.hpp>
+#include <holdfast/compat/metall/utility.hpp>
