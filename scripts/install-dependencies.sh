@@ -33,6 +33,10 @@ verify=(
     "${bench[@]}" "${lint[@]}" "${coverage[@]}" "${arm64[@]}" "${dax[@]}"
     # the pages of `holdfast map` and `holdfast-bench --html`, opened by tests
     chromium
+    # the Python package, and CPython's own tests of mappings
+    python3-dev python3-venv libpython3.11-testsuite
+    # the Debian packages; the pretty printers
+    dpkg-dev file fakeroot lintian gdb
 )
 # Programs that run on libholdfast-malloc.so for minutes.
 soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jdk-headless)
