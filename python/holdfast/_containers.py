@@ -316,7 +316,7 @@ def to_python(value: Any) -> Any:
 
 
 def _shown(parts: Iterable[str]) -> str:
-    shown = []
+    shown: list[str] = []
     for part in parts:
         if len(shown) == _SHOWN:
             shown.append("...")
