@@ -29,13 +29,14 @@ function(hf_debian_package component name section depends text)
     set(CPACK_DEBIAN_${key}_PACKAGE_DEPENDS "${depends}" PARENT_SCOPE)
     set(CPACK_DEBIAN_${key}_DESCRIPTION "${text}" PARENT_SCOPE)
     set(documents ${CMAKE_INSTALL_DATADIR}/doc/${name})
-    install(FILES ${debian}/copyright DESTINATION ${documents} COMPONENT ${component})
-    install(FILES ${CMAKE_BINARY_DIR}/package/changelog.gz DESTINATION ${documents} COMPONENT ${component})
+    install(FILES ${debian}/copyright ${CMAKE_BINARY_DIR}/package/changelog.gz DESTINATION ${documents}
+            COMPONENT ${component} EXCLUDE_FROM_ALL
+    )
     file(READ ${debian}/lintian-overrides overrides)
     string(REPLACE "PACKAGE" ${name} overrides "${overrides}")
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/package/${name}.overrides CONTENT "${overrides}")
     install(FILES ${CMAKE_BINARY_DIR}/package/${name}.overrides RENAME ${name}
-            DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides COMPONENT ${component}
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides COMPONENT ${component} EXCLUDE_FROM_ALL
     )
 endfunction()
 execute_process(
@@ -54,7 +55,7 @@ hf_debian_package(
 )
 hf_debian_package(
     development libholdfast-dev libdevel "${library} ${same_version}, libboost1.81-dev | libboost-dev (>= 1.81)"
-    "${synopsis}This package has the headers, the static library, and the files for CMake\nand pkg-config."
+    "${synopsis}This package has the headers, the static library, and what CMake and\npkg-config read."
 )
 hf_debian_package(
     tools holdfast utils "${library} ${same_version}"
