@@ -17,6 +17,13 @@ install(
     PATTERN "*.hpp"
     PATTERN "*.h"
 )
+# gdb loads the printers with the shared library, where that lies in a directory of the system; other programs name them
+# in ~/.gdbinit.
+set(printers ${PROJECT_SOURCE_DIR}/tools/gdb/holdfast_printers.py)
+install(FILES ${printers} DESTINATION ${CMAKE_INSTALL_DATADIR}/holdfast COMPONENT library)
+install(FILES ${printers} DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load/${CMAKE_INSTALL_FULL_LIBDIR}
+        RENAME libholdfast.so.${PROJECT_VERSION}-gdb.py COMPONENT library
+)
 install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_directory} COMPONENT development)
 configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in ${CMAKE_BINARY_DIR}/package/holdfastConfig.cmake

@@ -55,7 +55,7 @@ hf_debian_package(
 )
 hf_debian_package(
     development libholdfast-dev libdevel "${library} ${same_version}, libboost1.81-dev | libboost-dev (>= 1.81)"
-    "${synopsis}This package has the headers, the static library, and what CMake and\npkg-config read."
+    "${synopsis}This package has the headers, the static library, and CMake files."
 )
 hf_debian_package(
     tools holdfast utils "${library} ${same_version}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# conan_test.sh SOURCE WORK: makes the package with Conan's client, and builds and runs a program with it. Boost, fmt and
-# xxHash are those of the system, so no other package is fetched.
+# conan_test.sh SOURCE WORK: makes the package with Conan's client, and builds and runs a program with it. Boost, fmt
+# and xxHash are those of the system, so no other package is fetched.
 set -euo pipefail
 source=$1 work=$2
 mkdir -p "$work"

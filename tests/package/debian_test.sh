@@ -32,6 +32,10 @@ for language in cxx c; do
     "$work/$language" "$work/$language.hf"
 done
 "$work/root/usr/bin/holdfast" check --quick "$work/cxx.hf"
+# Where gdb looks for what belongs to a library: its whole path, below auto-load.
+file=$(basename "$(readlink -f "$library/libholdfast.so")")
+printers=$work/root/usr/share/gdb/auto-load${library#"$work/root"}/$file-gdb.py
+[[ -f $printers ]] || fail "gdb would not find $printers"
 man --warnings -l "$work/root/usr/share/man/man1/holdfast.1.gz" >/dev/null 2>"$work/man" || true
 [[ ! -s $work/man ]] || fail "the manual page: $(cat "$work/man")"
 modules=$work/root/usr/lib/python3/dist-packages
