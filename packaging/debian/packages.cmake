@@ -59,7 +59,7 @@ hf_debian_package(
 )
 hf_debian_package(
     tools holdfast utils "${library} ${same_version}"
-    "${synopsis}This package has the program that looks into heaps, and a malloc for\nLD_PRELOAD whose memory is a heap."
+    "${synopsis}This package has the program that looks into heaps, and a malloc for\nLD_PRELOAD on a heap."
 )
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
