@@ -1,6 +1,9 @@
 # The Debian packages, made by CPack from the installed components: libholdfast0.1, libholdfast-dev, holdfast and, where
 # HOLDFAST_BUILD_PYTHON is on, python3-holdfast. scripts/debian.sh builds them.
-include(GNUInstallDirs)
+find_program(GZIP_PROGRAM gzip)
+if(NOT GZIP_PROGRAM)
+    return() # not a machine that makes packages
+endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "The Holdfast authors <holdfast@localhost>")
@@ -21,7 +24,6 @@ set(synopsis "${synopsis}")
 set(same_version "(= ${PROJECT_VERSION})")
 
 # hf_debian_package(component name section depends text): the files of documentation that every package has.
-find_program(GZIP_PROGRAM gzip)
 function(hf_debian_package component name section depends text)
     string(TOUPPER ${component} key)
     set(CPACK_DEBIAN_${key}_PACKAGE_NAME ${name} PARENT_SCOPE)

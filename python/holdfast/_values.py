@@ -92,7 +92,8 @@ def view(buffer: _core.ArrayBuffer, text: str, shape: tuple[int, ...]) -> numpy.
         count *= length
     if count == 0 or dtype.itemsize == 0:
         return numpy.empty(shape, dtype)
-    memory = numpy.frombuffer(buffer, dtype=numpy.uint8)  # type: ignore[call-overload]
+    exporter: Any = buffer
+    memory: numpy.ndarray[Any, Any] = numpy.frombuffer(exporter, dtype=numpy.uint8)
     if memory.nbytes != count * dtype.itemsize:
         raise ValueError(f"the heap has {memory.nbytes} bytes for an array of {count * dtype.itemsize}")
     made: numpy.ndarray[Any, Any] = memory.view(dtype).reshape(shape)

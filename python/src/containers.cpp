@@ -145,9 +145,12 @@ public:
                 return;
             }
             at_ = from.step(over_->as<dict>(), at_, backwards_);
-            is_over_ = at_ == nullptr || passed_++ == header.size;
+            is_over_ = at_ == nullptr;
             if (is_over_) {
                 return;
+            }
+            if (passed_++ == header.size) {
+                from.space.refuse("entries of a dict", "more than its size", std::to_string(header.size));
             }
             const dict_entry entry = from.expect_entry(at_);
             if (what_ != yields::contents) {

@@ -147,9 +147,8 @@ void contents::index_all(dict& in) {
     segments[0].buckets = buckets;
     header.segments = segments;
     header.buckets = dict::first_buckets;
-    for (dict_entry* at = header.first.get(); at != nullptr; at = space.look(*at).following.get()) {
-        link(in, *at, header.buckets);
-    }
+    for_each_entry(
+        in, [&](const dict_entry&, const dict_entry* at) { link(in, const_cast<dict_entry&>(*at), header.buckets); });
 }
 
 /// One more bucket, which takes its entries from the bucket that they were in.
@@ -237,13 +236,11 @@ bool contents::erase(dict& in, const document& key, values::root& root) {
 
 void contents::clear(dict& in, values::root& root) {
     dict& header = space.change(in);
-    for (dict_entry* at = header.first.get(); at != nullptr;) {
-        const dict_entry entry = expect_entry(at);
+    for_each_entry(in, [&](const dict_entry& entry, const dict_entry* at) {
         drop(entry.key, root);
         drop(entry.content, root);
         space.free(at);
-        at = entry.following.get();
-    }
+    });
     release_index(header);
     header.size = 0;
     header.buckets = 0;

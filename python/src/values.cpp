@@ -204,11 +204,11 @@ document read_value(const contents& in, const value& from, bool deep, unsigned l
         case kind::dict: {
             const auto* const place = space.object_of<dict>(from);
             made.object = const_cast<dict*>(place);
-            for (const dict_entry* at = deep ? in.step(*place, nullptr, false) : nullptr; at != nullptr;
-                 at = in.step(*place, at, false)) {
-                const dict_entry entry = space.look(*at);
-                read_part(entry.key);
-                read_part(entry.content);
+            if (deep) {
+                in.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
+                    read_part(entry.key);
+                    read_part(entry.content);
+                });
             }
             break;
         }
@@ -231,11 +231,10 @@ namespace {
 void for_each_part(const contents& in, const value& of, const std::function<void(const value&)>& each) {
     if (of.what == kind::dict) {
         const auto* const place = in.space.object_of<dict>(of);
-        for (const dict_entry* at = in.step(*place, nullptr, false); at != nullptr; at = in.step(*place, at, false)) {
-            const dict_entry entry = in.space.look(*at);
+        in.for_each_entry(*place, [&each](const dict_entry& entry, const dict_entry*) {
             each(entry.key);
             each(entry.content);
-        }
+        });
     } else if (of.what == kind::list || of.what == kind::tuple) {
         const auto* const place = in.space.object_of<sequence>(of);
         const std::uint64_t size = in.space.look(*place).size;
@@ -283,11 +282,7 @@ void contents::release(const value& unwanted) {
     switch (unwanted.what) {
         case kind::dict: {
             auto& gone = *space.object_of<dict>(unwanted);
-            for (const dict_entry* at = step(gone, nullptr, false); at != nullptr;) {
-                const dict_entry* const after = step(gone, at, false);
-                space.free(at);
-                at = after;
-            }
+            for_each_entry(gone, [this](const dict_entry&, const dict_entry* at) { space.free(at); });
             release_index(space.look(gone));
             break;
         }

@@ -272,3 +272,19 @@ def test_a_damaged_heap_is_an_error_and_no_crash(path, tmp_path, seed):
     files[0].write_bytes(content)
     done = run_python(HOSTILE, path, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+def test_a_dict_whose_entries_lead_in_a_circle_is_an_error(path, tmp_path):
+    with holdfast.open(path, segment_size=2 << 20) as heap:
+        heap["d"] = {str(i): i for i in range(30)}
+    file = tmp_path / "heap.hf" / "segment.000000"
+    content = bytearray(file.read_bytes())
+    entry = (12).to_bytes(4, "little") + b"HFV1"
+    places = [at for at in range(0, len(content), 8) if content[at : at + 8] == entry]
+    assert len(places) == 31
+    for place in places[1:]:
+        content[place + 80 : place + 88] = ((1 << 47) - 80).to_bytes(8, "little")  # to the entry that it is in
+    file.write_bytes(content)
+    for call in ("heap['d'].to_python()", "list(heap['d'].values())", "heap['d'].clear()", "heap.pop('d')"):
+        done = run_python(f"import holdfast, sys; heap = holdfast.open(sys.argv[1]); {call}", path, check=False)
+        assert "CorruptError" in done.stderr, (call, done)

@@ -10,8 +10,8 @@
 // crash in durability `atomic` leaves each change whole or not at all. A value is owned by one place: a dict, a list, a
 // tuple, or the root.
 //
-// A reader of a heap that somebody else wrote calls check() of each object before it uses it: a damaged or hostile heap
-// may hold a pointer that leads elsewhere. as() does so for kind and place, not for the size of the block.
+// The functions here trust the heap: as() compares tags and nothing else. A reader of a heap that may be damaged or
+// hostile asks manager::usable_size() for each object before it follows a pointer, and bounds each walk by the size.
 //
 // Thread safety: as of plain structs: many readers, or one writer.
 #pragma once
