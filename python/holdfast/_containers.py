@@ -9,6 +9,7 @@ from . import _core
 
 _MISSING = object()
 _SHOWN = 20
+_END = 1 << 62  # beyond every list
 
 
 class Keys(KeysView[Any]):
@@ -115,30 +116,19 @@ class Dict(MutableMapping[Any, Any]):
 
     def popitem(self) -> tuple[Any, Any]:
         """Removes the entry that was inserted last, and returns it as to_python() copies it."""
-        for key, value in self._held.items(True):
-            value = to_python(value)
-            del self[key]
-            return key, value
-        raise KeyError("popitem(): dictionary is empty")
+        return self._held.pop_last()
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Removes an entry, and returns its value as to_python() copies it."""
-        found = self._held.get(key, _MISSING)
+        found = self._held.pop(key, default)
         if found is _MISSING:
-            if default is _MISSING:
-                raise KeyError(key)
-            return default
-        found = to_python(found)
-        del self[key]
+            raise KeyError(key)
         return found
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """The value under the key; stores the default there first, where there is none."""
         found = self._held.get(key, _MISSING)
-        if found is _MISSING:
-            self._held.set(key, default)
-            found = self._held.get(key, _MISSING)
-        return found
+        return self._held.set_default(key, default) if found is _MISSING else found
 
     @classmethod
     def fromkeys(cls, keys: Iterable[Any], value: Any = None) -> Any:
@@ -251,22 +241,15 @@ class List(MutableSequence[Any]):
 
     def append(self, value: Any) -> None:
         """Appends the value."""
-        end = len(self)
-        self._held.list_splice(end, end, [value])
+        self._held.list_splice(_END, _END, [value])
 
     def extend(self, values: Iterable[Any]) -> None:
         """Appends all values, or none."""
-        added = list(values)
-        end = len(self)
-        self._held.list_splice(end, end, added)
+        self._held.list_splice(_END, _END, list(values))
 
     def pop(self, index: int = -1) -> Any:
         """Removes an element, and returns it as to_python() copies it."""
-        if len(self) == 0:
-            raise IndexError("pop from empty list")
-        value = to_python(self[index])
-        del self[index]
-        return value
+        return self._held.list_pop(index)
 
     def clear(self) -> None:
         """Removes all elements."""

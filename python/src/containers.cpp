@@ -82,6 +82,61 @@ void delete_item(const held& in, nb::handle key) {
     }
 }
 
+/// Removes an entry and returns a copy of its value, in one step among threads.
+nb::object pop_item(const held& in, nb::handle key, nb::handle fallback) {
+    const document unwanted = to_key(key);
+    session& of = *in->owner();
+    document made;
+    bool was_there = false;
+    guarded(of, false, [&] {
+        of.write([&](contents& within) {
+            if (const auto found = within.find(in->as<dict>(), unwanted)) {
+                made = within.read(*found, true);
+                was_there = within.erase(in->as<dict>(), unwanted, of.root());
+            }
+        });
+    });
+    return was_there ? to_python(made) : nb::borrow(fallback);
+}
+
+/// Removes the last entry and returns key and value, in one step among threads.
+nb::object pop_last(const held& in) {
+    session& of = *in->owner();
+    document key;
+    document made;
+    bool was_there = false;
+    guarded(of, false, [&] {
+        of.write([&](contents& within) {
+            if (const dict_entry* const last = within.step(in->as<dict>(), nullptr, true); last != nullptr) {
+                const dict_entry entry = within.expect_entry(last);
+                key = within.read(entry.key, true);
+                made = within.read(entry.content, true);
+                was_there = within.erase(in->as<dict>(), key, of.root());
+            }
+        });
+    });
+    if (!was_there) {
+        raise_key_error(nb::str("popitem(): dictionary is empty"));
+    }
+    return nb::make_tuple(to_python(key), to_python(made));
+}
+
+/// The value under a key; stores one there first where there is none, in one step among threads.
+nb::object set_default(const held& in, nb::handle key, nb::handle content) {
+    const document place = to_key(key);
+    const document stored = to_document(content);
+    session& of = *in->owner();
+    document made;
+    guarded(of, is_long(stored), [&] {
+        if (!of.reading().find(in->as<dict>(), place)) {
+            of.write([&](contents& within) { within.put(in->as<dict>(), place, within.build(stored), of.root()); });
+        }
+        contents& from = of.reading();
+        made = read_for_python(of, from, from.find(in->as<dict>(), place).value());
+    });
+    return to_python(made);
+}
+
 void clear(const held& in) {
     session& of = *in->owner();
     guarded(of, true, [&] {
@@ -242,6 +297,29 @@ void list_splice(const held& in, std::uint64_t begin, std::uint64_t end, nb::lis
     });
 }
 
+/// Removes an element and returns a copy of it, in one step among threads. Negative indexes count from the end.
+nb::object list_pop(const held& in, std::int64_t index) {
+    session& of = *in->owner();
+    document made;
+    bool was_there = false;
+    guarded(of, false, [&] {
+        of.write([&](contents& within) {
+            auto& list = in->as<sequence>();
+            const auto size = static_cast<std::int64_t>(within.space.look(list).size);
+            const std::int64_t place = index < 0 ? index + size : index;
+            was_there = place >= 0 && place < size;
+            if (was_there) {
+                made = within.read(within.at(list, static_cast<std::uint64_t>(place)), true);
+                within.splice(list, static_cast<std::uint64_t>(place), 1, {}, of.root());
+            }
+        });
+    });
+    if (!was_there) {
+        throw nb::index_error("pop index out of range");
+    }
+    return to_python(made);
+}
+
 int get_buffer(PyObject* exporter, Py_buffer* view, int flags) {
     const auto& self = *nb::inst_ptr<array_buffer>(exporter);
     return PyBuffer_FillInfo(view, exporter, self.data, static_cast<Py_ssize_t>(self.bytes), self.writable ? 0 : 1,
@@ -273,10 +351,13 @@ void bind_containers(nb::module_& into) {
         .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__next__", &cursor::next);
     nb::class_<held_object>(into, "Held")
-        .def("get", &get_item, nb::arg("key"), nb::arg("fallback").none())
+        .def("get", &get_item, nb::arg("key").none(), nb::arg("fallback").none())
         .def("contains", &contains, nb::arg("key").none())
         .def("set", &set_item, nb::arg("key").none(), nb::arg("content").none())
         .def("delete", &delete_item, nb::arg("key").none())
+        .def("pop", &pop_item, nb::arg("key").none(), nb::arg("fallback").none())
+        .def("pop_last", &pop_last)
+        .def("set_default", &set_default, nb::arg("key").none(), nb::arg("content").none())
         .def("clear", &clear)
         .def("__len__", &length)
         .def("keys", [](const held& of, bool back) { return cursor(of, cursor::yields::keys, back); })
@@ -285,6 +366,7 @@ void bind_containers(nb::module_& into) {
         .def("list_get", &list_get)
         .def("list_set", &list_set, nb::arg("index"), nb::arg("content").none())
         .def("list_splice", &list_splice)
+        .def("list_pop", &list_pop)
         .def("to_plain", &to_plain)
         .def("is_same", [](const held& of, const held& other) { return of->is(*other); })
         .def_prop_ro("is_dict", [](const held& of) { return of->what() == kind::dict; });

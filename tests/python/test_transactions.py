@@ -165,3 +165,25 @@ def test_threads_that_count_lose_no_count(heap):
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert heap["n"]["all"] == 800
+
+
+def test_threads_that_take_from_one_dict_take_each_entry_once(heap):
+    heap["jobs"] = {i: i for i in range(400)}
+    heap["list"] = list(range(400))
+    jobs, numbers, taken = heap["jobs"], heap["list"], []
+
+    def take():
+        while True:
+            try:
+                taken.append(jobs.popitem()[1])
+                taken.append(jobs.pop(len(taken) % 400, -1))
+                taken.append(1000 + numbers.pop())
+            except (KeyError, IndexError):
+                return
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    found = [each for each in taken if each != -1]
+    assert len(found) == len(set(found))
+    assert sorted(each for each in found if each < 1000) == list(range(400))
