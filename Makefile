@@ -1,5 +1,5 @@
 # The short names of what the scripts do. Everything that these targets make lies in build/. Each installs what it needs.
-.PHONY: help demo build install test verify bench soak dax arm64 format lint coverage clean
+.PHONY: help demo build install debian test verify bench soak dax arm64 format lint coverage clean
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
@@ -14,6 +14,9 @@ build: ## the libraries, holdfast, libholdfast-malloc.so, the examples and holdf
 
 install: ## what `make build` makes, in PREFIX (default: /usr/local)
 	@scripts/install.sh "$(PREFIX)"
+
+debian: ## the Debian packages: library, development files, tools, Python module; in build/debian/packages
+	@scripts/debian.sh
 
 test: ## the suite of every commit: unit tests, simulator, kills, power cuts, full disks, the package
 	@scripts/test.sh

@@ -1,16 +1,30 @@
-# The installed package: the library, the public headers, find_package(holdfast) and pkg-config.
+# The installed package: the library, the public headers, find_package(holdfast) and pkg-config. The components are the
+# Debian packages (packaging/debian).
 include(CMakePackageConfigHelpers)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/holdfast)
 
-install(TARGETS holdfast_static holdfast_shared EXPORT holdfastTargets)
+install(
+    TARGETS holdfast_static holdfast_shared
+    EXPORT holdfastTargets
+    ARCHIVE COMPONENT development
+    LIBRARY COMPONENT library NAMELINK_COMPONENT development
+)
 install(
     DIRECTORY ${HOLDFAST_SOURCE_ROOT}/api/include/
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    COMPONENT development
     FILES_MATCHING
     PATTERN "*.hpp"
     PATTERN "*.h"
 )
-install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_directory})
+# gdb loads the printers with the shared library, where that lies in a directory of the system; other programs name them
+# in ~/.gdbinit.
+set(printers ${PROJECT_SOURCE_DIR}/tools/gdb/holdfast_printers.py)
+install(FILES ${printers} DESTINATION ${CMAKE_INSTALL_DATADIR}/holdfast COMPONENT library)
+install(FILES ${printers} DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load/${CMAKE_INSTALL_FULL_LIBDIR}
+        RENAME libholdfast.so.${PROJECT_VERSION}-gdb.py COMPONENT library
+)
+install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_directory} COMPONENT development)
 configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in ${CMAKE_BINARY_DIR}/package/holdfastConfig.cmake
     INSTALL_DESTINATION ${package_directory}
@@ -19,7 +33,7 @@ write_basic_package_version_file(
     ${CMAKE_BINARY_DIR}/package/holdfastConfigVersion.cmake COMPATIBILITY SameMinorVersion
 )
 install(FILES ${CMAKE_BINARY_DIR}/package/holdfastConfig.cmake ${CMAKE_BINARY_DIR}/package/holdfastConfigVersion.cmake
-        DESTINATION ${package_directory}
+        DESTINATION ${package_directory} COMPONENT development
 )
 # The prefix is found from where holdfast.pc lies, so that the installed tree can be moved. Where the loader does not
 # look (any prefix but the system's), programs are told where the shared library is: known when it is installed.
@@ -33,5 +47,8 @@ install(
         set(pc_run_path \"-Wl,-rpath,\\\${libdir} \")
     endif()
     configure_file(${CMAKE_BINARY_DIR}/package/holdfast.pc.in ${CMAKE_BINARY_DIR}/package/holdfast.pc @ONLY)"
+    COMPONENT development
 )
-install(FILES ${CMAKE_BINARY_DIR}/package/holdfast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/package/holdfast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+        COMPONENT development
+)

@@ -55,7 +55,15 @@ function(hf_add_library)
     endforeach()
     # CMake links a program of C with the compiler of C, which does not know the C++ runtime.
     target_link_libraries(holdfast_static INTERFACE $<$<LINK_LANGUAGE:C>:stdc++>)
-    set_target_properties(holdfast_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    # The C++ interface may change with a minor version, as the CMake package says too (SameMinorVersion).
+    set(exports ${HOLDFAST_SOURCE_ROOT}/api/exports.map)
+    set_target_properties(
+        holdfast_shared PROPERTIES VERSION ${PROJECT_VERSION} LINK_DEPENDS ${exports}
+                                   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    )
+    # Only what the public headers declare is visible. The link decides, so that the objects, which tests link with all
+    # of the layers, are compiled once.
+    target_link_options(holdfast_shared PRIVATE -Wl,--version-script=${exports})
     if(NOT HOLDFAST_SANITIZE)
         target_link_options(holdfast_shared PRIVATE -Wl,-z,defs)
     endif()
@@ -75,6 +83,14 @@ function(hf_add_program name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     add_executable(${name} ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE hf_flags holdfast::holdfast ${arg_LIBRARIES})
+    if(BUILD_SHARED_LIBS) # the shared library does not show the functions of fmt that it has
+        if(NOT TARGET hf_fmt)
+            add_library(hf_fmt STATIC EXCLUDE_FROM_ALL ${HOLDFAST_SOURCE_ROOT}/base/fmt.cpp)
+            target_link_libraries(hf_fmt PRIVATE hf_flags)
+            target_include_directories(hf_fmt PRIVATE ${HOLDFAST_SOURCE_ROOT})
+        endif()
+        target_link_libraries(${name} PRIVATE hf_fmt)
+    endif()
     if(HOLDFAST_MUTANTS)
         target_compile_options(${name} PRIVATE -O0) # for tests alone, which wait longer for the compiler than for it
     endif()

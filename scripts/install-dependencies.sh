@@ -31,10 +31,15 @@ coverage=("${test[@]}" clang-16 llvm-16 libclang-rt-16-dev lld-16)
 arm64=("${test[@]}" g++-aarch64-linux-gnu qemu-user-static)
 # The guest that has DAX.
 dax=("${test[@]}" qemu-system-x86 busybox-static cpio)
+debian=("${build[@]}" ccache dpkg-dev file fakeroot python3-dev python3-venv)
 verify=(
     "${bench[@]}" "${lint[@]}" "${coverage[@]}" "${arm64[@]}" "${dax[@]}"
     # the pages of `holdfast map` and `holdfast-bench --html`, opened by tests
     chromium
+    # the Python package, and CPython's own tests of mappings
+    "${debian[@]}" libpython3.11-testsuite
+    # the Debian packages; the pretty printers
+    lintian man-db python3-numpy gdb
 )
 # Programs that run on libholdfast-malloc.so for minutes.
 soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jdk-headless)
@@ -42,7 +47,7 @@ soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jd
 packages=()
 for group in "$@"; do
     case $group in
-        demo | build | bench | test | lint | coverage | arm64 | dax | verify | soak) ;;
+        demo | build | bench | test | lint | coverage | arm64 | dax | debian | verify | soak) ;;
         *) echo "install-dependencies: there is no group $group" >&2; exit 2 ;;
     esac
     declare -n members=$group

@@ -26,8 +26,27 @@ source=$(dirname "$(dirname "$here")")
 if leaks=$(grep -rlF -e "$build" -e "$source" --include='*.cmake' --include='*.pc' --include='*.h*' "$prefix"); then
     fail "names the build machine: $leaks"
 fi
-for file in "$prefix/bin/holdfast" "$(find "$prefix" -name 'libholdfast.so.*.*')" "$(find "$prefix" -name '*.a')"; do
+library=$(find "$prefix" -name "libholdfast.so.$version")
+[[ -n $library ]] || fail "no libholdfast.so.$version is installed"
+for file in "$prefix/bin/holdfast" "$library" "$(find "$prefix" -name '*.a')"; do
     ! readelf --sections --wide "$file" 2>/dev/null | grep -q '\.debug_info' || fail "debug information in $file"
+done
+
+# The shared library has the soname of its minor version, and shows what the public headers declare: the functions of C,
+# and the classes of holdfast, none of them of an inner layer.
+soname=$(readelf -d "$library" | sed -n 's/.*Library soname: \[\(.*\)\]/\1/p')
+[[ $soname == "libholdfast.so.${version%.*}" ]] || fail "the soname is '$soname'"
+nm --dynamic --defined-only "$library" >"$work/symbols" # addresses, types, names with @@ and their version
+shown=$(awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' "$work/symbols" | c++filt |
+    sed 's/^\(typeinfo name\|typeinfo\|vtable\) for //' | grep -vE '^(hf_[a-z_]+$|holdfast::)' || true)
+[[ -z $shown ]] || fail "libholdfast.so shows $shown"
+shown=$(c++filt <"$work/symbols" | awk '{ print $3 }' |
+    grep -E '^holdfast::(base|persist|segment|lane|extent|slab|heap|c_api)::' || true)
+[[ -z $shown ]] || fail "libholdfast.so shows of the inner layers $shown"
+for header in holdfast.h transaction.h; do
+    while read -r function; do
+        grep -q " T $function@@" "$work/symbols" || fail "libholdfast.so does not show $function of $header"
+    done < <(grep -oE '\bhf_[a-z_]+\(' "$prefix/include/holdfast/$header" | tr -d '(' | sort -u)
 done
 
 # find_package: C++ and C, with each of the two libraries.

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# run.sh PYTHON WORK: runs every example as its first lines say, the job queue with kills, and checks what they print.
+set -euo pipefail
+python=$1 work=$2
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work"
+fail() { echo "examples/python: $*" >&2; exit 1; }
+expect() {
+    local wanted=$1 found
+    shift
+    found=$("$@")
+    [[ $found == *"$wanted"* ]] || fail "$* printed '$found', and not '$wanted'"
+}
+
+printf 'a heap of heaps\n' >"$work/one.txt"
+printf 'a store beyond the end of the heap\n' >"$work/two.txt"
+expect "2 documents, 8 words" "$python" "$here/inverted_index.py" "$work/index.hf" add "$work/one.txt" "$work/two.txt"
+expect "2 two.txt" "$python" "$here/inverted_index.py" "$work/index.hf" find the
+printf 'no such word\n' >"$work/two.txt"
+expect "2 one.txt" "$python" "$here/inverted_index.py" "$work/index.hf" find a heap
+"$python" "$here/inverted_index.py" "$work/index.hf" add "$work/two.txt" >/dev/null
+[[ -z $("$python" "$here/inverted_index.py" "$work/index.hf" find beyond) ]] || fail "the index kept an old word"
+
+expect "0 known, 3 computed" "$python" "$here/warm_cache.py" "$work/cache.hf" 97 600851475143 97000001
+expect "2 known, 1 computed" "$python" "$here/warm_cache.py" "$work/cache.hf" 600851475143 97 12
+
+expect "2000 edges" "$python" "$here/graph.py" "$work/graph.hf" make 500 4
+expect "distance 0: 1 nodes" "$python" "$here/graph.py" "$work/graph.hf" search 7
+
+jobs=20000
+"$python" "$here/job_queue.py" "$work/queue.hf" add $jobs >/dev/null
+kills=0
+for pause in 0.02 0.1 0.05 0.15; do
+    : >"$work/said"
+    "$python" "$here/job_queue.py" "$work/queue.hf" work >"$work/said" &
+    worker=$!
+    while [[ ! -s $work/said ]] && kill -0 "$worker" 2>/dev/null; do
+        sleep 0.01
+    done
+    sleep "$pause"
+    if kill -9 "$worker" 2>/dev/null; then
+        kills=$((kills + 1))
+    fi
+    wait "$worker" 2>/dev/null || true
+done
+((kills > 0)) || fail "no worker was killed"
+expect "0 waiting, $jobs done, sum $(((jobs - 1) * jobs * (2 * jobs - 1) / 6))" \
+    "$python" "$here/job_queue.py" "$work/queue.hf" work
+echo "examples/python: all four work; the job queue was killed $kills times"

@@ -1,0 +1,30 @@
+"""Builds a program with the package, and runs it."""
+
+import os
+
+from conan import ConanFile
+from conan.tools.build import can_run
+from conan.tools.cmake import CMake, cmake_layout
+
+
+class TestPackage(ConanFile):
+    """The consumer of tests/package."""
+
+    settings = "os", "arch", "compiler", "build_type"
+    generators = "CMakeDeps", "CMakeToolchain"
+
+    def requirements(self):
+        self.requires(self.tested_reference_str)
+
+    def layout(self):
+        cmake_layout(self)
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.build()
+
+    def test(self):
+        if can_run(self):
+            heap = os.path.join(self.build_folder, "heap.hf")
+            self.run(f"{os.path.join(self.cpp.build.bindir, 'consumer')} {heap}", env="conanrun")

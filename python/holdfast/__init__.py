@@ -1,0 +1,49 @@
+"""A persistent heap: dicts, lists and arrays in memory-mapped files that outlive the process and the crash.
+
+    import holdfast
+    with holdfast.open("words.hf") as heap:
+        counts = heap.setdefault("counts", {})
+        counts["hello"] = counts.get("hello", 0) + 1
+        heap.commit()
+
+docs/python.md has the whole picture.
+"""
+
+from . import _core
+from ._containers import Dict, List, to_python
+from ._errors import (
+    AccessError,
+    ClosedError,
+    CorruptError,
+    Error,
+    ExistsError,
+    LockedError,
+    NoSpaceError,
+    NotFoundError,
+    ReadOnlyError,
+    make,
+)
+from ._heap import Heap, open
+from ._values import PickledValue, describe, pickled, view
+
+_core.configure(Dict._wrap, List._wrap, view, describe, PickledValue, make)
+
+__version__: str = _core.version
+__all__ = [
+    "AccessError",
+    "ClosedError",
+    "CorruptError",
+    "Dict",
+    "Error",
+    "ExistsError",
+    "Heap",
+    "List",
+    "LockedError",
+    "NoSpaceError",
+    "NotFoundError",
+    "PickledValue",
+    "ReadOnlyError",
+    "open",
+    "pickled",
+    "to_python",
+]

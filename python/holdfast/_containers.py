@@ -1,0 +1,308 @@
+"""Dict and List: containers that lie in a heap."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, MutableMapping, MutableSequence, ValuesView
+from typing import Any
+
+from . import _core
+
+_MISSING = object()
+_SHOWN = 20
+_END = 1 << 62  # beyond every list
+
+
+class Keys(KeysView[Any]):
+    """The keys of a Dict, in the order of their insertion."""
+
+    _mapping: Dict
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._mapping._held.keys(False)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self._mapping._held.keys(True)
+
+
+class Values(ValuesView[Any]):
+    """The values of a Dict, in the order in which their keys were inserted."""
+
+    _mapping: Dict
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._mapping._held.values(False)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self._mapping._held.values(True)
+
+
+class Items(ItemsView[Any, Any]):
+    """The pairs of a Dict, in the order in which their keys were inserted."""
+
+    _mapping: Dict
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self._mapping._held.items(False)
+
+    def __reversed__(self) -> Iterator[tuple[Any, Any]]:
+        return self._mapping._held.items(True)
+
+
+class Dict(MutableMapping[Any, Any]):
+    """A dict in a heap. It keeps the order of insertion.
+
+    A value is copied into the heap when it is stored, with all that is in it. What is read of it is a number, a str, a
+    bytes or a tuple of Python, or a Dict, a List or an array that is the one in the heap.
+
+    Keys are None, bool, int, float, str, bytes, and tuples of these. A key that equals an int is that int when it is
+    read: True is 1.
+    """
+
+    __slots__ = ("_held", "__weakref__")
+    _held: _core.Held
+
+    @classmethod
+    def _wrap(cls, held: _core.Held) -> Dict:
+        made = cls.__new__(cls)
+        made._held = held
+        return made
+
+    def __init__(self) -> None:
+        raise TypeError("a Dict lies in a heap: store a dict there, and read it")
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._held.get(key, _MISSING)
+        if found is _MISSING:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._held.set(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._held.delete(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self._held.contains(key)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._held.keys(False)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self._held.keys(True)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value under the key, or the default."""
+        return self._held.get(key, default)
+
+    def keys(self) -> Keys:
+        """A view of the keys."""
+        return Keys(self)
+
+    def values(self) -> Values:
+        """A view of the values."""
+        return Values(self)
+
+    def items(self) -> Items:
+        """A view of the pairs."""
+        return Items(self)
+
+    def clear(self) -> None:
+        """Removes all entries."""
+        self._held.clear()
+
+    def popitem(self) -> tuple[Any, Any]:
+        """Removes the entry that was inserted last, and returns it as to_python() copies it."""
+        return self._held.pop_last()
+
+    def pop(self, key: Any, default: Any = _MISSING) -> Any:
+        """Removes an entry, and returns its value as to_python() copies it."""
+        found = self._held.pop(key, default)
+        if found is _MISSING:
+            raise KeyError(key)
+        return found
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The value under the key; stores the default there first, where there is none."""
+        found = self._held.get(key, _MISSING)
+        return self._held.set_default(key, default) if found is _MISSING else found
+
+    @classmethod
+    def fromkeys(cls, keys: Iterable[Any], value: Any = None) -> Any:
+        """For subclasses whose constructor needs no argument."""
+        made = cls()
+        for key in keys:
+            made[key] = value
+        return made
+
+    def to_python(self) -> dict[Any, Any]:
+        """A deep copy, of dict, list and arrays of Python's memory."""
+        return dict(self._held.to_plain())
+
+    def copy(self) -> dict[Any, Any]:
+        """to_python()."""
+        return self.to_python()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dict):
+            return self is other or self._held.is_same(other._held) or self.to_python() == other.to_python()
+        if isinstance(other, dict):
+            return bool(self.to_python() == other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __or__(self, other: Any) -> dict[Any, Any]:
+        return self.to_python() | dict(other)
+
+    def __ror__(self, other: Any) -> dict[Any, Any]:
+        return dict(other) | self.to_python()
+
+    def __ior__(self, other: Any) -> Dict:
+        self.update(other)
+        return self
+
+    def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
+        return self.to_python()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Dict lies in a heap and is not pickled: pickle its to_python(), or the heap")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({{{_shown(f'{k!r}: {v!r}' for k, v in self.items())}}})"
+
+
+class List(MutableSequence[Any]):
+    """A list in a heap. Values are stored and read as those of a Dict are."""
+
+    __slots__ = ("_held", "__weakref__")
+    _held: _core.Held
+
+    @classmethod
+    def _wrap(cls, held: _core.Held) -> List:
+        made = cls.__new__(cls)
+        made._held = held
+        return made
+
+    def __init__(self) -> None:
+        raise TypeError("a List lies in a heap: store a list there, and read it")
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def _index(self, index: Any) -> int:
+        found: int = index.__index__()
+        found = found + len(self._held) if found < 0 else found
+        if found < 0:
+            raise IndexError("list index out of range")
+        return found
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._held.list_get(i) for i in range(*index.indices(len(self)))]
+        return self._held.list_get(self._index(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(index, slice):
+            self._held.list_set(self._index(index), value)
+            return
+        begin, end, step = index.indices(len(self))
+        if step == 1:
+            self._held.list_splice(begin, max(begin, end), list(value))
+            return
+        places, values = range(begin, end, step), list(value)
+        if len(places) != len(values):
+            raise ValueError(f"cannot assign {len(values)} values to a slice of {len(places)}")
+        for place, each in zip(places, values):
+            self._held.list_set(place, each)
+
+    def __delitem__(self, index: Any) -> None:
+        if isinstance(index, slice):
+            begin, end, step = index.indices(len(self))
+            if step == 1:
+                self._held.list_splice(begin, max(begin, end), [])
+            else:
+                for place in sorted(range(begin, end, step), reverse=True):
+                    self._held.list_splice(place, place + 1, [])
+            return
+        place = self._index(index)
+        if place >= len(self):
+            raise IndexError("list index out of range")
+        self._held.list_splice(place, place + 1, [])
+
+    def insert(self, index: int, value: Any) -> None:
+        """Inserts the value before the index."""
+        size = len(self)
+        place = min(max(index + size if index < 0 else index, 0), size)
+        self._held.list_splice(place, place, [value])
+
+    def append(self, value: Any) -> None:
+        """Appends the value."""
+        self._held.list_splice(_END, _END, [value])
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Appends all values, or none."""
+        self._held.list_splice(_END, _END, list(values))
+
+    def pop(self, index: int = -1) -> Any:
+        """Removes an element, and returns it as to_python() copies it."""
+        return self._held.list_pop(index)
+
+    def clear(self) -> None:
+        """Removes all elements."""
+        self._held.clear()
+
+    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+        """Sorts, stably."""
+        self._held.list_splice(0, len(self), sorted(self.to_python(), key=key, reverse=reverse))
+
+    def to_python(self) -> list[Any]:
+        """A deep copy, of dict, list and arrays of Python's memory."""
+        return list(self._held.to_plain())
+
+    def copy(self) -> list[Any]:
+        """to_python()."""
+        return self.to_python()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, List):
+            return self._held.is_same(other._held) or self.to_python() == other.to_python()
+        if isinstance(other, list):
+            return self.to_python() == other
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: list[Any]) -> list[Any]:
+        return self.to_python() + list(other)
+
+    def __deepcopy__(self, memo: Any) -> list[Any]:
+        return self.to_python()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a List lies in a heap and is not pickled: pickle its to_python(), or the heap")
+
+    def __repr__(self) -> str:
+        return f"List([{_shown(map(repr, self))}])"
+
+
+def to_python(value: Any) -> Any:
+    """A copy of a value that is not in the heap: of a Dict, a List or an array; other values are themselves."""
+    from ._values import copy_of_array
+
+    if isinstance(value, (Dict, List)):
+        return value.to_python()
+    return copy_of_array(value)
+
+
+def _shown(parts: Iterable[str]) -> str:
+    shown: list[str] = []
+    for part in parts:
+        if len(shown) == _SHOWN:
+            shown.append("...")
+            break
+        shown.append(part)
+    return ", ".join(shown)

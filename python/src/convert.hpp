@@ -1,0 +1,68 @@
+// From Python's objects to documents, and back. All functions need the interpreter's lock, and none of a heap's.
+#pragma once
+
+#include <memory>
+
+#include <nanobind/nanobind.h>
+
+#include "document.hpp"
+#include "session.hpp"
+
+namespace holdfast::python {
+
+/// What the package's Python code gives to this module.
+struct package {
+    PyObject* wrap_dict = nullptr;       ///< held -> holdfast.Dict
+    PyObject* wrap_list = nullptr;       ///< held -> holdfast.List
+    PyObject* view_array = nullptr;      ///< (buffer, type, shape) -> numpy.ndarray
+    PyObject* describe_other = nullptr;  ///< object -> array_description, a plain value, or TypeError
+    PyObject* unpickle = nullptr;        ///< bytes -> object
+    PyObject* make_error = nullptr;      ///< (code, message, path, field, found, expected, hint, errno) -> exception
+};
+[[nodiscard]] package& python_package() noexcept;
+
+/// The memory of an array in the heap, or of a copy, as a buffer of bytes.
+struct array_buffer {
+    std::shared_ptr<void> owner;
+    void* data = nullptr;
+    std::uint64_t bytes = 0;
+    bool writable = false;
+};
+
+/// What describe_other() says of an array: its buffer is C-contiguous. (Hidden, as all of nanobind is.)
+struct [[gnu::visibility("hidden")]] array_description {
+    std::string type;
+    std::vector<std::uint64_t> shape;
+    nanobind::object buffer;
+};
+/// What describe_other() says of holdfast.pickled().
+struct pickled_bytes {
+    std::string bytes;
+};
+
+/// Throws python_error: TypeError for what cannot be stored, RecursionError where it is nested too deeply.
+[[nodiscard]] document to_document(nanobind::handle from);
+/// As to_document(), in the one form that equal keys have. TypeError for what cannot be a key.
+[[nodiscard]] document to_key(nanobind::handle from);
+/// `session`: whose arrays may be written, where it is open for writing.
+[[nodiscard]] nanobind::object to_python(const document& from);
+
+/// Runs `body` under the session's lock. `body` touches no object of Python. Where another thread has the lock, and
+/// with `is_long`, the interpreter's lock is let go meanwhile.
+template <class Body>
+void guarded(session& of, bool is_long, Body&& body) {
+    if (!is_long) {
+        if (const std::unique_lock lock(of.lock(), std::try_to_lock); lock.owns_lock()) {
+            body();
+            return;
+        }
+    }
+    const nanobind::gil_scoped_release released;
+    const std::lock_guard lock(of.lock());
+    body();
+}
+
+/// Lets Python hold the dicts, lists and arrays of a document that was read. Under the session's lock.
+void hold_parts(document& in, session& of);
+
+}  // namespace holdfast::python

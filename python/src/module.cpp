@@ -1,0 +1,228 @@
+// The extension module holdfast._core.
+#include <cstdlib>
+#include <set>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "convert.hpp"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+
+namespace {
+
+/// All sessions of this process, for fork(). Changed under the interpreter's lock.
+std::set<session*>& all_sessions() {
+    static std::set<session*> all;
+    return all;
+}
+
+durability durability_of(const std::string& name) {
+    if (name == "commit") {
+        return durability::commit;
+    }
+    if (name == "atomic") {
+        return durability::atomic;
+    }
+    if (name == "collect") {
+        return durability::collect;
+    }
+    throw nb::value_error("durability is one of 'commit', 'atomic' and 'collect'");
+}
+
+const char* name_of(durability of) {
+    return of == durability::atomic ? "atomic" : of == durability::collect ? "collect" : "commit";
+}
+
+std::shared_ptr<session> open_session(const std::string& path, const std::string& mode, const std::string& durability,
+                                      const nb::dict& options) {
+    session_options wanted;
+    if (mode.size() != 1 || std::string("rwax").find(mode) == std::string::npos) {
+        throw nb::value_error("mode is one of 'r', 'w', 'a' and 'x'");
+    }
+    wanted.mode = mode[0];
+    wanted.heap.durability = durability_of(durability);
+    const auto get = [&options](const char* name, auto& into) {
+        if (options.contains(name)) {
+            into = nb::cast<std::remove_reference_t<decltype(into)>>(options[name]);
+        }
+    };
+    get("reservation", wanted.heap.reservation);
+    get("segment_size", wanted.heap.segment_size);
+    get("maximum_size", wanted.heap.maximum_size);
+    get("verify", wanted.heap.verify);
+    get("hardened", wanted.heap.hardened);
+    get("accept_process_crash_only", wanted.heap.accept_process_crash_only);
+    wanted.heap.commit_on_close = false;  // close() commits
+    std::shared_ptr<session> made;
+    {
+        const nb::gil_scoped_release released;
+        made = std::shared_ptr<session>(std::make_unique<session>(path, wanted).release(), [](session* ended) {
+            const std::unique_ptr<session> owner(ended);
+            const nb::gil_scoped_acquire acquired;
+            all_sessions().erase(ended);
+        });
+    }
+    all_sessions().insert(made.get());
+    return made;
+}
+
+nb::object entries(const std::shared_ptr<session>& of) {
+    std::shared_ptr<held_object> made;
+    guarded(*of, false, [&] {
+        const value place = of->entries();
+        static_cast<void>(of->reading().space.object_of<values::dict>(place));
+        made = std::make_shared<held_object>(of, place.object.get(), kind::dict);
+    });
+    return nb::cast(made);
+}
+
+/// An array of zeros under a key of the heap, which replaces what was there.
+void make_array(const std::shared_ptr<session>& of, nb::handle key, const std::string& type,
+                std::vector<std::uint64_t> shape, std::uint64_t bytes) {
+    const document place = to_key(key);
+    document zeros;
+    zeros.what = kind::array;
+    zeros.array = std::make_shared<array_content>();
+    zeros.array->type = type;
+    zeros.array->shape = std::move(shape);
+    zeros.array->bytes = bytes;
+    guarded(*of, true, [&] {
+        auto& in = *of->reading().space.object_of<values::dict>(of->entries());
+        of->write([&](contents& within) { within.put(in, place, within.build(zeros), of->root()); });
+    });
+}
+
+/// The sessions whose locks the forking thread has, so that no operation is under way in the child.
+std::vector<std::shared_ptr<session>>& locked_sessions() {
+    static std::vector<std::shared_ptr<session>> locked;
+    return locked;
+}
+void lock_all() {
+    std::vector<std::shared_ptr<session>> found;
+    for (session* const each : all_sessions()) {
+        if (auto alive = each->weak_from_this().lock()) {
+            found.push_back(std::move(alive));
+        }
+    }
+    for (const auto& each : found) {
+        guarded(*each, false, [&each] { each->lock().lock(); });
+    }
+    locked_sessions() = std::move(found);
+}
+void unlock_all() {
+    for (const auto& each : locked_sessions()) {
+        each->lock().unlock();
+    }
+    locked_sessions().clear();
+}
+void forget_all() {
+    for (const auto& each : locked_sessions()) {
+        each->forget_parent();
+    }
+    locked_sessions().clear();
+}
+
+nb::dict statistics(const std::shared_ptr<session>& of) {
+    std::uint64_t size = 0;
+    std::uint64_t free = 0;
+    commit_report last;
+    guarded(*of, false, [&] {
+        manager& heap = of->heap();
+        size = heap.get_size();
+        free = heap.get_free_memory();
+        last = heap.last_commit();
+    });
+    nb::dict made;
+    made["size"] = size;
+    made["allocated"] = size - free;
+    return made;
+}
+
+/// The exception for an error: make_error() of the package.
+void raise(const char* code, const std::string& message, const detail::error_fields& fields) {
+    const nb::object made = nb::handle(python_package().make_error)(
+        code, message, fields.path, fields.field, fields.found, fields.expected, fields.hint, fields.os_error);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
+}
+
+}  // namespace
+
+void bind_errors(nb::module_& into) {
+    into.def("configure", [](nb::object wrap_dict, nb::object wrap_list, nb::object view_array, nb::object describe,
+                             nb::object unpickle, nb::object make_error) {
+        // Kept for as long as the process runs, because a session may end after the module.
+        package& of = python_package();
+        of.wrap_dict = wrap_dict.release().ptr();
+        of.wrap_list = wrap_list.release().ptr();
+        of.view_array = view_array.release().ptr();
+        of.describe_other = describe.release().ptr();
+        of.unpickle = unpickle.release().ptr();
+        of.make_error = make_error.release().ptr();
+    });
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const error& failure) {
+            raise(make_error_code(failure.reason()).message().c_str(), failure.what(),
+                  {failure.path(), failure.field(), failure.found(), failure.expected(), failure.hint(),
+                   failure.os_error()});
+        } catch (const bad_alloc& failure) {
+            raise("no_space", failure.what(), {});
+        }
+    });
+}
+
+void bind_sessions(nb::module_& into) {
+    using owner = std::shared_ptr<session>;
+    nb::class_<session>(into, "Session")
+        .def_prop_ro("path", [](const session& of) { return of.path(); })
+        .def_prop_ro("closed", &session::is_closed)
+        .def_prop_ro("read_only", &session::read_only)
+        .def_prop_ro("arrays_held", &session::arrays_held)
+        .def_prop_ro("in_transaction", &session::in_transaction)
+        .def_prop_ro("durability",
+                     [](const owner& of) {
+                         durability found{};
+                         guarded(*of, false, [&] { found = of->heap().durability(); });
+                         return name_of(found);
+                     })
+        .def("entries", &entries)
+        .def("make_array", &make_array)
+        .def("statistics", &statistics)
+        .def("begin", [](const owner& of) { guarded(*of, false, [&] { of->begin(); }); })
+        .def("end",
+             [](const owner& of, bool commit, bool durable) {
+                 if (!of->is_owner()) {  // asked before the lock, which the owner has
+                     throw nb::value_error("this thread has not begun the transaction");
+                 }
+                 guarded(*of, true, [&] { of->end(commit, durable); });
+             })
+        .def("commit", [](const owner& of) { guarded(*of, true, [&] { of->commit(); }); })
+        .def("close", [](const owner& of, bool commit) { guarded(*of, true, [&] { of->close(commit); }); })
+        .def("snapshot", [](const owner& of, const std::string& to) { guarded(*of, true, [&] { of->snapshot(to); }); })
+        .def("check", [](const owner& of, bool pages) {
+            std::vector<std::string> lines;
+            guarded(*of, true, [&] { lines = of->heap().check(pages); });
+            return lines;
+        });
+    into.def("open", &open_session);
+    into.def("before_fork", &lock_all);
+    into.def("after_fork_in_parent", &unlock_all);
+    into.def("after_fork_in_child", &forget_all);
+}
+
+}  // namespace holdfast::python
+
+NB_MODULE(_core, core) {
+    nb::set_leak_warnings(false);
+    holdfast::python::bind_errors(core);
+    holdfast::python::bind_sessions(core);
+    holdfast::python::bind_containers(core);
+    core.attr("version") = HOLDFAST_VERSION;
+}

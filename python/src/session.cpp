@@ -1,0 +1,329 @@
+// session: opening, transactions, holders, closing.
+#include "session.hpp"
+
+#include <utility>
+
+namespace holdfast::python {
+
+namespace {
+
+[[noreturn]] void refuse(errc code, const std::string& path, const std::string& field, const std::string& found,
+                         const std::string& expected, const std::string& hint = {}) {
+    std::string message = path + ": " + field + ": found " + found + ", expected " + expected;
+    if (!hint.empty()) {
+        message += "; " + hint;
+    }
+    throw error(code, message, {path, field, found, expected, hint, 0});
+}
+
+manager open_heap(const std::string& path, const session_options& options) {
+    switch (options.mode) {
+        case 'r': return manager(open_read_only, path, options.heap);
+        case 'w': return manager(open_only, path, options.heap);
+        case 'x': return manager(create_only, path, options.heap);
+        default: return manager(open_or_create, path, options.heap);
+    }
+}
+
+}  // namespace
+
+held_object::held_object(std::shared_ptr<session> of, void* object, kind what)
+    : owner_(std::move(of)), hold_(owner_->hold_object(object, what == kind::array)), what_(what) {}
+
+held_object::~held_object() { owner_->let_go(hold_); }
+
+void* held_object::object() const {
+    if (hold_->is_gone) {
+        refuse(errc::not_found, owner_->path(), "object", "one that an aborted transaction had made",
+               "one that is there");
+    }
+    return const_cast<void*>(hold_->object);
+}
+
+session::session(const std::string& path, const session_options& options)
+    : path_(path), read_only_(options.mode == 'r') {
+    manager_.emplace(open_heap(path, options));
+    contents_ = std::make_unique<contents>(*manager_, [this](const void* object) { return is_held(object); });
+    prepare_root();
+}
+
+session::~session() {
+    if (!closed_ && !is_child_) {
+        try {
+            close(true);
+        } catch (const std::exception&) {  // close() says why to those who call it; here nobody listens
+            closed_ = true;
+        }
+    }
+}
+
+/// Finds the root, makes it in a new heap, and frees what was held when the heap was closed last.
+void session::prepare_root() {
+    root_ = manager_->find<values::root>(values::root_name).first;
+    if (read_only_ || (root_ != nullptr && root_->entries.object != nullptr)) {
+        if (!read_only_ && contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
+            write([this](contents& within) { static_cast<void>(within.sweep(*root_, true)); });
+        }
+        return;
+    }
+    root_ = manager_->find_or_construct<values::root>(values::root_name)();
+    write([this](contents& within) {
+        document empty;
+        empty.what = kind::dict;
+        const value entries = within.build(empty);
+        empty.what = kind::list;
+        const value detached = within.build(empty);
+        values::root& changed = within.space.change(*root_);
+        changed.entries = entries;
+        changed.detached = detached;
+    });
+    if (manager_->durability() == durability::commit) {
+        manager_->commit();
+    }
+}
+
+void session::expect_open() const {
+    if (closed_) {
+        refuse(errc::invalid_argument, path_, "heap", "closed", "an open heap");
+    }
+}
+
+void session::expect_writer() const {
+    expect_open();
+    if (is_child_) {
+        refuse(errc::wrong_process, path_, "process", "a child of the process that opened the heap",
+               "the process that opened it", "open the heap again, with mode='r'");
+    }
+    if (read_only_) {
+        refuse(errc::read_only, path_, "mode", "r", "a heap that is open for writing");
+    }
+}
+
+manager& session::heap() {
+    expect_open();
+    return *manager_;
+}
+
+contents& session::reading() {
+    expect_open();
+    if (is_child_ && !read_only_ && manager_->durability() != durability::commit) {
+        expect_writer();
+    }
+    return *contents_;
+}
+
+value session::entries() {
+    contents& from = reading();
+    if (root_ == nullptr) {
+        refuse(errc::not_found, path_, values::root_name, "no such object", "a heap that Python has written");
+    }
+    return from.space.look(*root_).entries;
+}
+
+void session::write(const std::function<void(contents&)>& change) {
+    expect_writer();
+    if (transaction_) {
+        if (spoiled_) {
+            refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "its end");
+        }
+        try {
+            change(*contents_);
+        } catch (...) {
+            spoiled_ = true;
+            throw;
+        }
+        return;
+    }
+    transaction within(*manager_);
+    struct ending {
+        workspace& space;
+        ~ending() { space.end(); }
+    } const guard{contents_->space};
+    contents_->space.begin(within);
+    change(*contents_);
+    within.commit();
+}
+
+void session::begin() {
+    expect_writer();
+    if (transaction_) {
+        refuse(errc::invalid_argument, path_, "transaction", "one that this thread has begun", "none");
+    }
+    mutex_->lock();
+    try {
+        transaction_.emplace(*manager_);
+    } catch (...) {
+        mutex_->unlock();
+        throw;
+    }
+    contents_->space.begin(*transaction_);
+    owner_ = std::this_thread::get_id();
+    spoiled_ = false;
+}
+
+void session::abort() {
+    const std::lock_guard guard(holds_mutex_);
+    for (const void* made : contents_->space.made()) {
+        if (const auto found = holds_.find(made); found != holds_.end()) {
+            found->second->is_gone = true;
+            holds_.erase(found);
+        }
+    }
+    ++aborts_;
+    transaction_->abort();
+}
+
+void session::end(bool commit, bool durable) {
+    if (!is_owner()) {
+        refuse(errc::invalid_argument, path_, "transaction", "none that this thread has begun",
+               "the thread that began it");
+    }
+    struct ending {
+        session& of;
+        ~ending() {
+            of.contents_->space.end();
+            of.transaction_.reset();
+            of.owner_ = std::thread::id{};
+            of.mutex_->unlock();
+        }
+    };
+    const bool spoiled = std::exchange(spoiled_, false);
+    {
+        const ending guard{*this};
+        if (!commit || spoiled || is_child_) {
+            abort();
+        } else {
+            try {
+                transaction_->commit();
+            } catch (...) {
+                abort();
+                throw;
+            }
+        }
+    }
+    if (commit && spoiled) {
+        refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "changes that succeed",
+               "all of it was taken back");
+    }
+    if (commit && durable && manager_->durability() == durability::commit) {
+        this->commit();
+    }
+}
+
+void session::commit() {
+    expect_writer();
+    if (transaction_) {
+        refuse(errc::invalid_argument, path_, "commit", "an open transaction", "none");
+    }
+    sweep_if_needed();
+    manager_->commit();
+}
+
+void session::snapshot(const std::string& destination) {
+    if (!read_only_) {
+        expect_writer();
+        if (transaction_) {
+            refuse(errc::invalid_argument, path_, "snapshot", "an open transaction", "none");
+        }
+        sweep_if_needed();
+    }
+    heap().snapshot(destination);
+}
+
+void session::sweep_if_needed() {
+    {
+        const std::lock_guard guard(holds_mutex_);
+        if (!was_let_go_) {
+            return;
+        }
+        was_let_go_ = false;
+    }
+    if (contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
+        write([this](contents& within) { static_cast<void>(within.sweep(*root_, false)); });
+    }
+}
+
+void session::close(bool commit) {
+    if (closed_) {
+        return;
+    }
+    if (transaction_) {
+        refuse(errc::invalid_argument, path_, "close", "an open transaction", "none");
+    }
+    if (is_child_) {
+        closed_ = true;
+        return;
+    }
+    if (!read_only_ && commit) {
+        sweep_if_needed();
+        if (manager_->durability() == durability::commit) {
+            manager_->commit();
+        }
+    }
+    closed_ = true;
+    if (arrays_held() == 0) {
+        unmap();
+    }
+}
+
+/// What was not committed before is lost in durability `commit`: arrays that were written after close().
+void session::unmap() { manager_->close(false); }
+
+std::uint64_t session::arrays_held() const {
+    const std::lock_guard guard(holds_mutex_);
+    return arrays_held_;
+}
+
+void session::forget_parent() {
+    static_cast<void>(mutex_.release());  // its state is that of a thread of the parent
+    mutex_ = std::make_unique<std::recursive_mutex>();
+    is_child_ = true;
+    if (transaction_) {
+        contents_->space.end();
+        owner_ = std::thread::id{};
+    }
+}
+
+std::shared_ptr<hold> session::hold_object(void* object, bool is_array) {
+    const std::lock_guard guard(holds_mutex_);
+    std::shared_ptr<hold>& found = holds_[object];
+    if (found == nullptr) {
+        found = std::make_shared<hold>();
+        found->object = object;
+        found->is_array = is_array;
+    }
+    ++found->holders;
+    arrays_held_ += is_array ? 1 : 0;
+    return found;
+}
+
+void session::let_go(const std::shared_ptr<hold>& of) noexcept {
+    bool last_of_closed = false;
+    {
+        const std::lock_guard guard(holds_mutex_);
+        --of->holders;
+        if (of->holders == 0) {
+            if (!of->is_gone) {
+                holds_.erase(of->object);
+            }
+            was_let_go_ = true;
+        }
+        if (of->is_array) {
+            --arrays_held_;
+            last_of_closed = arrays_held_ == 0 && closed_ && !is_child_;
+        }
+    }
+    if (last_of_closed) {
+        try {
+            unmap();
+        } catch (const std::exception&) {  // nothing of it was to be kept
+        }
+    }
+}
+
+bool session::is_held(const void* object) const {
+    const std::lock_guard guard(holds_mutex_);
+    return holds_.contains(object);
+}
+
+}  // namespace holdfast::python

@@ -1,0 +1,331 @@
+// contents: values of any kind: built, read, freed.
+#include <cstring>
+#include <unordered_set>
+
+#include "contents.hpp"
+
+namespace holdfast::python {
+
+using values::array;
+using values::blob;
+using values::dict;
+using values::dict_entry;
+using values::object_tag;
+using values::sequence;
+
+namespace {
+
+/// How deep a value may be nested that is read or built as a whole.
+constexpr unsigned most_levels = 500;
+constexpr std::size_t cache_line = 64;
+
+[[noreturn]] void refuse_depth(const std::string& path) {
+    throw error(errc::limit, path + ": a value is nested more than 500 levels deep",
+                {path, "levels of a value", "more than 500", "at most 500", "read its parts one by one", 0});
+}
+
+value of_object(kind what, object_tag* object) {
+    value made;
+    made.what = what;
+    made.object = object;
+    return made;
+}
+
+}  // namespace
+
+std::uint64_t hash_of(const document& key) noexcept {
+    switch (key.what) {
+        case kind::text:
+        case kind::bytes:
+        case kind::big_integer: return values::hash_of_bytes(key.what, key.bytes);
+        case kind::tuple: {
+            std::uint64_t hash = values::hash_of_number(kind::tuple, key.parts.size());
+            for (const document& part : key.parts) {
+                hash = values::hash_of_next(hash, hash_of(part));
+            }
+            return hash;
+        }
+        default: return values::hash_of_number(key.what, key.number);
+    }
+}
+
+bool is_key(const document& key) noexcept {
+    if (key.what == kind::tuple) {
+        for (const document& part : key.parts) {
+            if (!is_key(part)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    return key.what != kind::list && key.what != kind::dict && key.what != kind::array && key.what != kind::pickled;
+}
+
+value contents::build(const document& from) {
+    switch (from.what) {
+        case kind::text:
+        case kind::bytes:
+        case kind::big_integer:
+        case kind::pickled: return build_blob(from);
+        case kind::tuple:
+        case kind::list: return build_sequence(from);
+        case kind::array: return build_array(*from.array);
+        case kind::dict: {
+            auto* const made = space.make<dict>();
+            values::root none;  // a new dict has nothing to replace, except its own earlier values
+            for (std::size_t i = 0; i + 1 < from.parts.size(); i += 2) {
+                put(*made, from.parts[i], build(from.parts[i + 1]), none);
+            }
+            return of_object(kind::dict, &made->tag);
+        }
+        default: {
+            value made;
+            made.what = from.what;
+            made.number = from.number;
+            return made;
+        }
+    }
+}
+
+value contents::build_blob(const document& from) {
+    auto* const made = space.make<blob>(from.bytes.size());
+    made->tag.what = from.what;
+    made->size = from.bytes.size();
+    std::memcpy(made + 1, from.bytes.data(), from.bytes.size());
+    return of_object(from.what, &made->tag);
+}
+
+value contents::build_sequence(const document& from) {
+    auto* const made = space.make<sequence>();
+    made->tag.what = from.what;
+    if (!from.parts.empty()) {
+        auto* const elements =
+            static_cast<value*>(space.make_block(from.parts.size() * sizeof(value), alignof(value), true));
+        for (std::size_t i = 0; i < from.parts.size(); ++i) {
+            ::new (elements + i) value(build(from.parts[i]));
+        }
+        made->elements = elements;
+        made->size = made->capacity = from.parts.size();
+    }
+    return of_object(from.what, &made->tag);
+}
+
+value contents::build_array(const array_content& from) {
+    auto* const made = space.make<array>(from.shape.size() * sizeof(std::uint64_t));
+    made->bytes = from.bytes;
+    made->dimensions = static_cast<std::uint32_t>(from.shape.size());
+    std::memcpy(static_cast<void*>(made + 1), from.shape.data(), from.shape.size() * sizeof(std::uint64_t));
+    auto* const type = space.make<blob>(from.type.size());
+    type->tag.what = kind::text;
+    type->size = from.type.size();
+    std::memcpy(type + 1, from.type.data(), from.type.size());
+    made->type = type;
+    if (from.bytes != 0) {
+        void* const data = space.make_block(from.bytes, cache_line, from.data == nullptr);
+        if (from.data != nullptr) {
+            std::memcpy(data, from.data, from.bytes);
+        }
+        made->data = static_cast<std::byte*>(data);
+    }
+    return of_object(kind::array, &made->tag);
+}
+
+document contents::read_array(const value& from, bool deep) const {
+    const array& found = *space.object_of<array>(from);
+    if (found.dimensions > array::most_dimensions) {
+        space.refuse("dimensions of an array", std::to_string(found.dimensions),
+                     "at most " + std::to_string(array::most_dimensions));
+    }
+    space.expect_block(&found, sizeof(array) + found.dimensions * sizeof(std::uint64_t), "array");
+    const blob* const type = found.type.get();
+    space.expect_block(type, sizeof(blob), "type of an array");
+    space.expect_block(type, sizeof(blob) + std::min(type->size, std::uint64_t{1} << 40), "type of an array");
+    if (found.bytes != 0) {
+        space.expect_block(found.data.get(), found.bytes, "data of an array");
+    }
+    document made;
+    made.what = kind::array;
+    made.object = const_cast<array*>(&found);
+    made.array = std::make_shared<array_content>();
+    made.array->type = std::string(type->view());
+    made.array->shape.assign(found.shape(), found.shape() + found.dimensions);
+    made.array->bytes = found.bytes;
+    made.array->data = found.data.get();
+    if (deep && found.bytes != 0) {
+        const std::shared_ptr<void> copy(::operator new(found.bytes), [](void* of) { ::operator delete(of); });
+        std::memcpy(copy.get(), found.data.get(), found.bytes);
+        made.array->data = copy.get();
+        made.array->owner = copy;
+    }
+    return made;
+}
+
+namespace {
+
+/// Reads a value with all that is in it, or the place of a container.
+document read_value(const contents& in, const value& from, bool deep, unsigned level,
+                    const std::function<document(const value&, bool)>& read_array) {
+    const workspace& space = in.space;
+    if (level > most_levels) {
+        refuse_depth(space.heap().path());
+    }
+    document made;
+    made.what = from.what;
+    made.number = from.number;
+    const auto read_part = [&](const value& part) {
+        made.parts.push_back(read_value(in, part, deep, level + 1, read_array));
+    };
+    switch (from.what) {
+        case kind::none:
+        case kind::boolean:
+        case kind::integer:
+        case kind::real: break;
+        case kind::text:
+        case kind::bytes:
+        case kind::big_integer:
+        case kind::pickled: {
+            const blob& found = *space.object_of<blob>(from);
+            space.expect_block(&found, sizeof(blob) + std::min(found.size, std::uint64_t{1} << 46), "blob");
+            made.bytes = std::string(found.view());
+            break;
+        }
+        case kind::list:
+        case kind::tuple: {
+            const auto* const place = space.object_of<sequence>(from);
+            made.object = const_cast<sequence*>(place);
+            if (deep || from.what == kind::tuple) {
+                const std::uint64_t size = space.look(*place).size;
+                for (std::uint64_t i = 0; i < size; ++i) {
+                    read_part(in.at(const_cast<sequence&>(*place), i));
+                }
+            }
+            break;
+        }
+        case kind::dict: {
+            const auto* const place = space.object_of<dict>(from);
+            made.object = const_cast<dict*>(place);
+            if (deep) {
+                in.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
+                    read_part(entry.key);
+                    read_part(entry.content);
+                });
+            }
+            break;
+        }
+        case kind::array: return read_array(from, deep);
+        default: space.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11");
+    }
+    return made;
+}
+
+}  // namespace
+
+document contents::read(const value& from, bool deep) const {
+    return read_value(*this, from, deep, 0,
+                      [this](const value& array, bool whole) { return read_array(array, whole); });
+}
+
+namespace {
+
+/// Calls `each` with every value that the object owns directly; the object is a dict, a list or a tuple.
+void for_each_part(const contents& in, const value& of, const std::function<void(const value&)>& each) {
+    if (of.what == kind::dict) {
+        const auto* const place = in.space.object_of<dict>(of);
+        in.for_each_entry(*place, [&each](const dict_entry& entry, const dict_entry*) {
+            each(entry.key);
+            each(entry.content);
+        });
+    } else if (of.what == kind::list || of.what == kind::tuple) {
+        const auto* const place = in.space.object_of<sequence>(of);
+        const std::uint64_t size = in.space.look(*place).size;
+        for (std::uint64_t i = 0; i < size; ++i) {
+            each(in.at(*place, i));
+        }
+    }
+}
+
+/// Every value below and with the given one, whatever its depth. Throws error(corrupt) where one is owned twice.
+std::vector<value> all_of(const contents& in, const value& from) {
+    std::vector<value> found{from};
+    std::unordered_set<const void*> seen;
+    for (std::size_t next = 0; next < found.size(); ++next) {
+        const value at = found[next];
+        if (at.object != nullptr && !seen.insert(at.object.get()).second) {
+            in.space.refuse("owner of a value", "two", "one");
+        }
+        for_each_part(in, at, [&found](const value& part) { found.push_back(part); });
+    }
+    return found;
+}
+
+}  // namespace
+
+void contents::drop(const value& unwanted, values::root& root) {
+    if (unwanted.object == nullptr) {
+        return;
+    }
+    const std::vector<value> all = all_of(*this, unwanted);
+    for (const value& each : all) {
+        if (each.object != nullptr && is_held_(each.object.get())) {
+            auto& detached = *space.object_of<sequence>(space.look(root).detached);
+            splice(detached, space.look(detached).size, 0, {unwanted}, root);
+            return;
+        }
+    }
+    for (const value& each : all) {
+        release(each);
+    }
+}
+
+/// Frees the blocks of one value; the values that it owns are freed by themselves.
+void contents::release(const value& unwanted) {
+    switch (unwanted.what) {
+        case kind::dict: {
+            auto& gone = *space.object_of<dict>(unwanted);
+            for_each_entry(gone, [this](const dict_entry&, const dict_entry* at) { space.free(at); });
+            release_index(space.look(gone));
+            break;
+        }
+        case kind::list:
+        case kind::tuple: {
+            const sequence gone = space.look(*space.object_of<sequence>(unwanted));
+            if (gone.capacity != 0) {
+                space.free(elements_of(gone));
+            }
+            break;
+        }
+        case kind::array: {
+            const array& gone = *space.object_of<array>(unwanted);
+            space.free(gone.type.get());
+            if (gone.bytes != 0) {
+                space.free(gone.data.get());
+            }
+            break;
+        }
+        default: break;
+    }
+    if (unwanted.object != nullptr) {
+        space.free(unwanted.object.get());
+    }
+}
+
+bool contents::sweep(values::root& root, bool all) {
+    auto& detached = *space.object_of<sequence>(space.look(root).detached);
+    for (std::uint64_t i = space.look(detached).size; i-- > 0;) {
+        const value each = at(detached, i);
+        const std::vector<value> parts = all_of(*this, each);
+        bool is_held = false;
+        for (const value& part : parts) {
+            is_held = is_held || (!all && part.object != nullptr && is_held_(part.object.get()));
+        }
+        if (!is_held) {
+            for (const value& part : parts) {
+                release(part);
+            }
+            splice_out(detached, i);
+        }
+    }
+    return space.look(detached).size == 0;
+}
+
+}  // namespace holdfast::python

@@ -1,0 +1,81 @@
+// workspace: how operations read and change objects in the heap, within a transaction or without one.
+//
+// Within a transaction, every read and every change goes to the copy that the transaction has of the object. Without
+// one, reads go to the heap. Blobs and the headers of arrays never change, and are read where they lie.
+//
+// Every pointer that is followed was checked before: it leads to an allocated block that is large enough and bears the
+// tag that was expected. So a damaged heap causes error(corrupt), and no access outside of the heap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include <holdfast/manager.hpp>
+#include <holdfast/transaction.hpp>
+#include <holdfast/values.hpp>
+
+namespace holdfast::python {
+
+using values::kind;
+using values::value;
+
+class workspace {
+public:
+    explicit workspace(manager& heap) : heap_(&heap) {}
+
+    [[nodiscard]] manager& heap() const noexcept { return *heap_; }
+    [[nodiscard]] bool in_transaction() const noexcept { return transaction_ != nullptr; }
+    void begin(transaction& within) noexcept { transaction_ = &within; }
+    void end() noexcept {
+        transaction_ = nullptr;
+        made_.clear();
+    }
+    /// Blocks that the transaction has made.
+    [[nodiscard]] const std::unordered_set<const void*>& made() const noexcept { return made_; }
+
+    template <class T>
+    [[nodiscard]] const T& look(const T& object) const {
+        return transaction_ == nullptr ? object : transaction_->open(const_cast<T&>(object));
+    }
+    template <class T>
+    [[nodiscard]] T& change(T& object) {
+        return transaction_->open(object);
+    }
+    /// A T in a new block, with room for `extra` bytes behind it.
+    template <class T>
+    [[nodiscard]] T* make(std::size_t extra = 0) {
+        return ::new (make_block(sizeof(T) + extra, alignof(T), false)) T{};
+    }
+    [[nodiscard]] void* make_block(std::size_t bytes, std::size_t alignment, bool zeroed);
+    void free(const void* block);
+
+    /// The object of a value. Throws error(corrupt).
+    template <class T>
+    [[nodiscard]] T* object_of(const value& of) const {
+        void* const found = of.object.get();
+        expect_block(found, sizeof(T), "object of a value");
+        if (!T::holds(of.what) || !tag_at(found).is(of.what)) {
+            refuse_tag("object of a value", of.what, found);
+        }
+        return static_cast<T*>(found);
+    }
+    /// Throws error(corrupt) where no allocated block of that size begins at the address.
+    void expect_block(const void* address, std::size_t bytes, const char* field) const;
+    [[noreturn]] void refuse(const std::string& field, const std::string& found, const std::string& expected) const;
+    [[nodiscard]] static const values::object_tag& tag_at(const void* object) noexcept {
+        return *static_cast<const values::object_tag*>(object);
+    }
+
+private:
+    [[noreturn]] void refuse_tag(const char* field, kind what, const void* found) const;
+
+    manager* heap_;
+    transaction* transaction_ = nullptr;
+    std::unordered_set<const void*> made_;
+};
+
+}  // namespace holdfast::python

@@ -1,0 +1,219 @@
+// holdfast::values: values whose type is known when the program runs, as Python programs keep them in a heap (none,
+// bool, int, float, str, bytes, tuple, list, dict, arrays). docs/python.md describes them; this header lets programs in
+// C++ read them.
+//
+//     const auto* root = holdfast::values::find_root(heap);
+//     const auto& content = *root->entries.as<holdfast::values::dict>();
+//     if (const auto* found = content.find("title")) std::cout << found->text();
+//
+// All types are plain: ptr, integers, no containers. They are changed by transactions alone (transaction.hpp), so a
+// crash in durability `atomic` leaves each change whole or not at all. A value is owned by one place: a dict, a list, a
+// tuple, or the root.
+//
+// The functions here trust the heap: as() compares tags and nothing else. A reader of a heap that may be damaged or
+// hostile asks manager::usable_size() for each object before it follows a pointer, and bounds each walk by the size.
+//
+// Thread safety: as of plain structs: many readers, or one writer.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <holdfast/hash.hpp>
+#include <holdfast/heap_objects.hpp>
+#include <holdfast/ptr.hpp>
+
+namespace holdfast::values {
+
+// The name of this namespace is part of the type name that a heap stores: a change of layout gets another number.
+inline namespace layout_1 {
+
+enum class kind : std::uint32_t {
+    none = 0,
+    boolean = 1,      ///< number: 0 or 1
+    integer = 2,      ///< number: 64 bits, two's complement
+    real = 3,         ///< number: the bits of a double
+    text = 4,         ///< object: a blob of UTF-8
+    bytes = 5,        ///< object: a blob
+    big_integer = 6,  ///< object: a blob, two's complement, little endian; an int that 64 bits do not hold
+    tuple = 7,        ///< object: a sequence that does not change
+    list = 8,         ///< object: a sequence
+    dict = 9,         ///< object: a dict
+    array = 10,       ///< object: an array
+    pickled = 11,     ///< object: a blob that Python's module pickle has written
+    entry = 12,       ///< of a dict; no value has this kind
+    root = 13,        ///< the named object `holdfast.values`; no value has this kind
+};
+
+/// What every object begins with.
+struct object_tag {
+    static constexpr std::uint32_t expected_mark = 0x31564648;  ///< "HFV1"
+    kind what = kind::none;
+    std::uint32_t mark = expected_mark;
+
+    [[nodiscard]] bool is(kind wanted) const noexcept { return what == wanted && mark == expected_mark; }
+};
+
+struct value {
+    kind what = kind::none;
+    std::uint32_t reserved = 0;
+    std::uint64_t number = 0;
+    ptr<object_tag> object;  ///< null for kinds that have none
+
+    /// The object, where it has the tag of this value's kind; null otherwise.
+    template <class T>
+    [[nodiscard]] const T* as() const noexcept {
+        const object_tag* const found = object.get();
+        return found != nullptr && T::holds(what) && found->is(what) ? reinterpret_cast<const T*>(found) : nullptr;
+    }
+    [[nodiscard]] std::int64_t integer() const noexcept { return static_cast<std::int64_t>(number); }
+    [[nodiscard]] double real() const noexcept { return std::bit_cast<double>(number); }
+    [[nodiscard]] inline std::string_view text() const noexcept;  ///< "" where it is no blob
+};
+
+/// A run of bytes, which follow the struct.
+struct blob {
+    object_tag tag;
+    std::uint64_t size = 0;
+
+    [[nodiscard]] static bool holds(kind what) noexcept {
+        return what == kind::text || what == kind::bytes || what == kind::big_integer || what == kind::pickled;
+    }
+    [[nodiscard]] const char* begin() const noexcept { return reinterpret_cast<const char*>(this + 1); }
+    [[nodiscard]] std::string_view view() const noexcept { return {begin(), size}; }
+};
+
+struct sequence {
+    object_tag tag;
+    std::uint64_t size = 0;
+    std::uint64_t capacity = 0;  ///< elements that the block has room for
+    ptr<value> elements;         ///< null where the capacity is 0
+
+    [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::list || what == kind::tuple; }
+};
+
+/// An entry of a dict. Entries of one bucket are linked by `next`, all entries in the order of their insertion by
+/// `previous` and `following`.
+struct dict_entry {
+    object_tag tag{kind::entry};
+    std::uint64_t hash = 0;  ///< hash_of() the key
+    value key;
+    value content;
+    ptr<dict_entry> next;
+    ptr<dict_entry> previous;
+    ptr<dict_entry> following;
+};
+
+struct dict_bucket {
+    ptr<dict_entry> first;
+};
+struct dict_segment {
+    ptr<dict_bucket> buckets;
+};
+
+/// A hash table that grows by one bucket at a time (linear hashing, Litwin 1980), so that no insertion moves more than
+/// the entries of one bucket. Segment 0 has 8 buckets, segment s has 8 * 2^(s-1). A dict of up to 8 entries has no
+/// buckets: it is searched from its first entry.
+struct dict {
+    static constexpr std::uint64_t first_buckets = 8;
+    static constexpr std::uint64_t most_segments = 40;
+    object_tag tag{kind::dict};
+    std::uint64_t size = 0;
+    std::uint64_t generation = 0;  ///< grows with every entry that is added or removed
+    std::uint64_t buckets = 0;     ///< 0, or at least first_buckets
+    ptr<dict_segment> segments;    ///< most_segments of them
+    ptr<dict_entry> first;
+    ptr<dict_entry> last;
+
+    [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::dict; }
+    /// Which of `buckets` buckets a hash belongs to.
+    [[nodiscard]] static std::uint64_t bucket_of(std::uint64_t hash, std::uint64_t buckets) noexcept {
+        const std::uint64_t wide = std::bit_ceil(buckets);
+        const std::uint64_t index = hash & (wide - 1);
+        return index < buckets ? index : index & (wide / 2 - 1);
+    }
+    [[nodiscard]] static std::uint64_t segment_of(std::uint64_t bucket) noexcept {
+        return static_cast<std::uint64_t>(std::bit_width(bucket / first_buckets));
+    }
+    /// The first bucket of a segment.
+    [[nodiscard]] static std::uint64_t segment_begin(std::uint64_t segment) noexcept {
+        return segment == 0 ? 0 : first_buckets << (segment - 1);
+    }
+    [[nodiscard]] static std::uint64_t segment_length(std::uint64_t segment) noexcept {
+        return segment == 0 ? first_buckets : first_buckets << (segment - 1);
+    }
+    /// The value under a key of text; null where there is none.
+    [[nodiscard]] inline const value* find(std::string_view key) const noexcept;
+};
+
+/// An array of one type, in C order. The type is written as numpy.lib.format.dtype_to_descr() gives it, as a literal of
+/// Python: '<f8', or [('x', '<f4'), ('y', '<f4')]. The shape follows the struct.
+struct array {
+    static constexpr std::uint32_t most_dimensions = 64;
+    object_tag tag{kind::array};
+    std::uint64_t bytes = 0;  ///< of all elements
+    std::uint32_t dimensions = 0;
+    std::uint32_t reserved = 0;
+    ptr<blob> type;
+    ptr<std::byte> data;  ///< aligned to 64 bytes; null where there are no elements
+
+    [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::array; }
+    [[nodiscard]] const std::uint64_t* shape() const noexcept {
+        return reinterpret_cast<const std::uint64_t*>(this + 1);
+    }
+};
+
+/// The named object `holdfast.values`.
+struct root {
+    object_tag tag{kind::root};
+    value entries;   ///< a dict: what Python sees as the heap itself
+    value detached;  ///< a list: removed from its place, and in use by the process; freed by the next open for writing
+};
+inline constexpr const char* root_name = "holdfast.values";
+
+static_assert(sizeof(value) == 24 && sizeof(blob) == 16 && sizeof(sequence) == 32 && sizeof(dict_entry) == 88);
+static_assert(sizeof(dict) == 56 && sizeof(array) == 40 && sizeof(root) == 56);
+static_assert(offsetof(value, object) == 16 && offsetof(dict_entry, next) == 64 && offsetof(array, data) == 32);
+
+// The hash of a key is part of the data. Keys that Python holds for equal have one form: True is the integer 1, and a
+// float that is an integer is that integer.
+[[nodiscard]] inline std::uint64_t hash_of_number(kind what, std::uint64_t number) noexcept {
+    return detail::hash_mix(number ^ detail::hash_first, detail::hash_second + static_cast<std::uint64_t>(what));
+}
+[[nodiscard]] inline std::uint64_t hash_of_bytes(kind what, std::string_view bytes) noexcept {
+    return detail::hash_bytes(bytes.data(), bytes.size()) ^ static_cast<std::uint64_t>(what);
+}
+/// Of a tuple: begins with hash_of_number(kind::tuple, size), and takes in the hash of each element in turn.
+[[nodiscard]] inline std::uint64_t hash_of_next(std::uint64_t before, std::uint64_t element) noexcept {
+    return detail::hash_mix(before ^ detail::hash_first, element ^ detail::hash_second) + before;
+}
+
+inline std::string_view value::text() const noexcept {
+    const auto* const found = as<blob>();
+    return found == nullptr ? std::string_view{} : found->view();
+}
+
+inline const value* dict::find(std::string_view key) const noexcept {
+    const std::uint64_t hash = hash_of_bytes(kind::text, key);
+    const dict_entry* at = first.get();
+    if (buckets != 0) {
+        const std::uint64_t bucket = bucket_of(hash, buckets);
+        const std::uint64_t segment = segment_of(bucket);
+        at = segments[segment].buckets[bucket - segment_begin(segment)].first.get();
+    }
+    for (; at != nullptr; at = buckets != 0 ? at->next.get() : at->following.get()) {
+        if (at->hash == hash && at->key.what == kind::text && at->key.text() == key) {
+            return &at->content;
+        }
+    }
+    return nullptr;
+}
+
+/// The root of the values in a heap; null where no Python program has written to it. Throws error(type_mismatch) where
+/// the name bears something else, or a layout that this header does not know.
+[[nodiscard]] inline const root* find_root(const heap_objects& heap) { return heap.find<root>(root_name).first; }
+
+}  // namespace layout_1
+}  // namespace holdfast::values

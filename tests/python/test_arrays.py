@@ -1,0 +1,120 @@
+"""Arrays: in the heap as such, and read without a copy."""
+
+import gc
+
+import numpy
+import pytest
+
+import holdfast
+
+ARRAYS = [
+    numpy.arange(12.0).reshape(3, 4), numpy.arange(5, dtype="i1"), numpy.array(7.5), numpy.zeros((0, 3), "c16"),
+    numpy.array([True, False]), numpy.array(["2026-01-01", "NaT"], "M8[D]"), numpy.array(["a", "bcd"]),
+    numpy.array([b"ab", b""]), numpy.arange(6, dtype=">i4"), numpy.ones((2, 3, 4, 5), "f2"),
+    numpy.array([(1, (2.0, 3.0)), (4, (5.0, 6.0))], dtype=[("n", "<i4"), ("xy", "<f8", (2,))]),
+]  # fmt: skip
+
+
+def same(a, b):
+    """Whether two arrays are of one type, one shape, and one content."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.dtype))
+def test_an_array_is_read_as_it_was_stored(path, array):
+    with holdfast.open(path) as heap:
+        heap["x"] = array
+        heap["y"] = [array.T, array[..., ::-1] if array.ndim else array]
+    with holdfast.open(path, mode="r") as heap:
+        assert same(heap["x"], array)
+        assert same(heap["y"][0], array.T)
+        assert same(heap["y"][1], array[..., ::-1] if array.ndim else array)
+
+
+def test_an_array_is_the_one_in_the_heap(open_heap):
+    with open_heap() as heap:
+        heap["x"] = numpy.zeros(100)
+        first, second = heap["x"], heap["x"]
+        first[3] = 5
+        assert second[3] == 5
+        assert numpy.shares_memory(first, second)
+        assert not first.flags.owndata
+        del first, second
+    with open_heap(mode="r") as heap:
+        assert heap["x"][3] == 5
+        with pytest.raises(ValueError, match="read-only"):
+            heap["x"][3] = 1
+
+
+def test_an_array_of_zeros_is_made_once(heap):
+    made = heap.array("x", (10, 20), "f4")
+    assert made.shape == (10, 20) and not made.any()
+    made[1, 2] = 3
+    assert heap.array("x", (10, 20), "f4")[1, 2] == 3
+    with pytest.raises(TypeError):
+        heap.array("x", (10, 21), "f4")
+    with pytest.raises(TypeError):
+        heap.array("x", (10, 20), "f8")
+    assert heap.array("n", 5).shape == (5,)
+
+
+def test_objects_of_python_are_refused(heap):
+    with pytest.raises(TypeError, match="objects of Python"):
+        heap["x"] = numpy.array([object()])
+    assert "x" not in heap
+
+
+def test_scalars_of_numpy_become_numbers(heap):
+    heap["x"] = numpy.float32(0.5)
+    heap["y"] = {numpy.int64(3): numpy.bool_(True)}
+    assert heap["x"] == 0.5 and type(heap["x"]) is float
+    assert heap["y"] == {3: True}
+
+
+def test_what_was_removed_stays_for_those_who_hold_it(heap):
+    heap["x"] = numpy.full(1000, 7.0)
+    view = heap["x"][10:20]
+    del heap["x"]
+    for i in range(50):
+        heap[i] = numpy.zeros(1000)
+    heap["x"] = numpy.zeros(1000)
+    assert (view == 7).all()
+    view[:] = 8
+    assert not heap["x"].any()
+    held = heap.statistics()["allocated"]
+    del view
+    gc.collect()
+    heap.commit()
+    assert heap.statistics()["allocated"] <= held - 8000
+
+
+def test_a_heap_that_is_closed_stays_mapped_for_its_arrays(path):
+    heap = holdfast.open(path)
+    heap["x"] = numpy.arange(1000)
+    view = heap["x"][::2]
+    heap.close()
+    assert heap.closed
+    with pytest.raises(holdfast.ClosedError):
+        heap["x"]
+    assert view.sum() == sum(range(0, 1000, 2))
+    with pytest.raises(holdfast.LockedError):
+        holdfast.open(path)
+    del view
+    gc.collect()
+    with holdfast.open(path) as again:
+        assert again["x"].sum() == sum(range(1000))
+
+
+def test_what_was_held_at_the_end_of_the_process_is_freed_at_the_next_open(path):
+    from conftest import run_python
+
+    run_python(
+        "import holdfast, numpy, os, sys\n"
+        "heap = holdfast.open(sys.argv[1])\n"
+        "heap['x'] = numpy.zeros(100_000); view = heap['x']; del heap['x']; heap.commit()\n"
+        "assert heap.statistics()['allocated'] > 800_000\n"
+        "os._exit(0)\n",
+        path,
+    )
+    with holdfast.open(path) as heap:
+        assert heap.statistics()["allocated"] < 100_000

@@ -1,0 +1,22 @@
+"""The programs that the documents show."""
+
+import os
+import pathlib
+import re
+
+import pytest
+
+from conftest import run_python
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+
+
+def test_the_first_program_of_the_page_runs_twice(tmp_path, monkeypatch):
+    if not DOCUMENT.exists():
+        pytest.skip("NOT TESTED HERE: the page is not there")
+    program = re.search(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL).group(1)
+    assert len(program.splitlines()) <= 12
+    monkeypatch.chdir(tmp_path)
+    assert run_python(program).stdout == "Dict({'hello': 1})\n"
+    assert run_python(program).stdout == "Dict({'hello': 2})\n"
+    assert os.path.isdir("words.hf")

@@ -1,0 +1,167 @@
+// The engine of the Python package without Python: a dict against std::map, transactions, and what is held.
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "session.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::python {
+
+namespace {
+
+using values::dict;
+using values::dict_entry;
+using values::sequence;
+
+document text(const std::string& of) {
+    document made;
+    made.what = kind::text;
+    made.bytes = of;
+    return made;
+}
+
+document integer(std::uint64_t number) {
+    document made;
+    made.what = kind::integer;
+    made.number = number;
+    return made;
+}
+
+document container(kind what, std::vector<document> parts) {
+    document made;
+    made.what = what;
+    made.parts = std::move(parts);
+    return made;
+}
+
+class values_test : public testing::TestWithParam<durability> {
+protected:
+    [[nodiscard]] std::shared_ptr<session> open() const {
+        session_options options;
+        options.heap.durability = GetParam();
+        options.heap.accept_process_crash_only = true;
+        options.heap.commit_on_close = false;
+        options.heap.reservation = std::uint64_t{1} << 30;
+        return std::make_shared<session>(scratch_.path() + "/heap.hf", options);
+    }
+    static dict& entries(session& of) { return *of.reading().space.object_of<dict>(of.entries()); }
+    static void put(session& of, const document& key, const document& content) {
+        dict& in = entries(of);
+        of.write([&](contents& within) { within.put(in, key, within.build(content), of.root()); });
+    }
+    static bool erase(session& of, const document& key) {
+        bool was_there = false;
+        dict& in = entries(of);
+        of.write([&](contents& within) { was_there = within.erase(in, key, of.root()); });
+        return was_there;
+    }
+    static std::map<std::string, std::uint64_t> all(session& of) {
+        std::map<std::string, std::uint64_t> found;
+        contents& from = of.reading();
+        from.for_each_entry(entries(of), [&](const dict_entry& entry, const dict_entry*) {
+            found[from.read(entry.key, true).bytes] = entry.content.number;
+        });
+        EXPECT_EQ(found.size(), from.space.look(entries(of)).size);
+        return found;
+    }
+
+private:
+    support::scratch_directory scratch_;
+};
+
+TEST_P(values_test, a_dict_does_what_a_map_does) {
+    std::mt19937_64 chance(11);  // NOLINT(cert-msc51-cpp): the same in each run
+    std::map<std::string, std::uint64_t> model;
+    for (int round = 0; round < 3; ++round) {
+        const auto heap = open();
+        ASSERT_EQ(all(*heap), model);
+        for (int i = 0; i < 300; ++i) {
+            const std::string key = "key " + std::to_string(chance() % 150);
+            if (chance() % 3 != 0) {
+                put(*heap, text(key), integer(static_cast<std::uint64_t>(i)));
+                model[key] = static_cast<std::uint64_t>(i);
+            } else {
+                EXPECT_EQ(erase(*heap, text(key)), model.erase(key) != 0);
+            }
+        }
+        ASSERT_EQ(all(*heap), model);
+        for (const auto& [key, number] : model) {
+            const auto found = heap->reading().find(entries(*heap), text(key));
+            ASSERT_TRUE(found.has_value());
+            EXPECT_EQ(found->number, number);
+        }
+        EXPECT_TRUE(heap->heap().check(false).empty());
+        heap->close(true);
+    }
+}
+
+TEST_P(values_test, an_aborted_transaction_leaves_neither_entries_nor_blocks) {
+    const auto heap = open();
+    for (std::uint64_t i = 0; i < 20; ++i) {
+        put(*heap, text(std::to_string(i)), integer(i));
+    }
+    const auto before = all(*heap);
+    const std::size_t free = heap->heap().get_free_memory();
+    heap->begin();
+    for (std::uint64_t i = 10; i < 60; ++i) {
+        put(*heap, text(std::to_string(i)),
+            container(kind::list, {text("a"), container(kind::dict, {integer(i), {}})}));
+    }
+    EXPECT_TRUE(erase(*heap, text("3")));
+    heap->end(false, false);
+    EXPECT_EQ(all(*heap), before);
+    EXPECT_EQ(heap->heap().get_free_memory(), free);
+}
+
+TEST_P(values_test, what_is_held_stays_until_it_is_let_go) {
+    const auto heap = open();
+    put(*heap, text("x"), container(kind::list, {container(kind::list, {integer(1), text("a text of some length")})}));
+    const std::size_t before = heap->heap().get_free_memory();
+    const auto outer = heap->reading().find(entries(*heap), text("x"));
+    auto& list = *heap->reading().space.object_of<sequence>(*outer);
+    const value inner = heap->reading().at(list, 0);
+    auto held = std::make_unique<held_object>(heap, inner.object.get(), kind::list);
+    EXPECT_TRUE(erase(*heap, text("x")));
+    EXPECT_EQ(heap->reading().space.object_of<sequence>(heap->root().detached)->size, 1U);
+    auto& still_there = held->as<sequence>();
+    EXPECT_EQ(heap->reading().read(heap->reading().at(still_there, 1), true).bytes, "a text of some length");
+    held.reset();
+    heap->commit();
+    EXPECT_EQ(heap->reading().space.object_of<sequence>(heap->root().detached)->size, 0U);
+    EXPECT_GT(heap->heap().get_free_memory(), before);
+}
+
+TEST_P(values_test, a_list_is_spliced_at_any_place) {
+    const auto heap = open();
+    put(*heap, text("x"), container(kind::list, {}));
+    auto& list = *heap->reading().space.object_of<sequence>(*heap->reading().find(entries(*heap), text("x")));
+    std::vector<std::uint64_t> model;
+    std::mt19937_64 chance(5);  // NOLINT(cert-msc51-cpp): the same in each run
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        const std::uint64_t begin = chance() % (model.size() + 1);
+        const std::uint64_t removed = std::min<std::uint64_t>(chance() % 4, model.size() - begin);
+        std::vector<value> added(chance() % 5);
+        for (value& each : added) {
+            each.what = kind::integer;
+            each.number = i;
+        }
+        heap->write([&](contents& within) { within.splice(list, begin, removed, added, heap->root()); });
+        const auto at = model.begin() + static_cast<std::ptrdiff_t>(begin);
+        model.insert(model.erase(at, at + static_cast<std::ptrdiff_t>(removed)), added.size(), i);
+        ASSERT_EQ(list.size, model.size());
+    }
+    for (std::size_t i = 0; i < model.size(); ++i) {
+        EXPECT_EQ(heap->reading().at(list, i).number, model[i]);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(every_durability, values_test,
+                         testing::Values(durability::commit, durability::atomic, durability::collect));
+
+}  // namespace
+
+}  // namespace holdfast::python
