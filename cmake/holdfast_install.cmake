@@ -4,7 +4,7 @@ set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/holdfast)
 
 install(TARGETS holdfast_static holdfast_shared EXPORT holdfastTargets)
 install(
-    DIRECTORY ${HOLDFAST_SOURCE_ROOT}/api/include/
+    DIRECTORY ${HOLDFAST_SOURCE_ROOT}/api/include/ ${HOLDFAST_SOURCE_ROOT}/index/include/
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING
     PATTERN "*.hpp"
