@@ -62,11 +62,32 @@ registry& sites() {
 
 thread_local step_function this_thread_step = nullptr;
 
+/// Whether this thread's noted_sites are gone: other destructors of a thread that ends may come to sites after it.
+thread_local bool noted_are_gone = false;
+
 /// The site names that this thread has recorded already, by address.
 struct noted_sites {
+    noted_sites() = default;
+    noted_sites(const noted_sites&) = delete;
+    noted_sites& operator=(const noted_sites&) = delete;
+    ~noted_sites() { noted_are_gone = true; }
+
     unsigned generation = 0;
     std::unordered_set<const void*> addresses;
 };
+
+/// Whether this thread comes to the site for the first time since the sites were forgotten.
+bool is_new_here(site where, unsigned generation) {
+    if (noted_are_gone) {
+        return true;
+    }
+    thread_local noted_sites noted;
+    if (noted.generation != generation) {
+        noted.addresses.clear();
+        noted.generation = generation;
+    }
+    return noted.addresses.insert(where).second;
+}
 
 }  // namespace
 
@@ -74,13 +95,8 @@ bool mutant_active(site where, site_kind kind) {
     if (kind == site_kind::code && this_thread_step != nullptr) {
         this_thread_step(where);
     }
-    thread_local noted_sites noted;
     auto& all = sites();
-    if (const unsigned now = all.generation.load(std::memory_order_acquire); noted.generation != now) {
-        noted.addresses.clear();
-        noted.generation = now;
-    }
-    if (noted.addresses.insert(where).second) {
+    if (is_new_here(where, all.generation.load(std::memory_order_acquire))) {
         const std::lock_guard lock{all.mutex};
         all.seen.insert({where, kind});
     }

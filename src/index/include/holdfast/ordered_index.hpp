@@ -201,10 +201,10 @@ private:
         return found;
     }
     template <class Function>
-    std::size_t run(scan_place place, bool forward, Function&& each, std::size_t at_first = 16) const {
+    std::size_t run(scan_place place, bool forward, Function&& each, std::size_t most = base::layout::slots) const {
         detail::index_batch<Key, Value> batch;
         std::size_t given = 0;
-        for (std::size_t most = at_first; !place.at_end; most = base::layout::slots) {
+        while (!place.at_end) {
             forward ? this->fetch_forward(place, most, batch) : this->fetch_backward(place, most, batch);
             for (std::size_t i = 0; i < batch.size(); ++i) {
                 ++given;

@@ -117,7 +117,7 @@ struct inner_node : index_node {
 /// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: the rest was not read yet since the
 /// open.
 template <class Layout>
-struct leaf_node : index_node {
+struct alignas(64) leaf_node : index_node {
     static constexpr std::size_t print_words = (Layout::slots + 7) / 8;
     static constexpr std::size_t bit_words = (Layout::slots + 63) / 64;
 

@@ -44,8 +44,10 @@ public:
         } else if (this->head_.shape != encode(base::shape)) {
             this->corrupt("shape of the head", hexadecimal(this->head_.shape), hexadecimal(encode(base::shape)));
         }
-        build(walk());
+        const std::vector<leaf*> leaves = walk();
+        build(leaves);
         if (!this->heap_.read_only()) {
+            mend_hints(leaves);
             if constexpr (base::text_keys) {
                 clear_dead_texts();
             }
@@ -271,6 +273,7 @@ private:
         std::vector<leaf*> nodes;
         std::atomic<const std::uint64_t*> at{nullptr};  ///< a leaf that it has passed
         bool is_broken = false;                         ///< of the walk from the end, which follows hints
+        bool has_wrong_hint = false;                    ///< that the walk from the begin has seen
     };
     static constexpr std::size_t between_looks = 64;
 
@@ -305,6 +308,7 @@ private:
             this->corrupt("IDX-1, the first leaf", at == nullptr ? "none" : "one with a low key", "one without");
         }
         at = walk_ahead(ahead, at, nullptr, alone);
+        hints_are_wrong_ = ahead.has_wrong_hint;
         if (at == nullptr) {
             return std::move(ahead.nodes);
         }
@@ -315,6 +319,7 @@ private:
         }
         join(ahead, back);
         static_cast<void>(walk_ahead(ahead, following(ahead.nodes.back()->media()), nullptr, ~std::size_t{0}));
+        hints_are_wrong_ = ahead.has_wrong_hint || back.is_broken;
         return std::move(ahead.nodes);
     }
     /// Returns where it stopped: null at the end of the chain.
@@ -329,7 +334,10 @@ private:
                     return at;
                 }
             }
-            at = following(at);
+            std::uint64_t* const next = following(at);
+            own.has_wrong_hint =
+                own.has_wrong_hint || base::target(next == nullptr ? &this->head_.last : next + leaf_previous) != at;
+            at = next;
         }
         return at;
     }
@@ -354,6 +362,23 @@ private:
         } catch (const std::exception& /*the walk ahead says what it is*/) {
             own.is_broken = true;
         }
+    }
+    /// Durability `collect`: a kill between two stores leaves old hints.
+    void mend_hints(const std::vector<leaf*>& leaves) {
+        if (!hints_are_wrong_) {
+            return;
+        }
+        const auto mend = [this](std::uint64_t& hint, const std::uint64_t* to) {
+            const std::uint64_t wanted = word_of_target(&hint, to);
+            if (load_word(&hint) != wanted) {
+                const word_run run{&hint, {&wanted, 1}};
+                this->heap_.store_words({&run, 1});
+            }
+        };
+        for (std::size_t i = 1; i < leaves.size(); ++i) {
+            mend(leaves[i]->media()[leaf_previous], leaves[i - 1]->media());
+        }
+        mend(this->head_.last, leaves.back()->media());
     }
     /// Takes over what the walk from the end has found and the one from the begin has not.
     void join(walk_state& ahead, walk_state& back) {
@@ -501,6 +526,7 @@ private:
         }
     }
 
+    bool hints_are_wrong_ = false;
     std::vector<std::uint64_t> unmade_;  ///< the first leaf of an index without one, in a heap open read-only
 };
 

@@ -17,8 +17,9 @@ namespace holdfast::detail {
 template <class Key, class Value>
 class index_batch {
 public:
-    void clear() noexcept {
+    void clear(std::size_t room) {
         entries_.clear();
+        entries_.reserve(room);
         texts_.clear();
     }
     [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
@@ -229,6 +230,12 @@ private:
         __builtin_prefetch(lines + 64);
         __builtin_prefetch(lines + 128);
     }
+    static void prefetch_words(const std::uint64_t* words) noexcept {
+        constexpr std::size_t line = 8;
+        for (std::size_t i = 0; i < layout::words; i += line) {
+            __builtin_prefetch(words + i);
+        }
+    }
     static void note_bounds(const inner& at, std::size_t i, leaf_bounds& bounds) {
         if (i > 0) {
             bounds.low = at.separators[i - 1].raw();
@@ -281,7 +288,6 @@ private:
     /// Returns whether it stopped because there were `most`.
     [[nodiscard]] static bool copy(const leaf& of, const scan_place& place, bool forward, std::size_t most,
                                    index_batch<Key, Value>& batch) {
-        batch.clear();
         const std::uint64_t* const words = of.media();
         const std::size_t count = std::min(of.count(), layout::slots);
         std::size_t begin = 0;
@@ -291,6 +297,10 @@ private:
             (forward ? begin : end) = at;
         }
         const std::size_t some = std::min(most, end - begin);
+        batch.clear(some);
+        if (some > layout::slots / 8) {
+            prefetch_words(words);
+        }
         for (std::size_t i = 0; i < some; ++i) {
             const std::size_t slot = of.slot_of_rank(forward ? begin + i : end - 1 - i);
             batch.add(base::key_at(words, slot), base::value_at(words, slot));
