@@ -23,7 +23,7 @@
 namespace holdfast::detail {
 
 struct index_node {
-    version_lock lock;
+    alignas(64) version_lock lock;
     const bool is_leaf;
 
     explicit index_node(bool leaf) noexcept : is_leaf(leaf) {}
@@ -117,7 +117,7 @@ struct inner_node : index_node {
 /// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: the rest was not read yet since the
 /// open.
 template <class Layout>
-struct alignas(64) leaf_node : index_node {
+struct leaf_node : index_node {
     static constexpr std::size_t print_words = (Layout::slots + 7) / 8;
     static constexpr std::size_t bit_words = (Layout::slots + 63) / 64;
 
