@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
@@ -150,21 +151,40 @@ public:
         }
     }
     void refuse_overlaps(const detail::manager_core& heap) const {
+        constexpr std::size_t few = 8;
+        if (pieces_.size() > few) {
+            refuse_overlaps_of_many(heap);
+            return;
+        }
         for (std::size_t i = 1; i < pieces_.size(); ++i) {
             for (std::size_t j = 0; j < i; ++j) {
-                const heap::data_piece& a = pieces_[i];
-                const heap::data_piece& b = pieces_[j];
-                if (a.offset < b.offset + b.words * sizeof(std::uint64_t) &&
-                    b.offset < a.offset + a.words * sizeof(std::uint64_t)) [[unlikely]] {
-                    refuse(heap, failure_code::invalid_argument, fmt::format("word at offset {:#x}", a.offset),
-                           "runs that overlap", "one place for each word");
-                }
+                refuse_overlap(heap, pieces_[i], pieces_[j]);
             }
         }
     }
     [[nodiscard]] std::span<const heap::data_piece> all() const noexcept { return {pieces_.data(), pieces_.size()}; }
 
 private:
+    static void refuse_overlap(const detail::manager_core& heap, const heap::data_piece& a, const heap::data_piece& b) {
+        if (a.offset < b.offset + b.words * sizeof(std::uint64_t) &&
+            b.offset < a.offset + a.words * sizeof(std::uint64_t)) [[unlikely]] {
+            refuse(heap, failure_code::invalid_argument, fmt::format("word at offset {:#x}", a.offset),
+                   "runs that overlap", "one place for each word");
+        }
+    }
+    /// The pieces stay in their order, which counts in durability `collect`.
+    void refuse_overlaps_of_many(const detail::manager_core& heap) const {
+        std::vector<const heap::data_piece*> sorted;
+        sorted.reserve(pieces_.size());
+        for (const heap::data_piece& each : pieces_) {
+            sorted.push_back(&each);
+        }
+        std::sort(sorted.begin(), sorted.end(),
+                  [](const heap::data_piece* a, const heap::data_piece* b) { return a->offset < b->offset; });
+        for (std::size_t i = 1; i < sorted.size(); ++i) {
+            refuse_overlap(heap, *sorted[i], *sorted[i - 1]);
+        }
+    }
     [[noreturn, gnu::cold]] static void refuse(const detail::manager_core& heap, failure_code code, std::string field,
                                                std::string found, std::string expected) {
         throw_failure(failure{code, heap.path(), std::move(field), std::move(found), std::move(expected), {}, 0});

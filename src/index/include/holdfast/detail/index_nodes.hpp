@@ -5,6 +5,7 @@
 // read is atomic, and the memory of a node stays a node of its kind until the index is closed (node_pool).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -206,7 +207,7 @@ public:
     void reserve(std::size_t count) {
         const std::lock_guard lock(mutex_);
         if (free_.size() < reserved_ + count) {
-            const std::size_t made = std::max<std::size_t>(64, reserved_ + count);
+            const std::size_t made = std::max({std::size_t{64}, reserved_ + count, total_ / 4});
             chunks_.reserve(chunks_.size() + 1);
             total_ += made;
             free_.reserve(total_);  // so that give() does not throw

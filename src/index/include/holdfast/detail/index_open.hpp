@@ -273,6 +273,7 @@ private:
         std::vector<leaf*> nodes;
         std::atomic<const std::uint64_t*> at{nullptr};  ///< a leaf that it has passed
         bool is_broken = false;                         ///< of the walk from the end, which follows hints
+        std::size_t reserved = 0;                       ///< nodes
         bool has_wrong_hint = false;                    ///< that the walk from the begin has seen
     };
     static constexpr std::size_t between_looks = 64;
@@ -286,6 +287,14 @@ private:
         made->forget();
         made->words.store(words, std::memory_order_release);
         return made;
+    }
+    [[nodiscard]] leaf* next_node(walk_state& own, std::uint64_t* words) {
+        if (own.reserved == 0) {
+            this->leaf_pool_.reserve(between_looks);
+            own.reserved = between_looks;
+        }
+        --own.reserved;
+        return fill_node(words);
     }
     /// Whether `a` lies before `b` in the order of keys.
     [[nodiscard]] static bool is_before(const std::uint64_t* a, const std::uint64_t* b) noexcept {
@@ -310,6 +319,7 @@ private:
         at = walk_ahead(ahead, at, nullptr, alone);
         hints_are_wrong_ = ahead.has_wrong_hint;
         if (at == nullptr) {
+            this->leaf_pool_.cancel(std::exchange(ahead.reserved, 0));
             return std::move(ahead.nodes);
         }
         walk_state back;
@@ -319,6 +329,7 @@ private:
         }
         join(ahead, back);
         static_cast<void>(walk_ahead(ahead, following(ahead.nodes.back()->media()), nullptr, ~std::size_t{0}));
+        this->leaf_pool_.cancel(ahead.reserved + back.reserved);
         hints_are_wrong_ = ahead.has_wrong_hint || back.is_broken;
         return std::move(ahead.nodes);
     }
@@ -326,7 +337,7 @@ private:
     [[nodiscard]] std::uint64_t* walk_ahead(walk_state& own, std::uint64_t* at, const walk_state* other,
                                             std::size_t most) {
         for (std::size_t i = 1; at != nullptr && i <= most; ++i) {
-            own.nodes.push_back(add_node(at));
+            own.nodes.push_back(next_node(own, at));
             if (other != nullptr && i % between_looks == 0) {
                 own.at.store(at, std::memory_order_release);
                 const std::uint64_t* const met = other->at.load(std::memory_order_acquire);
@@ -347,7 +358,7 @@ private:
             std::uint64_t* at = this->checked_leaf(&this->head_.last);
             own.is_broken = at == nullptr || base::next_of(at) != nullptr;
             for (std::size_t i = 1; !own.is_broken; ++i) {
-                own.nodes.push_back(add_node(at));
+                own.nodes.push_back(next_node(own, at));
                 if (i % between_looks == 0) {
                     own.at.store(at, std::memory_order_release);
                     const std::uint64_t* const met = other.at.load(std::memory_order_acquire);

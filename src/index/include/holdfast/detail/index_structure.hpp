@@ -39,7 +39,7 @@ protected:
 
     using image = std::array<std::uint64_t, layout::words>;
     using order = typename base::slots_in_order;
-    static constexpr std::size_t few_entries = layout::slots / 4;
+    static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
 
     /// Makes room in a full leaf for a key; the caller has the lock of the leaf, and looks the key up again.
     void split(leaf& full, const Key& key) {
