@@ -265,4 +265,4 @@ TEST(index_cut, needs_the_sites_of_mutants) { GTEST_SKIP() << "NOT TESTED HERE: 
 }  // namespace
 }  // namespace holdfast::test
 
-int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 4); }
+int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 3); }
