@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/check_indexes.hpp>
+
 #include "index/index_test_support.hpp"
 
 namespace holdfast {
@@ -32,6 +34,10 @@ public:
     std::string say_after(const std::function<void()>& change) {
         change();
         heap_->close();
+        {
+            manager reader(open_read_only, path_);
+            said_of_all_ = check_indexes(reader);
+        }
         heap_ = std::make_unique<manager>(open_only, path_, options());
         try {
             Index opened(*heap_, "index");
@@ -46,12 +52,15 @@ public:
         }
         return "nothing";
     }
+    /// What check_indexes() has said of the heap, opened read-only.
+    [[nodiscard]] const std::vector<std::string>& said_of_all() const noexcept { return said_of_all_; }
 
 private:
     [[nodiscard]] static open_options options() { return options_of({durability::commit, {}}); }
 
     std::string path_;
     std::unique_ptr<manager> heap_;
+    std::vector<std::string> said_of_all_;
 };
 
 using numbers = ordered_index<std::uint64_t, std::uint64_t>;
@@ -68,6 +77,7 @@ protected:
 TEST_F(index_hostile_test, heads_of_another_kind_are_refused) {
     hostile_index<numbers> tested(path_);
     EXPECT_EQ(tested.say_after([] {}), "nothing");
+    EXPECT_THAT(tested.said_of_all(), testing::IsEmpty());
     const auto shape = tested.head().shape;
     EXPECT_THAT(tested.say_after([&] { tested.head().shape = 3; }), HasSubstr("shape of the head"));
     EXPECT_THAT(tested.say_after([&] {
@@ -75,6 +85,7 @@ TEST_F(index_hostile_test, heads_of_another_kind_are_refused) {
         tested.head().magic ^= 1;
     }),
                 HasSubstr("magic of the head"));
+    EXPECT_THAT(tested.said_of_all(), testing::ElementsAre(HasSubstr("index index: ")));
 }
 
 TEST_F(index_hostile_test, a_head_without_leaves_is_found) {
