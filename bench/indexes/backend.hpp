@@ -2,6 +2,8 @@
 // execute flushes and fences (domain `emulated`).
 #pragma once
 
+#include <time.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +14,20 @@
 #include "allocators/allocation_run.hpp"
 
 namespace indexes {
+
+/// Nanoseconds that this thread has had a processor: what else runs on the machine shows in its caches alone.
+class processor_watch {
+public:
+    [[nodiscard]] double nanoseconds() const noexcept { return now() - start_; }
+
+private:
+    [[nodiscard]] static double now() noexcept {
+        timespec at{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+        return static_cast<double>(at.tv_sec) * 1e9 + static_cast<double>(at.tv_nsec);
+    }
+    double start_ = now();
+};
 
 class backend {
 public:

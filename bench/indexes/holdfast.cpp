@@ -58,13 +58,12 @@ double time_of_a_record(const std::filesystem::path& directory, std::uint64_t pa
     {
         manager heap(create_only, path, options());
         auto& destination = *heap.construct<ptr<void>>("destination")();
-        const auto start = std::chrono::steady_clock::now();
+        const processor_watch watch;
         for (std::uint64_t i = 0; i < pairs; ++i) {
             heap.allocate_to(destination, 64);
             heap.free_from(destination);
         }
-        const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-        nanoseconds = taken.count() / static_cast<double>(2 * pairs);
+        nanoseconds = watch.nanoseconds() / static_cast<double>(2 * pairs);
     }
     manager::remove(path);
     return nanoseconds;
