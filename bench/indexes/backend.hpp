@@ -2,14 +2,14 @@
 // execute flushes and fences (domain `emulated`).
 #pragma once
 
-#include <time.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <time.h>
 
 #include "allocators/allocation_run.hpp"
 

@@ -123,7 +123,7 @@ protected:
         if (found == nullptr) {
             return nullptr;
         }
-        if (!is_within(found, layout::bytes) || (load_word(found + leaf_kind) & ~leaf_has_low) != index_leaf_magic)
+        if (room_at(found) < layout::bytes || (load_word(found + leaf_kind) & ~leaf_has_low) != index_leaf_magic)
             [[unlikely]] {
             corrupt("IDX-1, a pointer to a leaf", address_text(heap_, found), "a leaf");
         }
@@ -134,19 +134,17 @@ protected:
         }
         return found;
     }
-    [[nodiscard]] bool is_within(const std::uint64_t* begin, std::size_t bytes) const {
-        return reinterpret_cast<std::uintptr_t>(begin) % sizeof(std::uint64_t) == 0 &&
-               heap_.belongs_to_segment(begin) &&
-               heap_.belongs_to_segment(reinterpret_cast<const std::byte*>(begin) + bytes - 1);
+    /// Bytes of the allocated block that begins there; 0 where none does.
+    [[nodiscard]] std::uint64_t room_at(const void* block) const {
+        try {
+            return block == nullptr ? 0 : heap_.usable_size(block);
+        } catch (const error& /*no block*/) {
+            return 0;
+        }
     }
     void check_text(const std::uint64_t* place) const {
         const index_text_on_media* const block = block_at(place);
-        std::uint64_t room = 0;
-        try {
-            room = block == nullptr ? 0 : heap_.usable_size(block);
-        } catch (const error& /*no block*/) {
-            room = 0;
-        }
+        const std::uint64_t room = room_at(block);
         if (room < index_text_header || block->length > room - index_text_header) {
             corrupt("IDX-6, a pointer to a text", address_text(heap_, block), "a block that holds it");
         }
