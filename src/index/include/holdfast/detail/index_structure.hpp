@@ -243,7 +243,9 @@ protected:
         auto* const block = static_cast<char*>(tx.allocate(index_text_header + text.size()));
         const std::uint64_t length = text.size();
         std::memcpy(block, &length, sizeof length);
-        std::memcpy(block + index_text_header, text.data(), text.size());
+        if (!text.empty()) {  // then its data may be null
+            std::memcpy(block + index_text_header, text.data(), text.size());
+        }
         return block;
     }
 
