@@ -18,9 +18,9 @@ enum class small_enum : std::uint16_t {};
 template <class Types>
 class index_types_test : public testing::Test {
 protected:
-    using key = typename Types::first_type;
-    using value = typename Types::second_type;
-    using index = ordered_index<key, value>;
+    using key_type = typename Types::first_type;
+    using value_type = typename Types::second_type;
+    using index = ordered_index<key_type, value_type>;
 
     segment::test_directory directory_;
     std::string path_ = directory_.path("heap");
@@ -32,8 +32,8 @@ using key_and_value_types =
 TYPED_TEST_SUITE(index_types_test, key_and_value_types);
 
 TYPED_TEST(index_types_test, agrees_with_a_map_and_is_there_again_in_each_durability) {
-    using key = typename TestFixture::key;
-    using value = typename TestFixture::value;
+    using key = typename TestFixture::key_type;
+    using value = typename TestFixture::value_type;
     index_and_model<key, value> both;
     std::mt19937_64 random(7);
     const std::vector<test_configuration> configurations{{durability::commit, open_options::domain_choice::detect},
@@ -59,8 +59,8 @@ TYPED_TEST(index_types_test, agrees_with_a_map_and_is_there_again_in_each_durabi
 }
 
 TYPED_TEST(index_types_test, loads_sorted_entries_at_once_and_frees_everything) {
-    using key = typename TestFixture::key;
-    using value = typename TestFixture::value;
+    using key = typename TestFixture::key_type;
+    using value = typename TestFixture::value_type;
     index_and_model<key, value> both;
     manager heap(create_only, this->path_, options_of({durability::atomic, open_options::domain_choice::page_cache}));
     for (std::uint64_t i = 0; i < 2000; ++i) {
