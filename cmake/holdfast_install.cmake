@@ -10,7 +10,7 @@ install(
     LIBRARY COMPONENT library NAMELINK_COMPONENT development
 )
 install(
-    DIRECTORY ${HOLDFAST_SOURCE_ROOT}/api/include/
+    DIRECTORY ${HOLDFAST_SOURCE_ROOT}/api/include/ ${HOLDFAST_SOURCE_ROOT}/index/include/
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     COMPONENT development
     FILES_MATCHING

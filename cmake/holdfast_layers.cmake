@@ -17,8 +17,8 @@ function(hf_add_layers)
         file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*.cpp)
         list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
         set(include_directories ${HOLDFAST_SOURCE_ROOT})
-        if(layer STREQUAL "api")
-            list(APPEND include_directories ${HOLDFAST_SOURCE_ROOT}/api/include)
+        if(IS_DIRECTORY ${HOLDFAST_SOURCE_ROOT}/${layer}/include)
+            list(APPEND include_directories ${HOLDFAST_SOURCE_ROOT}/${layer}/include)
         endif()
         add_library(hf_${layer}_objects OBJECT ${sources})
         set_target_properties(hf_${layer}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -48,6 +48,7 @@ function(hf_add_library)
         target_link_libraries(holdfast_${kind} PUBLIC Threads::Threads Boost::headers)
         target_include_directories(
             holdfast_${kind} PUBLIC $<BUILD_INTERFACE:${HOLDFAST_SOURCE_ROOT}/api/include>
+                                    $<BUILD_INTERFACE:${HOLDFAST_SOURCE_ROOT}/index/include>
                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
         )
         target_compile_features(holdfast_${kind} PUBLIC cxx_std_20)

@@ -13,7 +13,7 @@ build=("${demo[@]}" pkg-config git libgmp-dev)
 bench=(
     "${build[@]}" libbenchmark-dev
     # what holdfast-bench is measured beside
-    libpmemobj-dev libjemalloc-dev libmimalloc-dev libmemkind-dev
+    libpmemobj-dev libabsl-dev libjemalloc-dev libmimalloc-dev libmemkind-dev
     # stores that disk_bench is measured beside
     liblmdb0 libsqlite3-0 librocksdb7.8
     # the page of holdfast-bench --html

@@ -29,11 +29,11 @@ from lint_documents import (
 )
 from lint_source import CODE, DIRECTIVE, Finding, Source, blank_matches, comment_beginnings, is_text, list_files
 
-OUTSIDE = ("src/cli/", "src/command_line/", "bench/", "examples/")  # on the public headers alone
+OUTSIDE = ("src/cli/", "src/command_line/", "src/index/", "bench/", "examples/")  # on the public headers alone
 CLI11_HOME = "src/command_line/"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
-KNOWN_PREFIXES = {"BASE", "PER", "SB", "JRN", "SEG", "LANE", "EXT", "SLAB", "HEAP", "OBJ", "API"}
+KNOWN_PREFIXES = {"BASE", "PER", "SB", "JRN", "SEG", "LANE", "EXT", "SLAB", "HEAP", "OBJ", "API", "IDX"}
 
 
 # --- layers ---------------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def check_layers(source: Source) -> Iterator[Finding]:
 
 def layer_fault(layer: str, included: str, is_test: bool) -> str | None:
     first = included.split("/")[0]
-    if first == "holdfast" and layer != "api":
+    if first == "holdfast" and layer not in ("api", "index"):
         return f"{layer} includes <{included}>, which is api, above it"
     if first in LAYERS and LAYERS.index(first) > LAYERS.index(layer):
         return f"{layer} includes {included}, which is above it"

@@ -175,6 +175,12 @@ hf_code remember_exception() noexcept {
     }
 }
 
+heap_user::heap_user(hf_heap* heap) : heap_(required(heap, "heap")) { ++heap_.users; }
+heap_user::~heap_user() { --heap_.users; }
+manager& heap_user::heap() const noexcept { return heap_.manager; }
+
+manager& heap_of(hf_heap* heap) { return manager_of(heap); }
+
 }  // namespace holdfast::c_api
 
 using holdfast::c_api::guarded;
@@ -209,8 +215,8 @@ hf_code hf_close(hf_heap* heap) {
         return HF_OK;
     }
     const hf_code closed = guarded([&] {
-        if (const std::size_t open = heap->transactions; open != 0) {
-            holdfast::c_api::throw_invalid("heap", std::to_string(open) + " open transactions", "none");
+        if (const std::size_t open = heap->users; open != 0) {
+            holdfast::c_api::throw_invalid("heap", std::to_string(open) + " open transactions or indexes", "none");
         }
         heap->manager.close();
     });

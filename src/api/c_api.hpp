@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include <holdfast/detail/c_interface.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/holdfast.h>
 #include <holdfast/manager.hpp>
@@ -18,7 +19,7 @@ struct hf_heap {
     explicit hf_heap(holdfast::manager&& opened) : manager(std::move(opened)) {}
 
     holdfast::manager manager;
-    std::atomic<std::size_t> transactions{0};  ///< open ones: they lead here
+    std::atomic<std::size_t> users{0};  ///< open transactions and indexes: they lead here
 };
 
 namespace holdfast {
@@ -32,24 +33,12 @@ struct manager_access {
 
 namespace c_api {
 
-/// Stores the code and the sentence, cut to fit its buffer, for hf_errorcode() and hf_errormsg(); returns the code.
-hf_code remember(hf_code code, std::string_view sentence) noexcept;
-
-/// Throws error(invalid_argument) that names the argument.
-[[noreturn]] void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected);
 /// Throws error(invalid_argument) where the size field of a caller's struct is too small to be one.
 void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser);
 /// Throws error(invalid_argument) as throw_unless_sized(), and where the struct is longer than this library's (`known`
 /// bytes) and a byte behind that is not 0.
 void throw_unless_known(const void* given, std::size_t size, std::size_t known, std::string_view name,
                         std::string_view initialiser);
-template <class T>
-T& required(T* pointer, std::string_view argument) {
-    if (pointer == nullptr) {
-        throw_invalid(argument, "NULL", "not NULL");
-    }
-    return *pointer;
-}
 /// The caller's struct, whose first field is its size, in this library's version. Fields that an older header lacks are
 /// those of `defaults`; fields that only a newer header has must be 0.
 template <class Struct>
@@ -82,20 +71,6 @@ inline ptr<void>& word_of(hf_ptr* pointer) noexcept { return *reinterpret_cast<p
 template <class Heap>
 auto& manager_of(Heap* heap) {
     return required(heap, "heap").manager;
-}
-
-/// Stores the code and the message of the exception in flight; returns the code.
-hf_code remember_exception() noexcept;
-
-/// Runs f; an exception becomes a code.
-template <class Function>
-hf_code guarded(Function&& f) noexcept {
-    try {
-        f();
-        return HF_OK;
-    } catch (...) {
-        return remember_exception();
-    }
 }
 
 }  // namespace c_api

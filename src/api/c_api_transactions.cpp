@@ -10,13 +10,13 @@
 
 /// The outermost transaction, and the parts that are open within it.
 struct hf_transaction {
-    explicit hf_transaction(hf_heap& of) : heap(of), outermost(of.manager) { ++heap.transactions; }
+    explicit hf_transaction(hf_heap& of) : heap(of), outermost(of.manager) { ++heap.users; }
     hf_transaction(const hf_transaction&) = delete;
     hf_transaction& operator=(const hf_transaction&) = delete;
     ~hf_transaction() {
         parts.clear();
         outermost.abort();
-        --heap.transactions;
+        --heap.users;
     }
 
     [[nodiscard]] holdfast::detail::transaction_core& core() const {

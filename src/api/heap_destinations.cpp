@@ -1,6 +1,11 @@
 // Blocks with their destinations, in every durability; checkpoints of `atomic`.
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include <boost/container/small_vector.hpp>
+#include <fmt/format.h>
 #include <holdfast/heap_destinations.hpp>
 
 #include "api/manager_core.hpp"
@@ -121,6 +126,86 @@ void heap_destinations::flush(const void* begin, size_type bytes) const noexcept
 void heap_destinations::drain() const noexcept {
     if (is_open()) {
         core_->engine().drain();
+    }
+}
+
+namespace {
+
+/// The pieces of runs of words, of which a group stores each once.
+class word_pieces {
+public:
+    /// `end`: of the user space, in bytes from its base.
+    void add(const detail::manager_core& heap, const word_run& run, std::uint64_t end) {
+        const std::uint64_t offset = heap.engine().files().view().offset(run.place).value;
+        const std::uint64_t bytes = run.values.size_bytes();
+        if (offset >= end || bytes > end - offset || offset % sizeof(std::uint64_t) != 0) [[unlikely]] {
+            refuse(heap, failure_code::bad_address, "address", fmt::format("{}", run.place),
+                   "words in this heap, at a multiple of 8");
+        }
+        for (std::size_t i = 0; i < run.values.size();) {
+            heap::data_piece& made = pieces_.emplace_back();
+            made.offset = offset + i * sizeof(std::uint64_t);
+            made.words = std::min(made.values.size(), run.values.size() - i);
+            std::copy_n(run.values.begin() + static_cast<std::ptrdiff_t>(i), made.words, made.values.begin());
+            i += made.words;
+        }
+    }
+    void refuse_overlaps(const detail::manager_core& heap) const {
+        constexpr std::size_t few = 8;
+        if (pieces_.size() > few) {
+            refuse_overlaps_of_many(heap);
+            return;
+        }
+        for (std::size_t i = 1; i < pieces_.size(); ++i) {
+            for (std::size_t j = 0; j < i; ++j) {
+                refuse_overlap(heap, pieces_[i], pieces_[j]);
+            }
+        }
+    }
+    [[nodiscard]] std::span<const heap::data_piece> all() const noexcept { return {pieces_.data(), pieces_.size()}; }
+
+private:
+    static void refuse_overlap(const detail::manager_core& heap, const heap::data_piece& a, const heap::data_piece& b) {
+        if (a.offset < b.offset + b.words * sizeof(std::uint64_t) &&
+            b.offset < a.offset + a.words * sizeof(std::uint64_t)) [[unlikely]] {
+            refuse(heap, failure_code::invalid_argument, fmt::format("word at offset {:#x}", a.offset),
+                   "runs that overlap", "one place for each word");
+        }
+    }
+    /// The pieces stay in their order, which counts in durability `collect`.
+    void refuse_overlaps_of_many(const detail::manager_core& heap) const {
+        std::vector<const heap::data_piece*> sorted;
+        sorted.reserve(pieces_.size());
+        for (const heap::data_piece& each : pieces_) {
+            sorted.push_back(&each);
+        }
+        std::sort(sorted.begin(), sorted.end(),
+                  [](const heap::data_piece* a, const heap::data_piece* b) { return a->offset < b->offset; });
+        for (std::size_t i = 1; i < sorted.size(); ++i) {
+            refuse_overlap(heap, *sorted[i], *sorted[i - 1]);
+        }
+    }
+    [[noreturn, gnu::cold]] static void refuse(const detail::manager_core& heap, failure_code code, std::string field,
+                                               std::string found, std::string expected) {
+        throw_failure(failure{code, heap.path(), std::move(field), std::move(found), std::move(expected), {}, 0});
+    }
+
+    boost::container::small_vector<heap::data_piece, 8> pieces_;
+};
+
+}  // namespace
+
+void heap_destinations::store_words(std::span<const word_run> runs) {
+    heap::engine& engine = core().engine();
+    heap::destination_operations& operations = destinations_of(engine, "store_words");
+    const std::uint64_t end = base::to_bytes(engine.files().frontier());
+    word_pieces pieces;
+    for (const word_run& run : runs) {
+        pieces.add(core(), run, end);
+    }
+    pieces.refuse_overlaps(core());
+    if (!pieces.all().empty() && !operations.commit_group({{}, {}, pieces.all()})) [[unlikely]] {
+        detail::throw_last_failure(engine);
     }
 }
 

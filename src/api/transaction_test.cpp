@@ -337,6 +337,33 @@ TEST_P(transaction_test, that_is_refused_changes_nothing) {
     EXPECT_EQ(reason_of([&] { transaction tx(const_cast<manager&>(reader)); }), errc::read_only);
 }
 
+TEST_P(transaction_test, stores_runs_of_words_together) {
+    manager heap = create();
+    auto& all = *heap.construct<block_of_bytes>("all")();
+    const std::vector<std::uint64_t> long_run{1, 2, 3, 4, 5, 6};
+    const std::vector<std::uint64_t> short_run{7};
+    const std::vector<word_run> runs{{&all.words[10], long_run}, {&all.words[2], short_run}};
+    const protocol_counters before = heap.counters();
+    heap.store_words(runs);
+    if (GetParam().domain == open_options::domain_choice::emulated) {
+        EXPECT_EQ(heap.counters().durable_records - before.durable_records, 3U);
+        EXPECT_EQ(heap.counters().fences - before.fences, 1U);
+    }
+    const std::vector<word_run> overlap{{&all.words[10], long_run}, {&all.words[15], short_run}};
+    EXPECT_EQ(reason_of([&] { heap.store_words(overlap); }), errc::invalid_argument);
+    std::uint64_t outside = 0;
+    const word_run stray{&outside, short_run};
+    EXPECT_EQ(reason_of([&] { heap.store_words({&stray, 1}); }), errc::bad_address);
+    const word_run crooked{reinterpret_cast<std::byte*>(&all) + 4, short_run};
+    EXPECT_EQ(reason_of([&] { heap.store_words({&crooked, 1}); }), errc::bad_address);
+    heap.store_words({});
+    heap.close();
+    manager again = open();
+    const auto& found = *again.find<block_of_bytes>("all").first;
+    EXPECT_TRUE(std::equal(long_run.begin(), long_run.end(), &found.words[10]));
+    EXPECT_EQ(found.words[2], 7U);
+}
+
 TEST_P(transaction_test, of_several_threads_with_locks) {
     manager heap = create();
     constexpr std::size_t accounts = 16;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <holdfast/check_indexes.hpp>
 #include <holdfast/manager.hpp>
 #include <nlohmann/json.hpp>
 
@@ -38,8 +39,10 @@ int check(const arguments& given, bool pages) {
     holdfast::manager::page_comparison counted;
     std::optional<json> stopped_by;
     try {
-        const holdfast::manager heap(holdfast::open_read_only, given.heap);
+        holdfast::manager heap(holdfast::open_read_only, given.heap);
         problems = heap.check(pages);
+        const std::vector<std::string> of_indexes = holdfast::check_indexes(heap);
+        problems.insert(problems.end(), of_indexes.begin(), of_indexes.end());
         counted = heap.last_comparison();
     } catch (const holdfast::error& what) {
         if (!is_damage(what)) {

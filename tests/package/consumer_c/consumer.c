@@ -1,5 +1,5 @@
 /* The smallest C program of a user: an int that outlives its handle. consumer HEAP-DIRECTORY */
-#include <holdfast/holdfast.h>
+#include <holdfast/index.h>
 #include <stdio.h>
 
 static int failed(void) {
@@ -10,6 +10,7 @@ static int failed(void) {
 int main(int count, char** arguments) {
     hf_heap* heap = NULL;
     int* answer = NULL;
+    hf_index* index = NULL;
     if (count != 2) {
         fprintf(stderr, "usage: consumer HEAP-DIRECTORY\n");
         return 2;
@@ -18,6 +19,10 @@ int main(int count, char** arguments) {
         return failed();
     }
     *answer = 42;
+    if (hf_index_open(heap, "index", &index) != HF_OK || hf_index_insert(index, 1, 42) != HF_OK) {
+        return failed();
+    }
+    hf_index_close(index);
     if (hf_root_set(heap, 0, answer) != HF_OK || hf_close(heap) != HF_OK ||
         hf_open_read_only(arguments[1], NULL, &heap) != HF_OK) {
         return failed();

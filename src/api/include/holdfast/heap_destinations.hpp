@@ -30,6 +30,12 @@
 
 namespace holdfast {
 
+/// Words of 8 bytes that lie side by side, from `place` on, a multiple of 8, and what they become.
+struct word_run {
+    void* place = nullptr;
+    std::span<const std::uint64_t> values;
+};
+
 class heap_destinations : public heap_blocks {
 public:
     /// Allocates a block and lets `destination` point to it. The block that it pointed to before is not freed.
@@ -100,6 +106,13 @@ public:
         flush(begin, bytes);
         drain();
     }
+    /// A transaction (<holdfast/transaction.hpp>) that only stores words, and the cheapest one: all runs or none, by
+    /// one record for each four words of a run and one fence, with the promises, the durability and the rules of
+    /// transactions. In durability `collect` the words are stored in the order of the runs. No run overlaps another.
+    /// Throws error(bad_address) for words outside the heap, error(invalid_argument) for runs that overlap,
+    /// error(read_only), bad_alloc. Up to 8 records need no memory.
+    void store_words(std::span<const word_run> runs);
+
     /// Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do.
     void checkpoint();
 

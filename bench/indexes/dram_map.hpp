@@ -1,0 +1,23 @@
+// The ordered map of DRAM that stands in for inner nodes where a peer has none of its own.
+#pragma once
+
+#include <map>
+
+#if __has_include(<absl/container/btree_map.h>)
+#define HOLDFAST_BENCH_HAS_ABSL 1
+#include <absl/container/btree_map.h>
+#else
+#define HOLDFAST_BENCH_HAS_ABSL 0
+#endif
+
+namespace indexes {
+
+#if HOLDFAST_BENCH_HAS_ABSL
+template <class Key, class Value>
+using dram_map = absl::btree_map<Key, Value>;
+#else
+template <class Key, class Value>
+using dram_map = std::map<Key, Value>;
+#endif
+
+}  // namespace indexes

@@ -1,0 +1,53 @@
+// What the C interfaces of the layers above share with that of this one. Not for users.
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include <holdfast/holdfast.h>
+#include <holdfast/manager.hpp>
+
+namespace holdfast::c_api {
+
+/// Stores the code and the sentence, cut to fit its buffer, for hf_errorcode() and hf_errormsg(); returns the code.
+hf_code remember(hf_code code, std::string_view sentence) noexcept;
+/// Stores the code and the message of the exception in flight; returns the code.
+hf_code remember_exception() noexcept;
+/// Throws error(invalid_argument) that names the argument.
+[[noreturn]] void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected);
+
+/// Runs f; an exception becomes a code.
+template <class Function>
+hf_code guarded(Function&& f) noexcept {
+    try {
+        std::forward<Function>(f)();
+        return HF_OK;
+    } catch (...) {
+        return remember_exception();
+    }
+}
+template <class T>
+T& required(T* pointer, std::string_view argument) {
+    if (pointer == nullptr) {
+        throw_invalid(argument, "NULL", "not NULL");
+    }
+    return *pointer;
+}
+
+/// While it lives, hf_close() refuses the heap. Throws error(invalid_argument) for NULL.
+class heap_user {
+public:
+    explicit heap_user(hf_heap* heap);
+    heap_user(const heap_user&) = delete;
+    heap_user& operator=(const heap_user&) = delete;
+    ~heap_user();
+    [[nodiscard]] manager& heap() const noexcept;
+
+private:
+    hf_heap& heap_;
+};
+
+/// The manager of a handle; throws error(invalid_argument) for NULL.
+[[nodiscard]] manager& heap_of(hf_heap* heap);
+
+}  // namespace holdfast::c_api

@@ -1,0 +1,275 @@
+// The data of an open ordered_index, and its leaves on media. Not for users.
+//
+// Invariants of the media, which check() looks at (index_check.hpp):
+//   IDX-1: from head.first on, `next` leads through all leaves; their low keys ascend, and the first has none.
+//   IDX-2: a word H has bits of entries alone, and fingerprints of entries that are there alone.
+//   IDX-3: no key of a leaf is smaller than its low key.
+//   IDX-4: the fingerprint of an entry is that of its key.
+//   IDX-5: no key is twice among the live entries of a leaf.
+//   IDX-6: a key or value of any length lies in an allocated block that holds it, and no two entries share a block.
+// Of DRAM:
+//   IDX-7: a leaf_node that is not cold has the live entries of its leaf, and their fingerprints.
+//   IDX-8: the inner nodes lead to the leaves in the order of the chain, and part them by their low keys.
+//
+// Locks. A leaf's words on media, but for `previous`, change under the lock of its leaf_node; `previous` under that of
+// the leaf before. Inner nodes change under structure_mutex_ and their own locks. A thread that has a leaf's lock may
+// wait for structure_mutex_, and then for retired_mutex_; one that has structure_mutex_ only tries for leaves' locks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/detail/index_format.hpp>
+#include <holdfast/detail/index_nodes.hpp>
+#include <holdfast/detail/index_support.hpp>
+#include <holdfast/detail/index_words.hpp>
+#include <holdfast/transaction.hpp>
+
+namespace holdfast::detail {
+
+template <index_key Key, index_value Value>
+class index_core {
+public:
+    using key_words = index_words<Key>;
+    using value_words = index_words<Value>;
+    using layout = leaf_layout<key_words::words, value_words::words>;
+    using inner = inner_node<Key>;
+    using leaf = leaf_node<layout>;
+    using owned_key = typename key_words::owned;
+    using owned_value = typename value_words::owned;
+    using separator = held_separator<Key>;
+
+    static constexpr bool has_blocks = key_words::is_block || value_words::is_block;
+    static constexpr bool text_keys = key_words::is_block;
+    static constexpr index_shape shape{key_words::words,      value_words::words, key_words::is_block,
+                                       value_words::is_block, key_words::bytes,   value_words::bytes};
+
+    index_core(manager& heap, std::string_view name, index_head_on_media& head)
+        : heap_(heap), name_(name), head_(head), in_order_(heap.durability() == durability::collect) {}
+    index_core(const index_core&) = delete;
+    index_core& operator=(const index_core&) = delete;
+
+protected:
+    ~index_core() = default;
+
+    /// Where a call may look at texts that are no longer in the tree.
+    struct no_section {
+        explicit no_section(grace_periods& /*of*/) noexcept {}
+    };
+    using section = std::conditional_t<text_keys, grace_periods::section, no_section>;
+
+    // --- words of a leaf on media ---
+
+    [[nodiscard]] static Key key_at(const std::uint64_t* words, std::size_t slot) noexcept {
+        return key_of_words(words + layout::word_of(slot, 0), words, slot);
+    }
+    [[nodiscard]] static Value value_at(const std::uint64_t* words, std::size_t slot) noexcept {
+        if constexpr (value_words::is_block) {
+            return text_at(words + layout::word_of(slot, key_words::words));
+        } else {
+            typename value_words::array from;
+            for (std::size_t i = 0; i < from.size(); ++i) {
+                from[i] = load_word(words + layout::word_of(slot, key_words::words + i));
+            }
+            return value_words::decode(from);
+        }
+    }
+    [[nodiscard]] static std::uint64_t header_at(const std::uint64_t* words, std::size_t slot) noexcept {
+        return load_word(words + layout::header_of(layout::cell_of(slot)));
+    }
+    [[nodiscard]] static std::uint64_t* next_of(const std::uint64_t* words) noexcept {
+        return target(words + leaf_next);
+    }
+    [[nodiscard]] static bool has_low(const std::uint64_t* words) noexcept {
+        return (load_word(words + leaf_kind) & leaf_has_low) != 0;
+    }
+    [[nodiscard]] static Key low_of(const std::uint64_t* words) noexcept {
+        if constexpr (text_keys) {
+            return text_at(words + leaf_low);
+        } else {
+            return key_words::load(words + leaf_low);
+        }
+    }
+    [[nodiscard]] static std::uint64_t* target(const std::uint64_t* place) noexcept {
+        return reinterpret_cast<std::uint64_t*>(target_of_word(place, load_word(place)));
+    }
+    [[nodiscard]] static const index_text_on_media* block_at(const std::uint64_t* place) noexcept {
+        return reinterpret_cast<const index_text_on_media*>(target(place));
+    }
+    /// Of a word that was checked when the leaf was read, or written since.
+    [[nodiscard]] static std::string_view text_at(const std::uint64_t* place) noexcept {
+        const index_text_on_media* const block = block_at(place);
+        return {reinterpret_cast<const char*>(block) + index_text_header, block->length};
+    }
+
+    // --- what is read is checked ---
+
+    [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
+        throw_corrupt_index(heap_, name_, field, found, expected);
+    }
+    /// A leaf, by a word of another one or of the head; null for null.
+    [[nodiscard]] std::uint64_t* checked_leaf(const std::uint64_t* place) const {
+        std::uint64_t* const found = target(place);
+        if (found == nullptr) {
+            return nullptr;
+        }
+        if (room_at(found) < layout::bytes || (load_word(found + leaf_kind) & ~leaf_has_low) != index_leaf_magic)
+            [[unlikely]] {
+            corrupt("IDX-1, a pointer to a leaf", address_text(heap_, found), "a leaf");
+        }
+        if constexpr (text_keys) {
+            if (has_low(found)) {
+                check_text(found + leaf_low);
+            }
+        }
+        return found;
+    }
+    /// Bytes of the allocated block that begins there; 0 where none does.
+    [[nodiscard]] std::uint64_t room_at(const void* block) const {
+        try {
+            return block == nullptr ? 0 : heap_.usable_size(block);
+        } catch (const error& /*no block*/) {
+            return 0;
+        }
+    }
+    void check_text(const std::uint64_t* place) const {
+        const index_text_on_media* const block = block_at(place);
+        const std::uint64_t room = room_at(block);
+        if (room < index_text_header || block->length > room - index_text_header) {
+            corrupt("IDX-6, a pointer to a text", address_text(heap_, block), "a block that holds it");
+        }
+    }
+    /// Fills in what is kept of a leaf in DRAM; the caller has its lock. Returns whether it has entries that have
+    /// moved.
+    bool warm(leaf& of) const {
+        bool has_dead = false;
+        const std::uint64_t* const words = of.media();
+        const std::uint64_t* const next = checked_leaf(words + leaf_next);
+        std::array<std::uint64_t, leaf::bit_words> live{};
+        for (std::size_t slot = 0; slot < layout::slots; ++slot) {
+            const std::uint64_t header = header_at(words, slot);
+            const std::size_t entry = layout::entry_of(slot);
+            if (entry == 0 && !is_header(header)) {
+                corrupt("IDX-2, a cell", hexadecimal(header), "bits and fingerprints of its entries");
+            }
+            if (!has_entry(header, entry)) {
+                continue;
+            }
+            if constexpr (text_keys) {
+                check_text(words + layout::word_of(slot, 0));
+            }
+            const Key key = key_at(words, slot);
+            if (has_low(words) && key < low_of(words)) {
+                corrupt("IDX-3, a key of a leaf", "one below its low key", "none");
+            }
+            if (next != nullptr && !(key < low_of(next))) {
+                has_dead = true;  // it has moved
+                continue;
+            }
+            if (print_of(header, entry) != fingerprint<Key>(key)) {
+                corrupt("IDX-4, a fingerprint", hexadecimal(print_of(header, entry)), "that of its key");
+            }
+            if constexpr (value_words::is_block) {
+                check_text(words + layout::word_of(slot, key_words::words));
+            }
+            live[slot / 64] |= std::uint64_t{1} << (slot % 64);
+            of.set_print(slot, print_of(header, entry));
+        }
+        for (std::size_t i = 0; i < live.size(); ++i) {
+            of.live[i].store(live[i], std::memory_order_relaxed);
+        }
+        of.ordered.store(false, std::memory_order_relaxed);
+        of.cold.store(false, std::memory_order_release);
+        return has_dead;
+    }
+    // IDX-2.
+    [[nodiscard]] static bool is_header(std::uint64_t header) noexcept {
+        constexpr std::uint64_t bits = (std::uint64_t{1} << layout::per_cell) - 1;
+        std::uint64_t allowed = header & bits;
+        for (std::size_t i = 0; i < layout::per_cell; ++i) {
+            if (has_entry(header, i)) {
+                allowed |= std::uint64_t{0xff} << (8 * (i + 1));
+            }
+        }
+        return (header & ~allowed) == 0;
+    }
+    void refuse_read_only() const {
+        if (heap_.read_only()) [[unlikely]] {
+            throw_read_only_index(heap_, name_);
+        }
+    }
+
+    // --- live entries in order ---
+
+    struct slots_in_order {
+        std::array<std::uint8_t, layout::slots> slot;
+        std::size_t count = 0;
+    };
+    /// The caller has the leaf's lock.
+    [[nodiscard]] static slots_in_order sort_live(const leaf& of) {
+        struct entry {
+            Key key;
+            std::uint8_t slot;
+        };
+        std::array<entry, layout::slots> entries;
+        const std::uint64_t* const words = of.media();
+        slots_in_order sorted;
+        for (std::size_t slot = 0; slot < layout::slots; ++slot) {
+            if (of.is_live(slot)) {
+                entries[sorted.count++] = {key_at(words, slot), static_cast<std::uint8_t>(slot)};
+            }
+        }
+        std::sort(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(sorted.count),
+                  [](const entry& a, const entry& b) { return a.key < b.key; });
+        for (std::size_t i = 0; i < sorted.count; ++i) {
+            sorted.slot[i] = entries[i].slot;
+        }
+        return sorted;
+    }
+    static void put_in_order(leaf& of) {
+        const slots_in_order sorted = sort_live(of);
+        for (std::size_t i = 0; i < sorted.count; ++i) {
+            of.set_order(i, sorted.slot[i]);
+        }
+        of.ordered.store(true, std::memory_order_relaxed);
+    }
+
+    manager& heap_;
+    std::string name_;
+    index_head_on_media& head_;
+    bool in_order_;  ///< durability `collect`: a kill leaves any prefix of the stores of a transaction
+    mutable node_pool<inner> inner_pool_;
+    mutable node_pool<leaf> leaf_pool_;
+    mutable grace_periods grace_;
+    std::atomic<index_node*> root_{nullptr};
+    std::mutex structure_mutex_;
+    std::atomic<std::size_t> height_{0};  ///< levels of inner nodes
+    std::mutex retired_mutex_;
+    std::vector<std::uint64_t*> retired_;  ///< those of head.retired, which is the last one here
+
+private:
+    [[nodiscard]] static Key key_of_words(const std::uint64_t* place, const std::uint64_t* words,
+                                          std::size_t slot) noexcept {
+        if constexpr (text_keys) {
+            return text_at(place);
+        } else {
+            typename key_words::array from;
+            for (std::size_t i = 0; i < from.size(); ++i) {
+                from[i] = load_word(words + layout::word_of(slot, i));
+            }
+            return key_words::decode(from);
+        }
+    }
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,258 @@
+// How the inner nodes of an ordered_index change: all under structure_mutex_, while readers go on. Not for users.
+//
+// A node is locked while it changes, together with its parent where separators move between the two, so that a reader
+// that came through the parent before sees one of the two versions change. A node that leaves the tree gets a new
+// version before the pool gives it out again.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <holdfast/detail/index_search.hpp>
+
+namespace holdfast::detail {
+
+template <index_key Key, index_value Value>
+class index_inner : public index_search<Key, Value> {
+    using base = index_search<Key, Value>;
+
+public:
+    using base::base;
+    using typename base::inner;
+    using typename base::leaf;
+    using typename base::separator;
+
+    index_inner(const index_inner&) = delete;
+    index_inner& operator=(const index_inner&) = delete;
+
+protected:
+    ~index_inner() { free_texts(this->root_.load()); }
+
+    struct step {
+        inner* node;
+        std::size_t child;
+    };
+    /// From the root to the parent of a leaf.
+    using path = std::vector<step>;
+
+    /// The separator that a key makes; released to a node, or freed.
+    class new_separator {
+    public:
+        explicit new_separator(const Key& key) {
+            if constexpr (base::text_keys) {
+                text_ = std::make_unique<const std::string>(key);
+            } else {
+                text_ = key;
+            }
+        }
+        [[nodiscard]] Key key() const noexcept {
+            if constexpr (base::text_keys) {
+                return *text_;
+            } else {
+                return text_;
+            }
+        }
+        [[nodiscard]] separator release() noexcept {
+            if constexpr (base::text_keys) {
+                return text_.release();
+            } else {
+                return text_;
+            }
+        }
+
+    private:
+        std::conditional_t<base::text_keys, std::unique_ptr<const std::string>, Key> text_{};
+    };
+
+    /// For structure_mutex_'s owner, whom no change can disturb.
+    [[nodiscard]] path path_to(const Key& key) const {
+        path steps;
+        index_node* node = this->root_.load(std::memory_order_relaxed);
+        while (!node->is_leaf) {
+            auto* const at = static_cast<inner*>(node);
+            steps.push_back({at, at->find(key, true)});
+            node = at->child(steps.back().child);
+        }
+        return steps;
+    }
+
+    /// Lets a new leaf stand behind the one that has been split, parted from it by the separator. Does not fail: the
+    /// nodes are reserved, and the path was made by path_to().
+    void insert_behind(path& steps, index_node* behind, separator between, node_reservation<inner>& spare) noexcept {
+        std::array<inner*, most_levels> held;
+        std::size_t holding = 0;
+        while (!steps.empty()) {
+            const step at = steps.back();
+            steps.pop_back();
+            at.node->lock.lock();
+            held[holding++] = at.node;
+            if (at.node->count.load(std::memory_order_relaxed) < inner::most) {
+                at.node->insert(at.child, between, behind);
+                break;
+            }
+            inner* const upper = spare.take();
+            const separator up = split_inner(*at.node, *upper);
+            const std::size_t middle = at.node->count.load(std::memory_order_relaxed);
+            if (at.child <= middle) {
+                at.node->insert(at.child, between, behind);
+            } else {
+                upper->insert(at.child - middle - 1, between, behind);
+            }
+            between = up;
+            behind = upper;
+            if (steps.empty()) {
+                grow_root(between, behind, spare);
+            }
+        }
+        if (holding == 0) {
+            grow_root(between, behind, spare);
+        }
+        while (holding > 0) {
+            held[--holding]->lock.unlock();
+        }
+    }
+
+    /// Takes the separator at `at` and the child behind it out of a parent; they are the caller's.
+    [[nodiscard]] static separator remove_behind(inner& parent, std::size_t at) noexcept {
+        parent.lock.lock();
+        const separator gone = parent.separators[at].raw();
+        parent.remove(at);
+        parent.lock.unlock();
+        return gone;
+    }
+    /// Frees the text of a separator that is in no node, once no reader looks at it. grace_.reserve() came before.
+    void retire(separator gone) noexcept {
+        if constexpr (base::text_keys) {
+            this->grace_.retire(std::unique_ptr<const std::string>(gone));
+        }
+    }
+
+    /// Gives the last node of a path company where it has few children: from a neighbour, or with it. Then its parents.
+    void refill(const path& steps) {
+        constexpr std::size_t few = inner::most / 4;
+        for (std::size_t level = steps.size(); level-- > 1;) {
+            const step& parent = steps[level - 1];
+            if (steps[level].node->count.load(std::memory_order_relaxed) >= few ||
+                parent.node->count.load(std::memory_order_relaxed) == 0) {
+                break;
+            }
+            share(*parent.node, parent.child == 0 ? 0 : parent.child - 1);
+        }
+        for (auto* root = this->root_.load(std::memory_order_relaxed); !root->is_leaf;) {
+            auto* const top = static_cast<inner*>(root);
+            if (top->count.load(std::memory_order_relaxed) != 0) {
+                break;
+            }
+            root = top->child(0);
+            this->root_.store(root, std::memory_order_release);
+            this->height_.fetch_sub(1, std::memory_order_relaxed);
+            discard(*top);
+        }
+    }
+
+    static constexpr std::size_t most_levels = 24;  ///< with a quarter of the separators there are 16^24 leaves
+
+private:
+    /// Moves the upper half to an empty node; returns the separator between the two.
+    [[nodiscard]] static separator split_inner(inner& full, inner& upper) noexcept {
+        constexpr std::size_t middle = inner::most / 2;
+        constexpr std::size_t moved = inner::most - middle - 1;
+        for (std::size_t i = 0; i < moved; ++i) {
+            upper.separators[i].set(full.separators[middle + 1 + i].raw());
+        }
+        for (std::size_t i = 0; i <= moved; ++i) {
+            upper.children[i].store(full.child(middle + 1 + i), std::memory_order_release);
+        }
+        upper.count.store(moved, std::memory_order_release);
+        full.count.store(middle, std::memory_order_release);
+        return full.separators[middle].raw();
+    }
+    void grow_root(separator between, index_node* behind, node_reservation<inner>& spare) noexcept {
+        inner* const top = spare.take();
+        top->separators[0].set(between);
+        top->children[0].store(this->root_.load(std::memory_order_relaxed), std::memory_order_release);
+        top->children[1].store(behind, std::memory_order_release);
+        top->count.store(1, std::memory_order_release);
+        this->root_.store(top, std::memory_order_release);
+        this->height_.fetch_add(1, std::memory_order_relaxed);
+    }
+    /// Of two neighbours under one parent, makes one, or two with as many children.
+    void share(inner& parent, std::size_t left) {
+        inner& a = static_cast<inner&>(*parent.child(left));
+        inner& b = static_cast<inner&>(*parent.child(left + 1));
+        std::vector<separator> between;
+        std::vector<index_node*> children;
+        between.reserve(2 * inner::most + 1);
+        children.reserve(2 * inner::most + 2);
+        gather(a, between, children);
+        between.push_back(parent.separators[left].raw());
+        gather(b, between, children);
+        const bool one = between.size() <= inner::most * 3 / 4;
+        const std::size_t in_a = one ? between.size() : (between.size() - 1) / 2;
+        parent.lock.lock();
+        a.lock.lock();
+        b.lock.lock();
+        fill(a, {between.data(), in_a}, children.data());
+        if (one) {
+            parent.remove(left);
+        } else {
+            parent.separators[left].set(between[in_a]);
+            fill(b, {between.data() + in_a + 1, between.size() - in_a - 1}, children.data() + in_a + 1);
+        }
+        b.lock.unlock();
+        a.lock.unlock();
+        parent.lock.unlock();
+        if (one) {
+            this->inner_pool_.give(&b);
+        }
+    }
+    static void gather(const inner& from, std::vector<separator>& between, std::vector<index_node*>& children) {
+        const std::size_t count = from.count.load(std::memory_order_relaxed);
+        for (std::size_t i = 0; i <= count; ++i) {
+            children.push_back(from.child(i));
+            if (i < count) {
+                between.push_back(from.separators[i].raw());
+            }
+        }
+    }
+    static void fill(inner& to, std::span<const separator> between, index_node* const* children) noexcept {
+        for (std::size_t i = 0; i <= between.size(); ++i) {
+            to.children[i].store(children[i], std::memory_order_release);
+            if (i < between.size()) {
+                to.separators[i].set(between[i]);
+            }
+        }
+        to.count.store(static_cast<std::uint32_t>(between.size()), std::memory_order_release);
+    }
+    void discard(inner& unused) noexcept {
+        unused.lock.lock();
+        unused.lock.unlock();
+        this->inner_pool_.give(&unused);
+    }
+
+protected:
+    /// Frees the texts of the separators below a node, which no reader looks at.
+    static void free_texts(index_node* node) noexcept {
+        if constexpr (base::text_keys) {
+            if (node == nullptr || node->is_leaf) {
+                return;
+            }
+            const auto& at = static_cast<const inner&>(*node);
+            const std::size_t count = at.count.load(std::memory_order_relaxed);
+            for (std::size_t i = 0; i <= count; ++i) {
+                free_texts(at.child(i));
+                if (i < count) {
+                    static_cast<void>(std::unique_ptr<const std::string>(at.separators[i].raw()));
+                }
+            }
+        }
+    }
+};
+
+}  // namespace holdfast::detail

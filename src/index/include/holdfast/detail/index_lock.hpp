@@ -1,0 +1,140 @@
+// The lock of a node of an ordered_index in DRAM: a version for readers that take no lock, a lock for a writer, and a
+// count of readers that must not be disturbed. Source: optimistic lock coupling (V. Leis, F. Scheibner, A. Kemper and
+// T. Neumann, "The ART of Practical Synchronization", 2016). Not for users.
+//
+// What a version protects is read by atomic loads, and used only after is_still() has said that no writer came between.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include <holdfast/detail/needs_cxx20.hpp>
+
+namespace holdfast::detail {
+
+/// Waits a little, longer each time; a writer may wait for the media, or for a processor.
+class short_wait {
+public:
+    void operator()() noexcept {
+        constexpr unsigned before_yield = 64;
+        if (++times_ > before_yield) {
+            std::this_thread::yield();
+        } else {
+#if defined(__x86_64__) || defined(__i386__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+    }
+
+private:
+    unsigned times_ = 0;
+};
+
+class version_lock {
+public:
+    /// The version, once no writer has the lock.
+    [[nodiscard]] std::uint64_t version() const noexcept {
+        short_wait wait;
+        for (;;) {
+            const std::uint64_t word = word_.load(std::memory_order_acquire);
+            if ((word & locked) == 0) [[likely]] {
+                return word & ~readers;
+            }
+            wait();
+        }
+    }
+    /// Whether nothing has changed since version() gave this, so that what was loaded since is of one state.
+    [[nodiscard]] bool is_still(std::uint64_t version) const noexcept {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return (word_.load(std::memory_order_relaxed) & ~readers) == version;
+    }
+    /// Locks for writing unless something has changed since; waits for readers.
+    [[nodiscard]] bool lock_if(std::uint64_t version) noexcept {
+        short_wait wait;
+        for (;;) {
+            std::uint64_t expected = version;
+            if (word_.compare_exchange_weak(expected, version | locked, std::memory_order_acquire,
+                                            std::memory_order_relaxed)) [[likely]] {
+                // What the writer stores must not be seen before the lock is.
+                std::atomic_thread_fence(std::memory_order_release);
+                return true;
+            }
+            if ((expected & ~readers) != version) {
+                return false;
+            }
+            wait();
+        }
+    }
+    void lock() noexcept {
+        while (!lock_if(version())) {
+        }
+    }
+    /// False where a writer or a reader has the lock.
+    [[nodiscard]] bool try_lock() noexcept {
+        std::uint64_t word = word_.load(std::memory_order_relaxed);
+        if ((word & (locked | readers)) != 0 ||
+            !word_.compare_exchange_strong(word, word | locked, std::memory_order_acquire, std::memory_order_relaxed)) {
+            return false;
+        }
+        std::atomic_thread_fence(std::memory_order_release);
+        return true;
+    }
+    /// Gives the node a new version.
+    void unlock() noexcept {
+        word_.store((word_.load(std::memory_order_relaxed) & ~locked) + one_version, std::memory_order_release);
+    }
+    /// Keeps writers out, unless something has changed since.
+    [[nodiscard]] bool share_if(std::uint64_t version) noexcept {
+        std::uint64_t word = word_.load(std::memory_order_relaxed);
+        do {
+            if ((word & ~readers) != version || (word & readers) == readers) {
+                return false;
+            }
+        } while (!word_.compare_exchange_weak(word, word + one_reader, std::memory_order_acquire,
+                                              std::memory_order_relaxed));
+        return true;
+    }
+    void unshare() noexcept { word_.fetch_sub(one_reader, std::memory_order_release); }
+
+private:
+    static constexpr std::uint64_t locked = 1;
+    static constexpr std::uint64_t one_reader = 2;
+    static constexpr std::uint64_t one_version = std::uint64_t{1} << 16U;
+    static constexpr std::uint64_t readers = one_version - one_reader;
+
+    std::atomic<std::uint64_t> word_{0};
+};
+
+/// Unlocks in its destructor, unless let go.
+class write_hold {
+public:
+    explicit write_hold(version_lock& held) noexcept : held_(&held) {}
+    write_hold(const write_hold&) = delete;
+    write_hold& operator=(const write_hold&) = delete;
+    ~write_hold() { unlock(); }
+    void unlock() noexcept {
+        if (held_ != nullptr) {
+            held_->unlock();
+            held_ = nullptr;
+        }
+    }
+
+private:
+    version_lock* held_;
+};
+
+class shared_hold {
+public:
+    explicit shared_hold(version_lock& held) noexcept : held_(held) {}
+    shared_hold(const shared_hold&) = delete;
+    shared_hold& operator=(const shared_hold&) = delete;
+    ~shared_hold() { held_.unshare(); }
+
+private:
+    version_lock& held_;
+};
+
+}  // namespace holdfast::detail

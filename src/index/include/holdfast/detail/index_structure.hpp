@@ -1,0 +1,351 @@
+// Splits and merges of the leaves of an ordered_index. Each is one group of records (in durability `collect`, stores in
+// an order of which a kill may leave any prefix). Not for users.
+//
+// A split writes the new leaf, then `next` of the old one: from then on the entries that have moved are not live in the
+// old leaf, because the new one's low key bounds it. A merge writes copies of the right leaf's entries into free slots
+// of the left one, where they are not live yet, then `next`. So the words that are not written stay right in both. Of
+// entries with texts as keys, a split also clears the bits.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <holdfast/detail/index_inner.hpp>
+
+namespace holdfast::detail {
+
+template <index_key Key, index_value Value>
+class index_structure : public index_inner<Key, Value> {
+    using base = index_inner<Key, Value>;
+
+public:
+    using base::base;
+    using typename base::inner;
+    using typename base::key_words;
+    using typename base::layout;
+    using typename base::leaf;
+    using typename base::value_words;
+
+protected:
+    ~index_structure() = default;
+
+    using image = std::array<std::uint64_t, layout::words>;
+    using order = typename base::slots_in_order;
+    static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
+
+    /// Makes room in a full leaf for a key; the caller has the lock of the leaf, and looks the key up again.
+    void split(leaf& full, const Key& key) {
+        const order sorted = base::sort_live(full);
+        std::uint64_t* const words = full.media();
+        const Key largest = base::key_at(words, sorted.slot[sorted.count - 1]);
+        const bool ascending = base::next_of(words) == nullptr && largest < key;
+        const std::size_t stay = ascending ? sorted.count : sorted.count / 2;
+        const Key first = ascending ? key : base::key_at(words, sorted.slot[stay]);
+        typename base::new_separator between(part(base::key_at(words, sorted.slot[stay - 1]), first));
+        node_reservation<leaf> leaves(this->leaf_pool_, 1);
+        node_reservation<inner> inners(this->inner_pool_, this->height_.load(std::memory_order_relaxed) + 3);
+        typename base::path steps;
+        steps.reserve(base::most_levels);
+
+        const std::span<const std::uint8_t> moved(sorted.slot.data() + stay, sorted.count - stay);
+        std::uint64_t* const made = make_leaf(words, moved, between.key());
+
+        leaf* const node = leaves.take();
+        node->forget();
+        for (std::size_t i = 0; i < moved.size(); ++i) {
+            node->set_print(i, full.print(moved[i]));
+            node->set_live(i, true);
+            full.set_live(moved[i], false);
+        }
+        node->words.store(made, std::memory_order_release);
+        node->cold.store(false, std::memory_order_release);
+        const std::lock_guard structure(this->structure_mutex_);
+        index_node* at = this->root_.load(std::memory_order_relaxed);
+        while (!at->is_leaf) {  // as path_to(), which may fail
+            auto* const inside = static_cast<inner*>(at);
+            steps.push_back({inside, inside->find(between.key(), true)});
+            at = inside->child(steps.back().child);
+        }
+        this->insert_behind(steps, node, between.release(), inners);
+    }
+
+    /// After a removal that has left few entries where the key was: unites the leaf with a neighbour if both fit well.
+    void merge(const Key& key) {
+        const std::lock_guard structure(this->structure_mutex_);
+        typename base::path steps = this->path_to(key);
+        if (steps.empty()) {
+            return;
+        }
+        if (steps.back().node->count.load(std::memory_order_relaxed) == 0) {
+            this->refill(steps);
+            steps = this->path_to(key);
+        }
+        if (steps.empty() || steps.back().node->count.load(std::memory_order_relaxed) == 0) {
+            return;
+        }
+        inner& parent = *steps.back().node;
+        const std::size_t at = steps.back().child;
+        this->grace_.reserve();
+        if ((at < parent.count.load(std::memory_order_relaxed) && unite(parent, at)) ||
+            (at > 0 && unite(parent, at - 1))) {
+            this->refill(steps);
+        }
+    }
+
+    /// The words of a leaf that will lie at `to`, with some entries of another leaf, from slot 0 on.
+    void compose(image& made, const std::uint64_t* to, const std::uint64_t* from,
+                 std::span<const std::uint8_t> slots) const noexcept {
+        made.fill(0);
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            copy_entry(made.data(), to, i, from, slots[i]);
+        }
+    }
+    static void set_entry(std::uint64_t* image_words, std::size_t slot, std::uint8_t print) noexcept {
+        std::uint64_t& header = image_words[layout::header_of(layout::cell_of(slot))];
+        header = with_entry(header, layout::entry_of(slot), print);
+    }
+
+    /// What becomes a leaf with the transaction: a new block, or the last retired leaf (`reused`).
+    struct leaf_memory {
+        std::uint64_t* words;
+        bool reused;
+    };
+
+private:
+    [[nodiscard]] static Key part(const Key& low, const Key& high) noexcept {
+        if constexpr (base::text_keys) {
+            return shortest_between(low, high);
+        } else {
+            return high;
+        }
+    }
+    /// An entry of a leaf as words of an image of the leaf at `to`.
+    static void copy_entry(std::uint64_t* made, const std::uint64_t* to, std::size_t slot, const std::uint64_t* from,
+                           std::size_t old) noexcept {
+        for (std::size_t i = 0; i < layout::entry_words; ++i) {
+            const std::size_t here = layout::word_of(slot, i);
+            const std::uint64_t* const there = from + layout::word_of(old, i);
+            const bool is_pointer = i < key_words::words ? key_words::is_block : value_words::is_block;
+            made[here] = is_pointer ? word_of_target(to + here, base::target(there)) : load_word(there);
+        }
+        set_entry(made, slot, print_of(base::header_at(from, old), layout::entry_of(old)));
+    }
+
+    /// Makes the new leaf of a split, and lets `next` of the old one lead to it. Returns its words.
+    [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const Key& low) {
+        std::unique_lock retired(this->retired_mutex_, std::defer_lock);
+        transaction tx(this->heap_);
+        const leaf_memory memory = take_memory(tx, retired);
+        std::uint64_t* const to = memory.words;
+        std::uint64_t* const next = base::next_of(old);
+        image made;
+        compose(made, to, old, moved);
+        made[leaf_kind] = index_leaf_magic | leaf_has_low;
+        made[leaf_next] = word_of_target(to + leaf_next, next);
+        made[leaf_previous] = word_of_target(to + leaf_previous, old);
+        put_low(tx, made, to, low);
+        if (memory.reused) {
+            take_retired(tx);
+            if constexpr (base::text_keys) {
+                tx.free(base::target(to + leaf_low));
+            }
+            for (std::size_t i = 0; i < made.size(); ++i) {
+                if (load_word(to + i) != made[i]) {
+                    tx.store(to[i], made[i]);
+                }
+            }
+        } else {
+            std::memcpy(to, made.data(), sizeof made);
+        }
+        std::uint64_t& hint = next == nullptr ? this->head_.last : next[leaf_previous];
+        const std::array<std::uint64_t, 2> values{word_of_target(old + leaf_next, to), word_of_target(&hint, to)};
+        const std::array<word_run, 2> links{word_run{old + leaf_next, {&values[0], 1}},
+                                            word_run{&hint, {&values[1], 1}}};
+        if (this->in_order_) {
+            tx.commit();
+            this->heap_.store_words(links);
+            if constexpr (base::text_keys) {
+                transaction rest(this->heap_);
+                drop_moved(rest, old, moved);
+                rest.commit();
+            }
+        } else {
+            tx.store(old[leaf_next], values[0]);
+            tx.store(hint, values[1]);
+            if constexpr (base::text_keys) {
+                drop_moved(tx, old, moved);
+            }
+            tx.commit();
+            if (memory.reused) {
+                this->retired_.pop_back();
+            }
+        }
+        return to;
+    }
+    /// Entries with texts as keys do not stay behind: to see that they have moved, their texts would be read, which go
+    /// with the entry in the new leaf.
+    static void drop_moved(transaction& tx, std::uint64_t* old, std::span<const std::uint8_t> moved) {
+        std::array<std::uint64_t, layout::cells> headers;
+        for (std::size_t cell = 0; cell < layout::cells; ++cell) {
+            headers[cell] = load_word(old + layout::header_of(cell));
+        }
+        for (const std::uint8_t slot : moved) {
+            std::uint64_t& header = headers[layout::cell_of(slot)];
+            header = without_entry(header, layout::entry_of(slot));
+        }
+        for (std::size_t cell = 0; cell < layout::cells; ++cell) {
+            if (headers[cell] != load_word(old + layout::header_of(cell))) {
+                tx.store(old[layout::header_of(cell)], headers[cell]);
+            }
+        }
+    }
+    /// Takes the last retired leaf out of its list: with the transaction, or, where a kill may leave a part of that,
+    /// before. Then such a kill leaves a block that nothing leads to, which tracing frees.
+    void take_retired(transaction& tx) {
+        std::uint64_t& list = this->head_.retired;
+        const std::uint64_t rest = word_of_target(&list, base::next_of(this->retired_.back()));
+        if (this->in_order_) {
+            const word_run run{&list, {&rest, 1}};
+            this->heap_.store_words({&run, 1});
+            this->retired_.pop_back();
+        } else {
+            tx.store(list, rest);
+        }
+    }
+    [[nodiscard]] leaf_memory take_memory(transaction& tx, std::unique_lock<std::mutex>& retired) {
+        retired.lock();
+        if (!this->retired_.empty()) {
+            return {this->retired_.back(), true};
+        }
+        retired.unlock();
+        return {static_cast<std::uint64_t*>(tx.allocate(layout::bytes)), false};
+    }
+
+protected:
+    /// The low key of an image; a text gets a block of its own.
+    static void put_low(transaction& tx, image& made, const std::uint64_t* to, const Key& low) {
+        if constexpr (base::text_keys) {
+            made[leaf_low] = word_of_target(to + leaf_low, make_text(tx, low));
+        } else {
+            const auto encoded = key_words::encode(low);
+            std::copy(encoded.begin(), encoded.end(), made.begin() + leaf_low);
+        }
+    }
+    [[nodiscard]] static void* make_text(transaction& tx, std::string_view text) {
+        auto* const block = static_cast<char*>(tx.allocate(index_text_header + text.size()));
+        const std::uint64_t length = text.size();
+        std::memcpy(block, &length, sizeof length);
+        if (!text.empty()) {  // then its data may be null
+            std::memcpy(block + index_text_header, text.data(), text.size());
+        }
+        return block;
+    }
+
+private:
+    /// Unites a parent's child with the next one, which leaves the tree. False where it cannot be now.
+    [[nodiscard]] bool unite(inner& parent, std::size_t at) {
+        leaf& left = static_cast<leaf&>(*parent.child(at));
+        leaf& right = static_cast<leaf&>(*parent.child(at + 1));
+        if (!left.lock.try_lock()) {
+            return false;
+        }
+        write_hold left_hold(left.lock);
+        if (!right.lock.try_lock()) {
+            return false;
+        }
+        write_hold right_hold(right.lock);
+        for (leaf* const each : {&left, &right}) {
+            if (each->cold.load(std::memory_order_relaxed)) {
+                static_cast<void>(this->warm(*each));
+            }
+        }
+        if (left.count() + right.count() > layout::slots * 5 / 8) {
+            return false;
+        }
+        move_entries(left, right);
+        this->retire(base::remove_behind(parent, at));
+        right.forget();
+        right_hold.unlock();
+        left_hold.unlock();
+        this->leaf_pool_.give(&right);
+        return true;
+    }
+    void move_entries(leaf& left, leaf& right) {
+        std::uint64_t* const to = left.media();
+        std::uint64_t* const from = right.media();
+        image made;
+        for (std::size_t i = 0; i < made.size(); ++i) {
+            made[i] = load_word(to + i);
+        }
+        drop_dead(left, made);
+        std::vector<std::pair<std::size_t, std::size_t>> moves;
+        moves.reserve(right.count());
+        std::size_t free = 0;
+        for (std::size_t slot = 0; slot < layout::slots; ++slot) {
+            if (right.is_live(slot)) {
+                while (left.is_live(free)) {
+                    ++free;
+                }
+                copy_entry(made.data(), to, free, from, slot);
+                moves.emplace_back(free++, slot);
+            }
+        }
+        store_union(to, from, made);
+        for (const auto& [here, there] : moves) {
+            left.set_print(here, right.print(there));
+            left.set_live(here, true);
+        }
+    }
+
+protected:
+    /// Entries that moved away at a split would be live again with a larger bound.
+    static void drop_dead(const leaf& of, image& made) noexcept {
+        for (std::size_t slot = 0; slot < layout::slots; ++slot) {
+            std::uint64_t& header = made[layout::header_of(layout::cell_of(slot))];
+            if (has_entry(header, layout::entry_of(slot)) && !of.is_live(slot)) {
+                header = without_entry(header, layout::entry_of(slot));
+            }
+        }
+    }
+
+private:
+    /// Stores the entries, then takes the right leaf out of the chain, then keeps it for the next split.
+    void store_union(std::uint64_t* to, std::uint64_t* from, const image& made) {
+        const std::lock_guard retired(this->retired_mutex_);
+        this->retired_.reserve(this->retired_.size() + 1);
+        std::vector<word_run> runs;
+        runs.reserve(2 * layout::cells + 4);
+        for (std::size_t i = layout::first_cell; i < made.size();) {
+            if (made[i] == load_word(to + i)) {
+                ++i;
+                continue;
+            }
+            const std::size_t begin = i;
+            while (i < made.size() && made[i] != load_word(to + i)) {
+                ++i;
+            }
+            runs.push_back({to + begin, {made.data() + begin, i - begin}});
+        }
+        std::uint64_t* const next = base::next_of(from);
+        std::uint64_t& hint = next == nullptr ? this->head_.last : next[leaf_previous];
+        const std::array<std::uint64_t, 4> values{word_of_target(to + leaf_next, next), word_of_target(&hint, to),
+                                                  word_of_target(from + leaf_next, base::target(&this->head_.retired)),
+                                                  word_of_target(&this->head_.retired, from)};
+        runs.push_back({to + leaf_next, {&values[0], 1}});
+        runs.push_back({&hint, {&values[1], 1}});
+        runs.push_back({from + leaf_next, {&values[2], 1}});
+        runs.push_back({&this->head_.retired, {&values[3], 1}});
+        this->heap_.store_words(runs);
+        this->retired_.push_back(from);
+    }
+};
+
+}  // namespace holdfast::detail

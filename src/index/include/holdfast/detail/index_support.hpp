@@ -1,0 +1,84 @@
+// Functions of the library that the templates of an ordered_index call. Not for users.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/manager.hpp>
+
+namespace holdfast::detail {
+
+/// error(corrupt): what the media of an index must not hold.
+[[noreturn]] void throw_corrupt_index(const manager& heap, std::string_view name, std::string_view field,
+                                      std::string_view found, std::string_view expected);
+/// error(invalid_argument).
+[[noreturn]] void throw_index_argument(const manager& heap, std::string_view field, std::string_view found,
+                                       std::string_view expected);
+[[noreturn]] void throw_read_only_index(const manager& heap, std::string_view name);
+[[noreturn]] void throw_index_missing(const manager& heap, std::string_view name);
+[[nodiscard]] std::string hexadecimal(std::uint64_t number);
+[[nodiscard]] std::string address_text(const manager& heap, const void* address);
+
+/// Counts as the one ordered_index of this process for a head. Throws error(locked) where there is one already: two
+/// would not see each other's changes.
+class index_claim {
+public:
+    index_claim(const manager& heap, std::string_view name, const void* head);
+    index_claim(const index_claim&) = delete;
+    index_claim& operator=(const index_claim&) = delete;
+    ~index_claim();
+
+private:
+    const void* head_;
+};
+
+/// Which of a few counters this thread uses.
+[[nodiscard]] std::size_t index_stripe() noexcept;
+
+/// Texts that readers may still look at after they were taken out of the tree: freed when all calls that had begun
+/// before have ended. Source: sleepable read-copy-update (P. McKenney, 2006).
+///
+/// Thread safety: sections by any number of threads; the rest by one at a time.
+class grace_periods {
+public:
+    static constexpr std::size_t stripes = 16;
+    /// A call that looks at texts.
+    class section {
+    public:
+        explicit section(grace_periods& of) noexcept
+            : counter_(of.readers_[index_stripe()].inside[of.phase_.load(std::memory_order_seq_cst) & 1U]) {
+            counter_.fetch_add(1, std::memory_order_seq_cst);
+        }
+        section(const section&) = delete;
+        section& operator=(const section&) = delete;
+        ~section() { counter_.fetch_sub(1, std::memory_order_release); }
+
+    private:
+        std::atomic<std::uint64_t>& counter_;
+    };
+
+    /// Room for another retired text, so that retire() does not fail. Throws std::bad_alloc.
+    void reserve() { fresh_.reserve(fresh_.size() + 1); }
+    void retire(std::unique_ptr<const std::string> text) noexcept;
+
+private:
+    [[nodiscard]] bool is_quiet(std::uint32_t phase) const noexcept;
+    void free_what_can_be() noexcept;
+
+    struct alignas(64) stripe {
+        std::array<std::atomic<std::uint64_t>, 2> inside{};
+    };
+    std::array<stripe, stripes> readers_{};
+    std::atomic<std::uint32_t> phase_{0};
+    std::vector<std::unique_ptr<const std::string>> fresh_;
+    std::vector<std::unique_ptr<const std::string>> waiting_;  ///< retired before the phase changed `changes_` times
+    unsigned changes_ = 0;
+};
+
+}  // namespace holdfast::detail

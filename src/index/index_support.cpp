@@ -1,0 +1,121 @@
+// What all indexes of a process share, and their errors.
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <set>
+
+#include <holdfast/detail/index_support.hpp>
+
+namespace holdfast::detail {
+
+namespace {
+
+[[noreturn]] void throw_index_error(errc code, const manager& heap, std::string_view field, std::string_view found,
+                                    std::string_view expected) {
+    std::string message = heap.path();
+    message.append(": ").append(field).append(": found ").append(found).append(", expected ").append(expected);
+    throw error(code, message, {heap.path(), std::string(field), std::string(found), std::string(expected), {}, 0});
+}
+
+/// The heads of the indexes that are open.
+class open_heads {
+public:
+    [[nodiscard]] bool add(const void* head) {
+        const std::lock_guard lock(mutex_);
+        return heads_.insert(head).second;
+    }
+    void remove(const void* head) noexcept {
+        const std::lock_guard lock(mutex_);
+        heads_.erase(head);
+    }
+
+private:
+    std::mutex mutex_;
+    std::set<const void*> heads_;
+};
+
+open_heads& all_heads() {
+    static open_heads heads;
+    return heads;
+}
+
+}  // namespace
+
+void throw_corrupt_index(const manager& heap, std::string_view name, std::string_view field, std::string_view found,
+                         std::string_view expected) {
+    throw_index_error(errc::corrupt, heap, std::string("index ").append(name).append(", ").append(field), found,
+                      expected);
+}
+
+void throw_index_argument(const manager& heap, std::string_view field, std::string_view found,
+                          std::string_view expected) {
+    throw_index_error(errc::invalid_argument, heap, field, found, expected);
+}
+
+void throw_read_only_index(const manager& heap, std::string_view name) {
+    throw_index_error(errc::read_only, heap, std::string("index ").append(name), "a heap that is open read-only",
+                      "one that is open for writing");
+}
+
+void throw_index_missing(const manager& heap, std::string_view name) {
+    throw_index_error(errc::not_found, heap, std::string("index ").append(name), "nothing", "an index of this type");
+}
+
+std::string hexadecimal(std::uint64_t number) {
+    char digits[16];
+    const auto end = std::to_chars(std::begin(digits), std::end(digits), number, 16).ptr;
+    return "0x" + std::string(std::begin(digits), end);
+}
+
+std::string address_text(const manager& heap, const void* address) {
+    return heap.belongs_to_segment(address) ? "offset " + hexadecimal(heap.get_handle_from_address(address))
+                                            : "an address outside of the heap";
+}
+
+index_claim::index_claim(const manager& heap, std::string_view name, const void* head) : head_(head) {
+    if (!all_heads().add(head)) {
+        throw_index_error(errc::locked, heap, std::string("index ").append(name), "an ordered_index that has it open",
+                          "one ordered_index in a process");
+    }
+}
+
+index_claim::~index_claim() { all_heads().remove(head_); }
+
+std::size_t index_stripe() noexcept {
+    static std::atomic<std::size_t> threads{0};
+    thread_local const std::size_t own = threads.fetch_add(1, std::memory_order_relaxed);
+    return own % grace_periods::stripes;
+}
+
+bool grace_periods::is_quiet(std::uint32_t phase) const noexcept {
+    return std::ranges::all_of(
+        readers_, [phase](const stripe& each) { return each.inside[phase & 1U].load(std::memory_order_seq_cst) == 0; });
+}
+
+void grace_periods::retire(std::unique_ptr<const std::string> text) noexcept {
+    fresh_.push_back(std::move(text));
+    free_what_can_be();
+}
+
+/// The phase changes only when no call of the phase before is left. A call may have read the phase and not counted
+/// itself yet, so two changes must follow each other before what was retired before the first is freed.
+void grace_periods::free_what_can_be() noexcept {
+    constexpr std::size_t at_a_time = 64;
+    if (waiting_.empty()) {
+        if (fresh_.size() < at_a_time) {
+            return;
+        }
+        waiting_.swap(fresh_);
+        changes_ = 0;
+    }
+    for (; changes_ < 3; ++changes_) {
+        const std::uint32_t phase = phase_.load(std::memory_order_seq_cst);
+        if (!is_quiet(phase + 1)) {
+            return;
+        }
+        phase_.store(phase + 1, std::memory_order_seq_cst);
+    }
+    waiting_.clear();
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,268 @@
+// An ordered index around a split and around a merge: every sequence of up to so many calls (--cycles N) is cut off at
+// every step of the protocol of durability `atomic`, by a process that ends there, and the index is opened again. The
+// steps are the sites of mutants that the thread passes, so this test works in a build that has them (preset `crash`).
+//
+// Oracle: the entries are those after all calls that returned or, wholly, also the call in flight; all invariants hold;
+// no block but those of the index is allocated.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <holdfast/ordered_index.hpp>
+
+#include "base/scratch_test_support.hpp"
+#include "kill/child_process.hpp"
+#include "kill/options.hpp"
+#include "persist/mutant.hpp"
+
+namespace holdfast::test {
+namespace {
+
+#if HOLDFAST_MUTANTS
+
+struct cut_progress {
+    std::uint64_t returned;
+    char problem[400];
+};
+
+std::uint64_t steps_left = 0;
+void count_step(persist::site /*where*/) {
+    if (--steps_left == 0) {
+        ::_exit(3);
+    }
+}
+
+template <class Index>
+class cut_world {
+public:
+    using key = typename Index::key_type;
+    using content = std::map<typename Index::owned_key, std::uint64_t>;
+    struct call {
+        bool removes;
+        std::uint64_t number;
+        std::uint64_t value;
+    };
+
+    /// Entries that are inserted first, those of them that are removed then, and the calls that make sequences.
+    cut_world(std::vector<std::uint64_t> numbers, std::vector<std::uint64_t> gone, std::vector<call> calls)
+        : numbers_(std::move(numbers)), gone_(std::move(gone)), calls_(std::move(calls)) {}
+
+    void run(open_options::domain_choice domain) {
+        domain_ = domain;
+        const std::uint64_t longest = std::min<std::uint64_t>(options().cycles, 6);
+        std::vector<std::size_t> sequence;
+        for (std::uint64_t length = 1; length <= longest && !testing::Test::HasFailure(); ++length) {
+            sequence.assign(length, 0);
+            do {
+                cut_everywhere(sequence);
+            } while (!testing::Test::HasFailure() && next(sequence));
+        }
+        std::printf("%llu images of %llu sequences\n", static_cast<unsigned long long>(images_),
+                    static_cast<unsigned long long>(sequences_));
+    }
+
+private:
+    /// Keys with the order of the numbers.
+    [[nodiscard]] static auto key_of(std::uint64_t number) {
+        if constexpr (std::is_same_v<key, std::string_view>) {
+            return fmt::format("key {:06}", number);
+        } else {
+            return key{number};
+        }
+    }
+    [[nodiscard]] bool next(std::vector<std::size_t>& sequence) const {
+        for (std::size_t& each : sequence) {
+            if (++each < calls_.size()) {
+                return true;
+            }
+            each = 0;
+        }
+        return false;
+    }
+    [[nodiscard]] open_options heap_options() const {
+        open_options wanted;
+        wanted.durability = durability::atomic;
+        wanted.accept_process_crash_only = true;
+        wanted.segment_size = std::uint64_t{2} << 20U;
+        wanted.reservation = std::uint64_t{1} << 30U;
+        wanted.domain = domain_;
+        return wanted;
+    }
+    void apply(content& to, const call& made) const {
+        if (made.removes) {
+            to.erase(key_of(made.number));
+        } else {
+            to[key_of(made.number)] = made.value;
+        }
+    }
+    static void make(Index& on, const call& made) {
+        static_cast<void>(made.removes ? on.remove(key_of(made.number)) : on.upsert(key_of(made.number), made.value));
+    }
+
+    void cut_everywhere(const std::vector<std::size_t>& sequence) {
+        ++sequences_;
+        bool ended = false;
+        for (std::uint64_t step = 1; !ended && !testing::Test::HasFailure(); ++step) {
+            *shown_ = {};
+            const pid_t child = ::fork();
+            ASSERT_GE(child, 0);
+            if (child == 0) {
+                ::_exit(work(sequence, step));
+            }
+            int status = 0;
+            ASSERT_EQ(::waitpid(child, &status, 0), child);
+            ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 1) << shown_->problem;
+            ended = WEXITSTATUS(status) == 0;
+            EXPECT_EQ(examine(sequence), "") << describe(sequence) << ", cut at step " << step;
+            ++images_;
+        }
+    }
+    /// In the child, which ends without closing the heap.
+    [[nodiscard]] int work(const std::vector<std::size_t>& sequence, std::uint64_t step) {
+        try {
+            manager heap(create_only, path(), heap_options());
+            Index index(heap, "index");
+            for (const std::uint64_t number : numbers_) {
+                index.insert(key_of(number), number);
+            }
+            for (const std::uint64_t number : gone_) {
+                index.remove(key_of(number));
+            }
+            for (const std::size_t each : sequence) {
+                if (shown_->returned + 1 == sequence.size()) {  // earlier cuts are those of shorter sequences
+                    steps_left = step;
+                    persist::set_step_function(count_step);
+                }
+                make(index, calls_[each]);
+                ++shown_->returned;
+            }
+            ::_exit(0);
+        } catch (const std::exception& failure) {
+            fmt::format_to_n(&shown_->problem[0], sizeof shown_->problem - 1, "{}", failure.what());
+        }
+        return 1;
+    }
+    [[nodiscard]] std::string examine(const std::vector<std::size_t>& sequence) {
+        std::string wrong;
+        {
+            manager heap(open_only, path(), heap_options());
+            Index index(heap, "index");
+            wrong = compare(heap, index, sequence);
+        }
+        manager::remove(path());
+        return wrong;
+    }
+    [[nodiscard]] std::string compare(manager& heap, Index& index, const std::vector<std::size_t>& sequence) const {
+        for (const auto& problems : {index.check(), heap.check(false)}) {
+            if (!problems.empty()) {
+                return problems.front();
+            }
+        }
+        content found;
+        index.scan([&](const key& k, std::uint64_t value) {
+            found.emplace(k, value);
+            return true;
+        });
+        content known;
+        for (const std::uint64_t number : numbers_) {
+            known.emplace(key_of(number), number);
+        }
+        for (const std::uint64_t number : gone_) {
+            known.erase(key_of(number));
+        }
+        for (std::uint64_t i = 0; i < shown_->returned; ++i) {
+            apply(known, calls_[sequence[i]]);
+        }
+        if (found != known && shown_->returned < sequence.size()) {
+            apply(known, calls_[sequence[shown_->returned]]);
+        }
+        if (found != known) {
+            return fmt::format("{} entries, which {} returned calls do not explain", found.size(), shown_->returned);
+        }
+        const std::uint64_t leaves = index.statistics().leaves;
+        const std::uint64_t blocks =
+            1 + leaves + (std::is_same_v<key, std::string_view> ? leaves - 1 + found.size() : 0);
+        const std::uint64_t allocated = heap.statistics().allocated_blocks;
+        return allocated == blocks ? "" : fmt::format("{} blocks, expected {}", allocated, blocks);
+    }
+    [[nodiscard]] std::string describe(const std::vector<std::size_t>& sequence) const {
+        std::string text;
+        for (const std::size_t each : sequence) {
+            text += fmt::format("{} {} ", calls_[each].removes ? "remove" : "put", calls_[each].number);
+        }
+        return text;
+    }
+    [[nodiscard]] std::string path() const { return directory_.path() + "/heap"; }
+
+    std::vector<std::uint64_t> numbers_;
+    std::vector<std::uint64_t> gone_;
+    std::vector<call> calls_;
+    open_options::domain_choice domain_ = open_options::domain_choice::page_cache;
+    base::scratch_directory directory_{options().memory_directory};
+    shared_memory<cut_progress> shown_;
+    std::uint64_t images_ = 0;
+    std::uint64_t sequences_ = 0;
+};
+
+std::vector<std::uint64_t> numbers_between(std::uint64_t begin, std::uint64_t end) {
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t i = begin; i < end; i += 10) {
+        all.push_back(i);
+    }
+    return all;
+}
+/// A full leaf: an insertion in the middle, one at the end, a new value, a removal.
+template <class Index>
+void run_split(open_options::domain_choice domain) {
+    cut_world<Index> world(numbers_between(10, 1090), {},
+                           {{false, 505, 1}, {false, 1100, 2}, {false, 20, 3}, {true, 1000, 0}});
+    world.run(domain);
+}
+/// Two leaves of which the first has 13 entries: the next removal from it unites the two.
+template <class Index>
+void run_merge(open_options::domain_choice domain) {
+    std::vector<std::uint64_t> gone =
+        numbers_between(140, 1090);  // 13 entries stay, up to the begin of the second leaf
+    cut_world<Index> world(numbers_between(10, 1290), std::move(gone),
+                           {{true, 10, 0}, {true, 20, 0}, {false, 15, 1}, {true, 1200, 0}});
+    world.run(domain);
+}
+
+using numbers = ordered_index<std::uint64_t, std::uint64_t>;
+using texts = ordered_index<std::string_view, std::uint64_t>;
+
+TEST(index_cut, around_a_split_of_numbers_on_the_page_cache) {
+    run_split<numbers>(open_options::domain_choice::page_cache);
+}
+TEST(index_cut, around_a_split_of_numbers_with_fences) { run_split<numbers>(open_options::domain_choice::emulated); }
+TEST(index_cut, around_a_split_of_texts_on_the_page_cache) {
+    run_split<texts>(open_options::domain_choice::page_cache);
+}
+TEST(index_cut, around_a_split_of_texts_with_fences) { run_split<texts>(open_options::domain_choice::emulated); }
+
+TEST(index_cut, around_a_merge_of_numbers_on_the_page_cache) {
+    run_merge<numbers>(open_options::domain_choice::page_cache);
+}
+TEST(index_cut, around_a_merge_of_numbers_with_fences) { run_merge<numbers>(open_options::domain_choice::emulated); }
+TEST(index_cut, around_a_merge_of_texts_with_fences) { run_merge<texts>(open_options::domain_choice::emulated); }
+
+#else
+
+TEST(index_cut, needs_the_sites_of_mutants) { GTEST_SKIP() << "NOT TESTED HERE: this build has no mutants"; }
+
+#endif
+
+}  // namespace
+}  // namespace holdfast::test
+
+int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 3); }
