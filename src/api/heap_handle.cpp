@@ -14,6 +14,7 @@ using base::failure;
 using base::failure_code;
 
 manager_core::~manager_core() {
+    life_.end();
     if (engine_ == nullptr) {
         return;
     }
@@ -90,6 +91,7 @@ const std::string& manager_core::path() const noexcept {
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         value_or_throw(engine_->close(commit_changes));
+        life_.end();
         engine_.reset();
     }
 }

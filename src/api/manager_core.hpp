@@ -10,6 +10,7 @@
 
 #include <holdfast/manager.hpp>
 
+#include "api/heap_life.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast {
@@ -97,6 +98,8 @@ public:
         return fast_path_copy(engine_ == nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
+    /// Ends with the heap, which need not be there any more.
+    [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
     [[nodiscard]] const holdfast::segment_manager* handle() const noexcept { return &handle_; }
     [[nodiscard]] const std::string& path() const noexcept;
@@ -114,6 +117,7 @@ public:
 
 private:
     std::unique_ptr<heap::engine> engine_;
+    heap_life life_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
     /// Counts this heap in open_heaps, and in open_readers where it is open read-only.

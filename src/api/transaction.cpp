@@ -45,15 +45,23 @@ std::uint64_t target_of(const std::uint64_t* place) noexcept {
 
 void transaction_core::begin(manager_core& heap) {
     heap_ = &heap;
+    life_ = heap.life();
     static_cast<void>(operations());
 }
 
+void transaction_core::give_back(void* block) noexcept {
+    if (!heap_->engine().destinations()->cancel(block)) {
+        const base::failure& what = heap::engine::last_failure();
+        if (what.code != failure_code::wrong_process) {
+            report_failure(what, heap_->path());
+        }
+    }
+}
+
 void transaction_core::end() noexcept {
-    if (heap_ != nullptr && heap_->is_open()) {
+    if (is_alive()) {
         for (const made_block& each : made_) {
-            if (!heap_->engine().destinations()->cancel(each.block)) {
-                report_failure(heap::engine::last_failure(), heap_->path());
-            }
+            give_back(each.block);
         }
     }
     opened_.clear();
@@ -84,6 +92,20 @@ std::uint64_t transaction_core::offset_of(const void* place, std::size_t bytes) 
                "an object in this heap, at a multiple of 8");
     }
     return offset;
+}
+
+void transaction_core::refuse_target(std::uint64_t target) const {
+    const auto* const address = reinterpret_cast<const std::byte*>(target);
+    for (const opened_object& each : opened_) {
+        const auto* const copy = reinterpret_cast<const std::byte*>(each.copy);
+        if (address >= copy && address < copy + each.type->size) {
+            refuse(heap(), failure_code::invalid_argument, "pointer",
+                   fmt::format("the address of the copy of an opened object ({})", each.type->name),
+                   fmt::format("the address of the object itself, {}", static_cast<const void*>(each.object)));
+        }
+    }
+    refuse(heap(), failure_code::invalid_argument, "pointer", fmt::format("{:#x}, which lies outside the heap", target),
+           "an address in this heap");
 }
 
 /// Starts as zeros, so that what the copy leaves out is the same in all copies.
@@ -198,10 +220,18 @@ void* transaction_core::load_pointer(const void* place) const {
 }
 
 void transaction_core::store(void* place, std::uint64_t value) {
-    stored_.push_back({offset_of(place, word_size), value});  // of several, the last one counts
+    const std::uint64_t offset = offset_of(place, word_size);
+    if (find_made(static_cast<std::byte*>(place)) != nullptr) {
+        std::memcpy(place, &value, word_size);
+    } else {
+        stored_.push_back({offset, value});  // of several, the last one counts
+    }
 }
 
 void transaction_core::store_pointer(void* place, const void* target) {
+    if (target != nullptr) {
+        expect_in_heap(reinterpret_cast<std::uintptr_t>(target));
+    }
     if (find_made(static_cast<std::byte*>(place)) != nullptr) {
         *static_cast<ptr<void>*>(place) = const_cast<void*>(target);
         return;
@@ -244,6 +274,9 @@ void* transaction_core::allocate(std::size_t bytes, const allocation_traits& tra
 }
 
 void transaction_core::free(void* block) {
+    if (block == nullptr) {
+        return;
+    }
     made_block* const own = find_made(static_cast<const std::byte*>(block));
     if (own == nullptr || own->block != block || own->dropped_in != 0) {
         freed_.push_back(block);  // commit() refuses what is no block
@@ -283,6 +316,7 @@ void transaction_core::put_changes_of(const opened_object& each) {
                 refuse(heap(), failure_code::invalid_argument, "opened object", each.type->name,
                        "a type without containers: a copy of one is another container");
             }
+            expect_in_heap(target_of(&here[i]));
             value = segment::encode_pointer(reinterpret_cast<std::uintptr_t>(place), target_of(&here[i]),
                                             segment::stamp_of(before));
         } else if (each.first[i] != each.twin[i] && segment::is_null_pointer(value)) {
@@ -320,6 +354,17 @@ void transaction_core::refuse_overlaps() {
     }
 }
 
+void transaction_core::refuse_double_frees() {
+    if (freed_.size() < 2) {
+        return;
+    }
+    std::sort(freed_.begin(), freed_.end());
+    if (const auto twice = std::adjacent_find(freed_.begin(), freed_.end()); twice != freed_.end()) {
+        refuse(heap(), failure_code::bad_address, fmt::format("address {}", *twice),
+               "a block that this transaction has freed already", "the start of an allocated block");
+    }
+}
+
 /// All that the group stores. New blocks that are too large for it are written back instead.
 void transaction_core::put_words() {
     pieces_.clear();
@@ -354,6 +399,7 @@ void transaction_core::put_words() {
 
 void transaction_core::commit() {
     heap::destination_operations& operations = this->operations();
+    refuse_double_frees();
     put_words();
     kept_.clear();
     for (const made_block& each : made_) {
@@ -371,6 +417,7 @@ void transaction_core::commit() {
 }
 
 void transaction_core::begin_inner() {
+    static_cast<void>(heap());
     inner_begin begin{opened_.size(), stored_.size(), made_.size(), freed_.size(), {}, {}};
     for (const opened_object& each : opened_) {
         begin.copies.insert(begin.copies.end(), each.copy, each.copy + each.words());
@@ -401,7 +448,7 @@ void transaction_core::drop_inner() noexcept {
         from += each.words();
     }
     const std::byte* content = begin.contents.data();
-    for (std::size_t i = 0; i < begin.made; ++i) {
+    for (std::size_t i = 0; i < begin.made && is_alive(); ++i) {
         std::memcpy(made_[i].block, content, made_[i].bytes);
         content += made_[i].bytes;
     }
@@ -412,8 +459,8 @@ void transaction_core::drop_inner() noexcept {
     }
     inner_.pop_back();
     while (made_.size() > begin.made) {
-        if (!heap().engine().destinations()->cancel(made_.back().block)) {
-            report_failure(heap::engine::last_failure(), heap().path());
+        if (is_alive()) {
+            give_back(made_.back().block);
         }
         made_at_.erase(made_.back().block);
         made_.pop_back();
@@ -423,6 +470,10 @@ void transaction_core::drop_inner() noexcept {
 }  // namespace detail
 
 namespace {
+
+[[noreturn]] void refuse(const char* found, const char* expected) {
+    throw_failure(base::failure{base::failure_code::invalid_argument, {}, "transaction", found, expected, {}, 0});
+}
 
 /// The thread's last one, with its memory: most threads have one transaction at a time.
 thread_local std::unique_ptr<detail::transaction_core> spare;
@@ -435,19 +486,20 @@ transaction::transaction(manager& heap)
     core_ = owned_.get();
 }
 
-transaction::transaction(transaction& outer) : core_(&outer.core()), is_inner_(true) { core_->begin_inner(); }
+transaction::transaction(transaction& outer) : core_(&outer.core()) {
+    if (outer.inner_ != nullptr) {
+        refuse("one with an open transaction within it", "one without");
+    }
+    core_->begin_inner();
+    outer_ = &outer;
+    outer.inner_ = this;
+}
 
 transaction::~transaction() { abort(); }
 
 detail::transaction_core& transaction::core() const {
     if (core_ == nullptr) {
-        throw_failure(base::failure{base::failure_code::invalid_argument,
-                                    {},
-                                    "transaction",
-                                    "one that was committed or aborted",
-                                    "an open one",
-                                    {},
-                                    0});
+        refuse("one that was committed or aborted", "an open one");
     }
     return *core_;
 }
@@ -466,9 +518,13 @@ void transaction::free(void* block) { core().free(block); }
 
 void transaction::commit() {
     detail::transaction_core& committed = core();
-    if (is_inner_) {
+    if (inner_ != nullptr) {
+        abort();
+        refuse("one with an open transaction within it", "one whose inner transactions have ended");
+    }
+    if (outer_ != nullptr) {
         committed.keep_inner();
-        core_ = nullptr;
+        end();
         return;
     }
     try {
@@ -481,7 +537,10 @@ void transaction::commit() {
 }
 
 void transaction::abort() noexcept {
-    if (core_ != nullptr && is_inner_) {
+    if (inner_ != nullptr) {
+        inner_->abort();
+    }
+    if (core_ != nullptr && outer_ != nullptr) {
         core_->drop_inner();
     }
     end();
@@ -489,6 +548,10 @@ void transaction::abort() noexcept {
 
 void transaction::end() noexcept {
     core_ = nullptr;
+    if (outer_ != nullptr) {
+        outer_->inner_ = nullptr;
+        outer_ = nullptr;
+    }
     if (owned_ != nullptr) {
         owned_->end();
         spare = std::move(owned_);

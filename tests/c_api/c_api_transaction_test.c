@@ -193,6 +193,17 @@ static void misuse_is_an_error(hf_heap* heap) {
     EXPECT(strstr(hf_errormsg(), "1 open transactions") != NULL);
     EXPECT(hf_free_in(tx, (char*)bank + 8) == HF_OK);
     EXPECT(hf_commit_transaction(tx) == HF_BAD_ADDRESS); /* and ends it */
+    void* const block = hf_allocate(heap, 64);
+    tx = begin(heap);
+    EXPECT(hf_free_in(tx, block) == HF_OK && hf_free_in(tx, block) == HF_OK);
+    EXPECT(hf_commit_transaction(tx) == HF_BAD_ADDRESS && strstr(hf_errormsg(), "freed already") != NULL);
+    EXPECT(hf_free(heap, block) == HF_OK);
+    tx = begin(heap);
+    struct bank* const copy = open_bank(tx, bank);
+    EXPECT(hf_ptr_set_in(tx, &copy->last, copy) == HF_INVALID_ARGUMENT);
+    EXPECT(strstr(hf_errormsg(), "copy of an opened object (24 bytes)") != NULL);
+    EXPECT(hf_ptr_set_in(tx, hf_root(heap, 5), outside) == HF_INVALID_ARGUMENT);
+    hf_abort(tx);
     EXPECT(digits_of(bank) == 471);
 }
 
@@ -239,6 +250,7 @@ int main(int argc, char** argv) {
     }
     mkdir(argv[1], 0777);
     run(argv[1], "commit", HF_DURABILITY_COMMIT);
+    run(argv[1], "collect", HF_DURABILITY_COLLECT);
     run(argv[1], "atomic", HF_DURABILITY_ATOMIC);
     printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;
