@@ -44,6 +44,11 @@ std::uint64_t target_of(const std::uint64_t* place) noexcept {
 }  // namespace
 
 void transaction_core::begin(manager_core& heap) {
+    if (checks_.keeps_copies()) [[unlikely]] {
+        checks_.look_at_ended();
+        memory_.release();
+    }
+    checks_.begin(heap);
     heap_ = &heap;
     life_ = heap.life();
     static_cast<void>(operations());
@@ -59,6 +64,9 @@ void transaction_core::give_back(void* block) noexcept {
 }
 
 void transaction_core::end() noexcept {
+    if (checks_.is_on()) [[unlikely]] {
+        checks_.end(is_alive());
+    }
     if (is_alive()) {
         for (const made_block& each : made_) {
             give_back(each.block);
@@ -72,7 +80,9 @@ void transaction_core::end() noexcept {
     made_at_.clear();
     copies_at_.clear();
     inner_.clear();
-    memory_.release();
+    if (!checks_.keeps_copies()) [[likely]] {
+        memory_.release();
+    }
     heap_ = nullptr;
 }
 
@@ -158,6 +168,9 @@ void* transaction_core::open(void* object, const shadow_type& type) {
         return object;
     }
     static_cast<void>(offset_of(object, type.size));
+    if (checks_.is_on()) [[unlikely]] {
+        checks_.expect_free(address, type.size, type.name);
+    }
     opened_object made{address, new_copy(object, type), nullptr, nullptr, &type};
     made.first = static_cast<std::uint64_t*>(memory_.allocate(made.words() * word_size, word_size));
     std::memcpy(made.first, made.copy, made.words() * word_size);
@@ -178,6 +191,9 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     }
     if (opened_.size() >= few) {
         opened_at_[address] = opened_.size();
+    }
+    if (checks_.is_on()) [[unlikely]] {
+        checks_.opened({address, reinterpret_cast<std::byte*>(made.copy), type.size, type.name});
     }
     opened_.push_back(made);
     return made.copy;
@@ -224,6 +240,9 @@ void transaction_core::store(void* place, std::uint64_t value) {
     if (find_made(static_cast<std::byte*>(place)) != nullptr) {
         std::memcpy(place, &value, word_size);
     } else {
+        if (checks_.is_on()) [[unlikely]] {
+            checks_.expect_free_to_store(static_cast<std::byte*>(place), word_size);
+        }
         stored_.push_back({offset, value});  // of several, the last one counts
     }
 }
@@ -365,6 +384,15 @@ void transaction_core::refuse_double_frees() {
     }
 }
 
+void transaction_core::check_rules() {
+    checks_.expect_untouched();
+    for (const made_block& each : made_) {
+        if (each.dropped_in == 0) {
+            checks_.expect_no_pointer_to_copies(each.block, each.bytes);
+        }
+    }
+}
+
 /// All that the group stores. New blocks that are too large for it are written back instead.
 void transaction_core::put_words() {
     pieces_.clear();
@@ -400,6 +428,9 @@ void transaction_core::put_words() {
 void transaction_core::commit() {
     heap::destination_operations& operations = this->operations();
     refuse_double_frees();
+    if (checks_.is_on()) [[unlikely]] {
+        check_rules();
+    }
     put_words();
     kept_.clear();
     for (const made_block& each : made_) {
@@ -437,6 +468,9 @@ void transaction_core::keep_inner() noexcept {
 
 void transaction_core::drop_inner() noexcept {
     const inner_begin begin = std::move(inner_.back());
+    if (checks_.is_on()) [[unlikely]] {
+        checks_.drop(begin.opened);
+    }
     while (opened_.size() > begin.opened) {
         opened_at_.erase(opened_.back().object);
         copies_at_.erase(reinterpret_cast<const std::byte*>(opened_.back().copy));

@@ -20,6 +20,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/manager_core.hpp"
+#include "api/transaction_checks.hpp"
 #include "heap/destination_operations.hpp"
 
 namespace holdfast::detail {
@@ -29,7 +30,10 @@ public:
     transaction_core() = default;
     transaction_core(const transaction_core&) = delete;
     transaction_core& operator=(const transaction_core&) = delete;
-    ~transaction_core() { end(); }
+    ~transaction_core() {
+        end();
+        checks_.look_at_ended();
+    }
 
     /// Throws error(read_only).
     void begin(manager_core& heap);
@@ -93,6 +97,7 @@ private:
     }
     [[noreturn]] void refuse_target(std::uint64_t target) const;
     void refuse_double_frees();
+    void check_rules();
     [[nodiscard]] std::uint64_t* new_copy(const void* from, const shadow_type& type);
     [[nodiscard]] std::uint64_t* find_opened(const std::byte* object, const shadow_type& type) const;
     /// The block of this transaction that the address lies in, or null.
@@ -117,6 +122,7 @@ private:
 
     manager_core* heap_ = nullptr;
     heap_life::watch life_;
+    transaction_checks checks_;
     alignas(std::max_align_t) std::byte first_memory_[1024];
     std::pmr::monotonic_buffer_resource memory_{first_memory_, sizeof first_memory_};
     std::vector<opened_object> opened_;

@@ -31,6 +31,7 @@ static hf_heap* open_heap(uint32_t durability) {
     options.durability = durability;
     options.domain = durability == HF_DURABILITY_COMMIT ? HF_DOMAIN_DETECT : HF_DOMAIN_EMULATED;
     options.accept_process_crash_only = 1;
+    options.check_transactions = durability == HF_DURABILITY_COLLECT;
     options.segment_size = (uint64_t)2 << 20;
     options.reservation = (uint64_t)1 << 30;
     hf_heap* heap = NULL;
@@ -207,6 +208,24 @@ static void misuse_is_an_error(hf_heap* heap) {
     EXPECT(digits_of(bank) == 471);
 }
 
+/* With hf_options.check_transactions. */
+static void broken_rules_are_named(hf_heap* heap) {
+    struct bank* bank = bank_of(heap);
+    hf_transaction* tx = begin(heap);
+    struct bank* copy = open_bank(tx, bank);
+    hf_transaction* second = begin(heap);
+    EXPECT(hf_open_range(second, &bank->accounts, 8) == NULL && hf_errorcode() == HF_CONCURRENT_MODIFICATION);
+    EXPECT(strstr(hf_errormsg(), "another transaction that is open has 24 bytes at offset") != NULL);
+    EXPECT(hf_store_in(second, &bank->accounts, 7) == HF_CONCURRENT_MODIFICATION);
+    hf_abort(second);
+    copy->accounts = 7;
+    ++bank->accounts;
+    EXPECT(hf_commit_transaction(tx) == HF_CONCURRENT_MODIFICATION);
+    EXPECT(strstr(hf_errormsg(), "byte 8 was stored to while a transaction had it open") != NULL);
+    --bank->accounts;
+    EXPECT(digits_of(bank) == 471);
+}
+
 static void kill_behind_a_commit(void) {
     const pid_t child = fork();
     if (child == 0) {
@@ -232,6 +251,9 @@ static void run(const char* directory, const char* name, uint32_t durability) {
     parts_are_dropped_alone(heap);
     many_ranges_find_their_pointers(heap);
     misuse_is_an_error(heap);
+    if (durability == HF_DURABILITY_COLLECT) {
+        broken_rules_are_named(heap);
+    }
     EXPECT(hf_close(heap) == HF_OK);
     if (durability == HF_DURABILITY_ATOMIC) {
         kill_behind_a_commit();

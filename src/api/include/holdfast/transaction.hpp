@@ -18,7 +18,7 @@
 // What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock
 // that is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
 // transactions alone, until the heap was closed or a checkpoint() has passed: after a crash a store of another kind may
-// be taken back to what the last transaction left.
+// be taken back to what the last transaction left. open_options::check_transactions finds programs that break this.
 //
 // Not part of a transaction: named objects, and what containers allocate. An opened object holds no container, directly
 // or in a member: open() refuses it with invalid_argument.
