@@ -3,7 +3,9 @@
 // hand: transaction_kill_test --cycles N --seed N.
 //
 // Oracle: the balances add up to 0; each thread's transactions are there up to the last one that returned, the one in
-// flight perhaps, as a whole; no block but those that the heap leads to is allocated.
+// flight perhaps, as a whole; no block but those that the heap leads to is allocated. In durability `commit`, the last
+// one that a commit() has kept takes the place of the last one that returned. In `collect` words of the transactions in
+// flight may be there and others not: blocks alone are compared, and their content.
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -50,12 +52,14 @@ struct progress {
     std::array<std::atomic<std::uint64_t>, thread_count> begun;
     std::array<std::atomic<std::uint64_t>, thread_count> returned;
     std::array<std::atomic<std::uint64_t>, thread_count> first;  ///< before this process
+    std::atomic<std::uint64_t> committed;                        ///< of the first thread, in durability `commit`
     std::atomic<bool> runs;
     char problem[400];
     void reset() noexcept {
         for (std::size_t i = 0; i < thread_count; ++i) {
             begun[i] = returned[i] = first[i] = 0;
         }
+        committed = 0;
         runs = false;
         problem[0] = 0;
     }
@@ -130,19 +134,34 @@ private:
     std::mt19937_64 random_;
 };
 
-open_options options_of(bool emulated) {
+open_options options_of(durability wanted, bool emulated) {
     open_options options;
-    options.durability = durability::atomic;
+    options.durability = wanted;
+    options.commit_on_close = false;  // what is compared may be wrong
     options.accept_process_crash_only = true;
     options.segment_size = std::uint64_t{2} << 20U;
     options.reservation = std::uint64_t{1} << 30U;
-    options.domain = emulated ? open_options::domain_choice::emulated : open_options::domain_choice::detect;
+    options.domain = emulated && wanted != durability::commit ? open_options::domain_choice::emulated
+                                                              : open_options::domain_choice::detect;
     return options;
 }
 
-int run_tellers(const std::string& path, bool emulated, std::uint64_t seed, progress& shown) {
+/// All others stand still while a heap is committed, so there is one thread.
+[[noreturn]] void work_and_commit(manager& heap, teller works, progress& shown) {
+    for (std::uint64_t i = 1;; ++i) {
+        ++shown.begun[0];
+        works.work_once();
+        const std::uint64_t done = ++shown.returned[0];
+        if (i % 32 == 0) {
+            heap.commit();
+            shown.committed = done;
+        }
+    }
+}
+
+int run_tellers(const std::string& path, durability kind, bool emulated, std::uint64_t seed, progress& shown) {
     try {
-        open_options wanted = options_of(emulated);
+        open_options wanted = options_of(kind, emulated);
         wanted.check_transactions = seed % 4 == 0;
         manager heap(open_only, path, wanted);
         auto& all = *heap.find<bank>("bank").first;
@@ -150,7 +169,11 @@ int run_tellers(const std::string& path, bool emulated, std::uint64_t seed, prog
         for (std::size_t i = 0; i < thread_count; ++i) {
             shown.begun[i] = shown.returned[i] = shown.first[i] = all.ledgers[i].number;
         }
+        shown.committed = shown.first[0].load();
         shown.runs = true;
+        if (kind == durability::commit) {
+            work_and_commit(heap, teller(heap, all, locks, 0, seed), shown);
+        }
         std::vector<std::jthread> threads;
         for (std::size_t i = 0; i < thread_count; ++i) {
             threads.emplace_back([&, i] {
@@ -184,16 +207,17 @@ struct bank_tally {
 
 class bank_watcher {
 public:
-    bank_watcher(std::string directory, std::uint64_t seed) : directory_(std::move(directory)), random_(seed) {}
+    bank_watcher(std::string directory, durability wanted, std::uint64_t seed)
+        : directory_(std::move(directory)), durability_(wanted), random_(seed) {}
 
     std::string next_heap() {
         if (!path_.empty()) {
             manager::remove(path_);
         }
         path_ = directory_ + "/bank" + std::to_string(tally_.heaps++);
-        manager made(create_only, path_, options_of(false));
+        manager made(create_only, path_, options_of(durability_, false));
         made.construct<bank>("bank")();
-        made.close();
+        made.close(true);
         return {};
     }
     std::string cycle() {
@@ -202,7 +226,7 @@ public:
         shown_->reset();
         {
             const std::uint64_t seed = random_();
-            child_process worker([&] { return run_tellers(path_, emulated, seed, *shown_); });
+            child_process worker([&] { return run_tellers(path_, durability_, emulated, seed, *shown_); });
             const bool runs = worker.runs_until([this] { return shown_->runs.load(); });
             static_cast<void>(worker.ends_within(random_() % 8'000'000));
             worker.kill();
@@ -211,7 +235,7 @@ public:
             }
         }
         try {
-            const manager heap(open_only, path_, options_of(random_() % 2 == 0));
+            const manager heap(open_only, path_, options_of(durability_, random_() % 2 == 0));
             tally_.replayed += heap.last_recovery().replayed;
             return compare(heap);
         } catch (const std::exception& failure) {
@@ -233,9 +257,10 @@ private:
         std::uint64_t blocks = 1;
         for (std::size_t i = 0; i < thread_count; ++i) {
             const ledger& each = all.ledgers[i];
-            const std::uint64_t returned = shown_->returned[i];
-            if (each.number < returned || each.number > shown_->begun[i]) {
-                return fmt::format("thread {} has {} transactions; {} returned, {} begun", i, each.number, returned,
+            const std::uint64_t returned = kept_of(i);
+            // In `collect` the number may be of the transaction in flight, or still the one before.
+            if (durability_ != durability::collect && (each.number < returned || each.number > shown_->begun[i])) {
+                return fmt::format("thread {} has {} transactions; {} kept, {} begun", i, each.number, returned,
                                    shown_->begun[i].load());
             }
             tally_.transactions += returned - shown_->first[i];
@@ -244,13 +269,13 @@ private:
             if (each.last != nullptr) {
                 ++blocks;
                 for (const std::uint64_t copy : each.last->copies) {
-                    if (copy != each.last->number || copy > each.number) {
+                    if (copy != each.last->number || copy > shown_->begun[i]) {
                         return fmt::format("thread {}: a note of {} says {}", i, each.last->number, copy);
                     }
                 }
             }
         }
-        if (sum != 0 || changes != claimed) {
+        if (durability_ != durability::collect && (sum != 0 || changes != claimed)) {
             return fmt::format("the balances add up to {}; {} changes of {}", sum, changes, claimed);
         }
         if (heap.statistics().allocated_blocks != blocks) {
@@ -260,7 +285,16 @@ private:
         return problems.empty() ? std::string() : problems.front();
     }
 
+    /// How many transactions of a thread must be there.
+    [[nodiscard]] std::uint64_t kept_of(std::size_t thread) const {
+        if (durability_ != durability::commit) {
+            return shown_->returned[thread];
+        }
+        return thread == 0 ? shown_->committed.load() : shown_->first[thread].load();
+    }
+
     std::string directory_;
+    durability durability_;
     std::string path_;
     std::mt19937_64 random_;
     shared_memory<progress> shown_;
@@ -268,7 +302,7 @@ private:
 };
 
 void run(const std::string& parent, std::uint64_t cycles, std::uint64_t seed) {
-    const bank_tally found = run_kills<bank_watcher>(parent, cycles, 120, seed);
+    const bank_tally found = run_kills<bank_watcher>(parent, cycles, 120, durability::atomic, seed);
     expect_often(found.in_flight_after, cycles, 20);
     expect_often(found.in_flight_before, cycles, 4);
 }
@@ -279,6 +313,18 @@ TEST(transaction_kill, leaves_whole_transactions_in_memory_file_system) {
 
 TEST(transaction_kill, leaves_whole_transactions_on_disk) {
     run(options().disk_directory, cycles_on_disk(), options().seed + 1);
+}
+
+TEST(transaction_kill, in_commit_leaves_what_was_committed) {
+    const bank_tally found = run_kills<bank_watcher>(options().memory_directory, cycles_in_memory() / 3, 120,
+                                                     durability::commit, options().seed + 2);
+    expect_often(found.transactions, cycles_in_memory() / 3, 1);
+}
+
+TEST(transaction_kill, in_collect_leaves_the_blocks_that_are_reached_and_no_others) {
+    const bank_tally found = run_kills<bank_watcher>(options().memory_directory, cycles_in_memory() / 3, 120,
+                                                     durability::collect, options().seed + 3);
+    expect_often(found.transactions, cycles_in_memory() / 3, 1);
 }
 
 }  // namespace
