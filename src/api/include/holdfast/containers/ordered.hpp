@@ -1,7 +1,8 @@
 // Ordered associative containers that work in a heap: trees (map, set) and sorted vectors (flat_map, flat_set).
 //
 // Look-up in a container with string keys takes a std::string_view or a literal, without building a string. Thread
-// safety and complexity are those of Boost.Container.
+// safety and complexity are those of Boost.Container. A swap between two heaps moves the elements one by one; nodes of
+// another heap (merge(), insert()) are refused with error(invalid_argument).
 #pragma once
 
 #include <utility>
@@ -17,13 +18,13 @@
 namespace holdfast {
 
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
-using map = boost::container::map<Key, T, Compare, Allocator>;
+using map = detail::heap_bound_tree<boost::container::map<Key, T, Compare, Allocator>>;
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
-using multimap = boost::container::multimap<Key, T, Compare, Allocator>;
+using multimap = detail::heap_bound_tree<boost::container::multimap<Key, T, Compare, Allocator>>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using set = boost::container::set<Key, Compare, Allocator>;
+using set = detail::heap_bound_tree<boost::container::set<Key, Compare, Allocator>>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using multiset = boost::container::multiset<Key, Compare, Allocator>;
+using multiset = detail::heap_bound_tree<boost::container::multiset<Key, Compare, Allocator>>;
 
 /// A sorted vector of pairs: small and fast to search; insertion is linear and invalidates iterators.
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>

@@ -2,7 +2,8 @@
 //
 //     auto* numbers = heap.construct<holdfast::vector<int>>("numbers")(heap.get_allocator<int>());
 //
-// Thread safety and complexity are those of Boost.Container. A move between two heaps moves the elements one by one.
+// Thread safety and complexity are those of Boost.Container. A move or a swap between two heaps moves the elements one
+// by one. Nodes of another heap (merge(), splice()) are refused with error(invalid_argument).
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <boost/container/vector.hpp>
 #include <holdfast/allocator.hpp>
 #include <holdfast/detail/growing.hpp>
+#include <holdfast/detail/heap_bound.hpp>
 
 namespace holdfast {
 
@@ -39,15 +41,15 @@ public:
     using base::operator=;
 };
 template <class T, class Allocator = allocator<T>>
-using deque = boost::container::deque<T, Allocator>;
+using deque = detail::heap_bound<boost::container::deque<T, Allocator>>;
 template <class T, class Allocator = allocator<T>>
-using list = boost::container::list<T, Allocator>;
+using list = detail::heap_bound<boost::container::list<T, Allocator>>;
 /// A singly linked list that knows its size (Boost's slist).
 template <class T, class Allocator = allocator<T>>
-using forward_list = boost::container::slist<T, Allocator>;
+using forward_list = detail::heap_bound<boost::container::slist<T, Allocator>>;
 /// A vector whose elements never move.
 template <class T, class Allocator = allocator<T>>
-using stable_vector = boost::container::stable_vector<T, Allocator>;
+using stable_vector = detail::heap_bound<boost::container::stable_vector<T, Allocator>>;
 /// A vector that keeps up to N elements inside itself. Its allocator has a type of its own, constructed explicitly:
 /// small_vector<int, 8> v(small_vector<int, 8>::allocator_type(heap.get_allocator<int>())).
 template <class T, std::size_t N, class Allocator = allocator<T>>
