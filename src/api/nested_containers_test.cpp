@@ -93,6 +93,25 @@ TEST_F(nested_containers_test, elements_of_maps_stayed_in_the_heap_that_they_wer
     expect_to_survive_the_heap_that_it_came_from<index>();
 }
 
+TEST_F(nested_containers_test, trees_were_taken_for_allocators_and_refused) {
+    manager gone = create("gone");
+    manager kept = create("kept");
+    auto& source = make<vector<map<int, string>>>(gone);
+    source.resize(1);
+    source.front().emplace(1, string(sentence, gone.get_allocator<char>()));
+    auto& target = make<vector<map<int, string>>>(kept);
+    target.push_back(source.front());
+    target.insert(target.begin(), std::move(source.front()));
+    auto& sets = *kept.construct<deque<set<string>>>("sets")();
+    sets.push_back(set<string>({string(sentence, gone.get_allocator<char>())}, gone.get_allocator<string>()));
+    for (const auto& each : target) {
+        ASSERT_EQ(each.size(), 1U);
+        EXPECT_EQ(each.at(1), sentence);
+        EXPECT_TRUE(kept.belongs_to_segment(each.at(1).data()));
+    }
+    EXPECT_TRUE(kept.belongs_to_segment(sets.front().begin()->data()));
+}
+
 TEST_F(nested_containers_test, elements_of_hash_tables_stayed_in_the_heap_that_they_were_moved_from) {
     expect_to_survive_the_heap_that_it_came_from<unordered_map<string, vector<int>>>();
 }
