@@ -185,6 +185,26 @@ TEST_P(transaction_misuse_test, an_inner_transaction_outlived_the_outer_one) {
     EXPECT_EQ(heap.statistics().allocated_blocks, 1U);
 }
 
+/// Was: "limit:" and the path, and nothing else.
+TEST_P(transaction_misuse_test, more_blocks_than_a_ring_holds_were_refused_without_a_reason) {
+    manager heap = create_heap();
+    const auto make_many = [&] {
+        heap.transact([&](transaction& tx) {
+            for (int i = 0; i < 5000; ++i) {
+                static_cast<void>(tx.make<linked>());
+            }
+        });
+    };
+    if (GetParam() == test_configuration{durability::atomic, open_options::domain_choice::emulated}) {
+        expect_error(errc::limit, "5000 blocks made and 0 freed, expected at most 4095", make_many);
+        EXPECT_TRUE(heap.all_memory_deallocated());
+    } else {
+        make_many();
+        EXPECT_EQ(heap.statistics().allocated_blocks, 5000U);
+    }
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
 /// A block that another one has freed meanwhile is refused with what is there, and all of the rest is dropped.
 TEST_P(transaction_misuse_test, a_block_that_is_gone_at_the_commit_is_named) {
     manager heap = create_heap();
