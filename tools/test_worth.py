@@ -9,10 +9,10 @@ kill_test has kill_test and kill_test_quick. Seconds of compiling are those of i
 links are there for all.
 
 Each program of the tier `quick` that is no simulator runs once to say which mutants' sites it passes, then once with
-each of these left out. What fails, or takes three times as long and more
-than a minute, has noticed. That takes about half an hour on two
-cores. With `--sites N`, N sites are left out, at equal distances in the sorted list of all: a sample, in a tenth of the
-time for N = 12. Simulators notice every mutant of their subject: mutants_test and its kin prove that.
+each of these left out. What fails, or takes three times as long and more than a minute, has noticed. That
+takes about half an hour on two cores. With `--sites N`, N sites are left out, at equal distances in the sorted list of
+all: a sample, in a tenth of the time for N = 12. Simulators notice every mutant of their subject: mutants_test and its
+kin prove that.
 """
 
 import json
@@ -98,7 +98,7 @@ def sites_of(command: list[str], build: str) -> tuple[list[str], float]:
     begin = time.monotonic()
     with tempfile.NamedTemporaryFile() as seen:
         if not run(command, build, LONGEST_FIRST_RUN, HOLDFAST_SEEN_SITES=seen.name):
-            print(f"test_worth: fails, or takes longer than {LONGEST_FIRST_RUN} s, with nothing left out, so not asked: "
+            print(f"test_worth: fails, or takes over {LONGEST_FIRST_RUN} s, with nothing left out, so not asked: "
                   f"{' '.join(command)}", file=sys.stderr)
             return [], 0
         names = {line.split(" ", 1)[1] for line in Path(seen.name).read_text().splitlines() if line.startswith("code ")}
