@@ -82,9 +82,9 @@ protected:
     }
 };
 
-using swapped_containers =
-    testing::Types<vector<string>, deque<string>, list<string>, stable_vector<string>, map<int, string>, set<string>,
-                   flat_map<int, string>, flat_multiset<string>, unordered_map<int, string>>;
+using swapped_containers = testing::Types<vector<string>, small_vector<string, 5>, deque<string>, list<string>,
+                                          stable_vector<string>, map<int, string>, set<string>, flat_map<int, string>,
+                                          flat_multiset<string>, unordered_map<int, string>>;
 TYPED_TEST_SUITE(containers_swap_test, swapped_containers);
 
 TYPED_TEST(containers_swap_test, a_swap_left_elements_in_the_heap_that_they_came_from) {

@@ -28,7 +28,7 @@ using u32string = basic_string<char32_t>;
 template <class Char, class Traits, class T, class SegmentManager>
 void swap(boost::container::basic_string<Char, Traits, allocator<T, SegmentManager>>& a,
           boost::container::basic_string<Char, Traits, allocator<T, SegmentManager>>& b) {
-    detail::swap_containers(a, b);
+    detail::swap_containers<boost::container::basic_string<Char, Traits, allocator<T, SegmentManager>>>(a, b);
 }
 
 namespace container {

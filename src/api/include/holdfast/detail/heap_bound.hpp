@@ -14,23 +14,23 @@
 
 namespace holdfast::detail {
 
-/// Swaps what two containers have. Between two heaps each element is moved to the other one; if that throws, the
-/// containers have their elements, but for those that could not be moved back.
-template <class Container>
+/// Swaps what two containers have: within one heap by Base's swap(). Between two heaps each element is moved to the
+/// other one; if that throws, the containers have their elements, but for those that could not be moved back.
+template <class Base, class Container>
 void swap_containers(Container& a, Container& b) {
     if (a.get_allocator() == b.get_allocator()) {
-        a.swap(b);
+        static_cast<Base&>(a).swap(b);
         return;
     }
     Container for_b(std::move(a), b.get_allocator());
     try {
         Container for_a(std::move(b), a.get_allocator());
-        a.swap(for_a);
+        static_cast<Base&>(a).swap(for_a);
     } catch (...) {
         a = std::move(for_b);
         throw;
     }
-    b.swap(for_b);
+    static_cast<Base&>(b).swap(for_b);
 }
 
 /// Throws error(invalid_argument) where the allocator of nodes is not that of the container.
