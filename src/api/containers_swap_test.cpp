@@ -173,6 +173,12 @@ TEST_F(nodes_of_two_heaps_test, swapped_strings_kept_the_memory_of_the_other_hea
     EXPECT_EQ(a, "short");
     EXPECT_EQ(b, swapped_text);
     EXPECT_TRUE(other_.belongs_to_segment(b.data()));
+    using either = basic_string<char, std::char_traits<char>, fallback_allocator<char>>;
+    either here(swapped_text, one_.get_allocator<char>());
+    either there("without a heap");
+    swap(here, there);
+    EXPECT_EQ(there, swapped_text);
+    EXPECT_FALSE(one_.belongs_to_segment(there.data()));
     auto& near = *other_.construct<string>("near")(std::string(100, 'x').c_str());
     const char* const before = near.data();
     swap(near, b);

@@ -25,10 +25,11 @@ using u32string = basic_string<char32_t>;
 
 /// Between two heaps: copies the text of both. (Boost's member swap() takes the memory as it is: use it within one
 /// heap.)
-template <class Char, class Traits, class T, class SegmentManager>
-void swap(boost::container::basic_string<Char, Traits, allocator<T, SegmentManager>>& a,
-          boost::container::basic_string<Char, Traits, allocator<T, SegmentManager>>& b) {
-    detail::swap_containers<boost::container::basic_string<Char, Traits, allocator<T, SegmentManager>>>(a, b);
+template <class Char, class Traits, class Allocator>
+    requires requires(const Allocator& of) { of.key(); }
+void swap(boost::container::basic_string<Char, Traits, Allocator>& a,
+          boost::container::basic_string<Char, Traits, Allocator>& b) {
+    detail::swap_containers<boost::container::basic_string<Char, Traits, Allocator>>(a, b);
 }
 
 namespace container {
