@@ -9,5 +9,6 @@ arguments=(-i)
 if [[ ${1:-} == --check ]]; then
     arguments=(--dry-run --Werror)
 fi
-find src tests bench examples tools python packaging -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c' \) -print0 |
+find src tests bench examples tools python packaging -type f \
+    \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.c' \) -print0 |
     xargs -0 -r -n 16 -P "$jobs" clang-format-16 "${arguments[@]}"

@@ -41,7 +41,8 @@ hf_code hf_begin(hf_heap* heap, hf_transaction** transaction) {
 hf_code hf_begin_inner(hf_transaction* transaction) {
     return guarded([&] {
         hf_transaction& of = required(transaction, "transaction");
-        of.parts.push_back(std::make_unique<holdfast::transaction>(of.outermost));
+        holdfast::transaction& innermost = of.parts.empty() ? of.outermost : *of.parts.back();
+        of.parts.push_back(std::make_unique<holdfast::transaction>(innermost));
     });
 }
 
@@ -79,12 +80,7 @@ void* hf_allocate_in(hf_transaction* transaction, size_t bytes, const hf_traits*
 }
 
 hf_code hf_free_in(hf_transaction* transaction, void* block) {
-    return guarded([&] {
-        hf_transaction& of = required(transaction, "transaction");
-        if (block != nullptr) {
-            of.core().free(block);
-        }
-    });
+    return guarded([&] { required(transaction, "transaction").core().free(block); });
 }
 
 hf_code hf_commit_transaction(hf_transaction* transaction) {

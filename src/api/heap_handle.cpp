@@ -7,13 +7,22 @@
 #include <holdfast/detail/heap_handle.hpp>
 
 #include "api/manager_core.hpp"
+#include "api/transaction_checks.hpp"
 
 namespace holdfast::detail {
 
 using base::failure;
 using base::failure_code;
 
+manager_core::manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions)
+    : engine_(std::move(opened)),
+      ranges_(check_transactions ? std::make_unique<open_ranges>() : nullptr),
+      handle_(*this),
+      commit_on_close_(commit_on_close),
+      counted_(engine_->read_only()) {}
+
 manager_core::~manager_core() {
+    life_.end();
     if (engine_ == nullptr) {
         return;
     }
@@ -90,6 +99,7 @@ const std::string& manager_core::path() const noexcept {
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         value_or_throw(engine_->close(commit_changes));
+        life_.end();
         engine_.reset();
     }
 }

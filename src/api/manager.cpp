@@ -49,7 +49,8 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
 
 std::unique_ptr<detail::manager_core> wrap(base::result<std::unique_ptr<heap::engine>> opened,
                                            const open_options& options) {
-    return std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)), options.commit_on_close);
+    return std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)), options.commit_on_close,
+                                                  options.check_transactions);
 }
 
 std::unique_ptr<detail::manager_core> create_heap(const std::string& path, const open_options& options,

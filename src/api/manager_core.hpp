@@ -10,6 +10,7 @@
 
 #include <holdfast/manager.hpp>
 
+#include "api/heap_life.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast {
@@ -74,13 +75,11 @@ inline const slab::fast_path* fast_path_copy::operator->() const noexcept {
     return std::launder(reinterpret_cast<const slab::fast_path*>(blocks_));
 }
 
+class open_ranges;
+
 class manager_core {
 public:
-    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close)
-        : engine_(std::move(opened)),
-          handle_(*this),
-          commit_on_close_(commit_on_close),
-          counted_(engine_->read_only()) {}
+    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions);
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -97,6 +96,10 @@ public:
         return fast_path_copy(engine_ == nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
+    /// What open transactions have; null without open_options::check_transactions.
+    [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
+    /// Ends with the heap, which need not be there any more.
+    [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
     [[nodiscard]] const holdfast::segment_manager* handle() const noexcept { return &handle_; }
     [[nodiscard]] const std::string& path() const noexcept;
@@ -114,6 +117,8 @@ public:
 
 private:
     std::unique_ptr<heap::engine> engine_;
+    heap_life life_;
+    std::unique_ptr<open_ranges> ranges_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
     /// Counts this heap in open_heaps, and in open_readers where it is open read-only.

@@ -1,5 +1,6 @@
 // Containers of containers: what is in a container lies in the container's heap, whoever made it and wherever it came
 // from.
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -91,6 +92,52 @@ TEST_F(nested_containers_test, elements_of_vectors_stayed_in_the_heap_that_they_
 
 TEST_F(nested_containers_test, elements_of_maps_stayed_in_the_heap_that_they_were_moved_from) {
     expect_to_survive_the_heap_that_it_came_from<index>();
+}
+
+/// Was: a small_vector took no allocator of a heap, so it compiled neither by name nor within another container.
+TEST_F(nested_containers_test, small_vectors_took_no_allocator_of_a_heap) {
+    manager gone = create("gone");
+    manager kept = create("kept");
+    using words_of = small_vector<string, 2>;
+    auto& source = make<map<int, words_of>>(gone);
+    for (int i = 0; i < 3; ++i) {
+        source[1].emplace_back(sentence);
+    }
+    source[2].emplace_back(sentence);
+    auto& target = make<map<int, words_of>>(kept);
+    target = source;
+    auto& alone = *kept.construct<words_of>("alone")();
+    alone.emplace_back(sentence);
+    alone.swap(source[1]);
+    ASSERT_EQ(alone.size(), 3U);
+    ASSERT_EQ(source[1].size(), 1U);
+    EXPECT_TRUE(gone.belongs_to_segment(source[1].front().data()));
+    const words_of passed(2, string(sentence, kept.get_allocator<char>()), kept.get_allocator<string>());
+    for (const words_of& each : {std::cref(alone), std::cref(target[1]), std::cref(target[2]), std::cref(passed)}) {
+        for (const string& one : each) {
+            EXPECT_EQ(one, sentence);
+            EXPECT_TRUE(kept.belongs_to_segment(one.data()));
+        }
+    }
+}
+
+TEST_F(nested_containers_test, trees_were_taken_for_allocators_and_refused) {
+    manager gone = create("gone");
+    manager kept = create("kept");
+    auto& source = make<vector<map<int, string>>>(gone);
+    source.resize(1);
+    source.front().emplace(1, string(sentence, gone.get_allocator<char>()));
+    auto& target = make<vector<map<int, string>>>(kept);
+    target.push_back(source.front());
+    target.insert(target.begin(), std::move(source.front()));
+    auto& sets = *kept.construct<deque<set<string>>>("sets")();
+    sets.push_back(set<string>({string(sentence, gone.get_allocator<char>())}, gone.get_allocator<string>()));
+    for (const auto& each : target) {
+        ASSERT_EQ(each.size(), 1U);
+        EXPECT_EQ(each.at(1), sentence);
+        EXPECT_TRUE(kept.belongs_to_segment(each.at(1).data()));
+    }
+    EXPECT_TRUE(kept.belongs_to_segment(sets.front().begin()->data()));
 }
 
 TEST_F(nested_containers_test, elements_of_hash_tables_stayed_in_the_heap_that_they_were_moved_from) {

@@ -103,6 +103,14 @@ void throw_element_of_another_heap(std::uint64_t heap_key, const char* type) {
                           0});
 }
 
+void throw_nodes_of_another_heap(std::uint64_t heap_key, const char* type) {
+    const heap::engine* const engine = heap::find_engine(heap_key);
+    throw_failure(failure{failure_code::invalid_argument, engine == nullptr ? "" : engine->files().paths().directory(),
+                          fmt::format("nodes for a {}", told(type)), "nodes of another heap",
+                          "nodes in the heap of the container",
+                          "insert the elements one by one: then they are copied to this heap", 0});
+}
+
 void refuse_reader(std::uint64_t heap_key, const void* asker) {
     if (heap::find_engine(heap_key) != nullptr && heap::is_of_reader(heap_key, asker)) {
         throw_failure(no_heap(heap_key));

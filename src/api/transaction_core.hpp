@@ -20,6 +20,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/manager_core.hpp"
+#include "api/transaction_checks.hpp"
 #include "heap/destination_operations.hpp"
 
 namespace holdfast::detail {
@@ -29,7 +30,10 @@ public:
     transaction_core() = default;
     transaction_core(const transaction_core&) = delete;
     transaction_core& operator=(const transaction_core&) = delete;
-    ~transaction_core() { end(); }
+    ~transaction_core() {
+        end();
+        checks_.look_at_ended();
+    }
 
     /// Throws error(read_only).
     void begin(manager_core& heap);
@@ -84,6 +88,16 @@ private:
 
     [[nodiscard]] heap::destination_operations& operations() const;
     [[nodiscard]] std::uint64_t offset_of(const void* place, std::size_t bytes) const;
+    /// Throws error(invalid_argument) for a pointer that the heap must not hold: it leads out of the heap.
+    void expect_in_heap(std::uint64_t target) const {
+        const std::uint64_t base = reinterpret_cast<std::uintptr_t>(heap().engine().files().view().base());
+        if (target - base > base::to_bytes(heap().engine().files().frontier())) [[unlikely]] {
+            refuse_target(target);
+        }
+    }
+    [[noreturn]] void refuse_target(std::uint64_t target) const;
+    void refuse_double_frees();
+    void check_rules();
     [[nodiscard]] std::uint64_t* new_copy(const void* from, const shadow_type& type);
     [[nodiscard]] std::uint64_t* find_opened(const std::byte* object, const shadow_type& type) const;
     /// The block of this transaction that the address lies in, or null.
@@ -95,9 +109,20 @@ private:
     void put_content_of(const made_block& each);
     void refuse_overlaps();
     void put_words();
-    [[nodiscard]] manager_core& heap() const noexcept { return *heap_; }
+    [[nodiscard]] bool is_alive() const noexcept { return heap_ != nullptr && life_.goes_on(); }
+    /// Throws error(invalid_argument) where the heap was closed meanwhile.
+    [[nodiscard]] manager_core& heap() const {
+        if (!life_.goes_on()) [[unlikely]] {
+            throw_closed();
+        }
+        return *heap_;
+    }
+    /// In a child of fork the block is the parent's.
+    void give_back(void* block) noexcept;
 
     manager_core* heap_ = nullptr;
+    heap_life::watch life_;
+    transaction_checks checks_;
     alignas(std::max_align_t) std::byte first_memory_[1024];
     std::pmr::monotonic_buffer_resource memory_{first_memory_, sizeof first_memory_};
     std::vector<opened_object> opened_;

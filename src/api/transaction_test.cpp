@@ -42,6 +42,7 @@ struct configuration {
     const char* name;
     enum durability durability;
     open_options::domain_choice domain = open_options::domain_choice::detect;
+    bool checks = false;
 };
 
 class transaction_test : public testing::TestWithParam<configuration> {
@@ -51,6 +52,7 @@ protected:
         wanted.durability = GetParam().durability;
         wanted.accept_process_crash_only = true;
         wanted.domain = GetParam().domain;
+        wanted.check_transactions = GetParam().checks;
         return wanted;
     }
     [[nodiscard]] manager create() const { return {create_only, path_, options()}; }
@@ -399,7 +401,9 @@ INSTANTIATE_TEST_SUITE_P(
     durabilities, transaction_test,
     testing::Values(configuration{"commit", durability::commit}, configuration{"collect", durability::collect},
                     configuration{"atomic", durability::atomic},
-                    configuration{"emulated", durability::atomic, open_options::domain_choice::emulated}),
+                    configuration{"emulated", durability::atomic, open_options::domain_choice::emulated},
+                    configuration{"checked_commit", durability::commit, open_options::domain_choice::detect, true},
+                    configuration{"checked_atomic", durability::atomic, open_options::domain_choice::detect, true}),
     [](const auto& named) { return std::string(named.param.name); });
 
 }  // namespace

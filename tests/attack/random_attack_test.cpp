@@ -5,6 +5,8 @@
 // and when all is put back the heap holds what it held, or what was committed last.
 //
 //     random_attack_test [--seconds N] [--seed N]
+#include "attack/random_attack.hpp"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,12 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using support::files_under;
-
-struct run_options {
-    std::uint64_t seconds = 2;
-    std::uint64_t seed = 1;
-};
-run_options chosen;
 
 constexpr unsigned patience = 30;  // seconds
 
@@ -304,6 +300,10 @@ int main(int count, char** arguments) {
             std::fprintf(stderr, "usage: %s [--seconds N] [--seed N]\n", arguments[0]);
             return 2;
         }
+    }
+    if (chosen.seed == 0) {
+        chosen.seed = std::random_device{}();
+        std::printf("seed %llu\n", static_cast<unsigned long long>(chosen.seed));
     }
     return RUN_ALL_TESTS();
 }

@@ -31,6 +31,7 @@ static hf_heap* open_heap(uint32_t durability) {
     options.durability = durability;
     options.domain = durability == HF_DURABILITY_COMMIT ? HF_DOMAIN_DETECT : HF_DOMAIN_EMULATED;
     options.accept_process_crash_only = 1;
+    options.check_transactions = durability == HF_DURABILITY_COLLECT;
     options.segment_size = (uint64_t)2 << 20;
     options.reservation = (uint64_t)1 << 30;
     hf_heap* heap = NULL;
@@ -193,6 +194,35 @@ static void misuse_is_an_error(hf_heap* heap) {
     EXPECT(strstr(hf_errormsg(), "1 open transactions") != NULL);
     EXPECT(hf_free_in(tx, (char*)bank + 8) == HF_OK);
     EXPECT(hf_commit_transaction(tx) == HF_BAD_ADDRESS); /* and ends it */
+    void* const block = hf_allocate(heap, 64);
+    tx = begin(heap);
+    EXPECT(hf_free_in(tx, block) == HF_OK && hf_free_in(tx, block) == HF_OK);
+    EXPECT(hf_commit_transaction(tx) == HF_BAD_ADDRESS && strstr(hf_errormsg(), "freed already") != NULL);
+    EXPECT(hf_free(heap, block) == HF_OK);
+    tx = begin(heap);
+    struct bank* const copy = open_bank(tx, bank);
+    EXPECT(hf_ptr_set_in(tx, &copy->last, copy) == HF_INVALID_ARGUMENT);
+    EXPECT(strstr(hf_errormsg(), "copy of an opened object (24 bytes)") != NULL);
+    EXPECT(hf_ptr_set_in(tx, hf_root(heap, 5), outside) == HF_INVALID_ARGUMENT);
+    hf_abort(tx);
+    EXPECT(digits_of(bank) == 471);
+}
+
+/* With hf_options.check_transactions. */
+static void broken_rules_are_named(hf_heap* heap) {
+    struct bank* bank = bank_of(heap);
+    hf_transaction* tx = begin(heap);
+    struct bank* copy = open_bank(tx, bank);
+    hf_transaction* second = begin(heap);
+    EXPECT(hf_open_range(second, &bank->accounts, 8) == NULL && hf_errorcode() == HF_CONCURRENT_MODIFICATION);
+    EXPECT(strstr(hf_errormsg(), "another transaction that is open has 24 bytes at offset") != NULL);
+    EXPECT(hf_store_in(second, &bank->accounts, 7) == HF_CONCURRENT_MODIFICATION);
+    hf_abort(second);
+    copy->accounts = 7;
+    ++bank->accounts;
+    EXPECT(hf_commit_transaction(tx) == HF_CONCURRENT_MODIFICATION);
+    EXPECT(strstr(hf_errormsg(), "byte 8 was stored to while a transaction had it open") != NULL);
+    --bank->accounts;
     EXPECT(digits_of(bank) == 471);
 }
 
@@ -221,6 +251,9 @@ static void run(const char* directory, const char* name, uint32_t durability) {
     parts_are_dropped_alone(heap);
     many_ranges_find_their_pointers(heap);
     misuse_is_an_error(heap);
+    if (durability == HF_DURABILITY_COLLECT) {
+        broken_rules_are_named(heap);
+    }
     EXPECT(hf_close(heap) == HF_OK);
     if (durability == HF_DURABILITY_ATOMIC) {
         kill_behind_a_commit();
@@ -239,6 +272,7 @@ int main(int argc, char** argv) {
     }
     mkdir(argv[1], 0777);
     run(argv[1], "commit", HF_DURABILITY_COMMIT);
+    run(argv[1], "collect", HF_DURABILITY_COLLECT);
     run(argv[1], "atomic", HF_DURABILITY_ATOMIC);
     printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;

@@ -105,13 +105,14 @@ private:
     std::mt19937_64 random_;
 };
 
-open_options options_of(open_options::domain_choice domain) {
+open_options options_of(durability wanted, open_options::domain_choice domain) {
     open_options options;
-    options.durability = durability::atomic;
+    options.durability = wanted;
+    options.commit_on_close = false;  // what is compared may be wrong
     options.accept_process_crash_only = true;
     options.segment_size = std::uint64_t{2} << 20U;
     options.reservation = std::uint64_t{1} << 30U;
-    options.domain = domain;
+    options.domain = wanted == durability::commit ? open_options::domain_choice::detect : domain;
     return options;
 }
 
@@ -140,7 +141,11 @@ int run_tellers(const std::string& path, open_options::domain_choice domain, std
         for (std::size_t i = 0; i < thread_count; ++i) {
             shown.begun[i] = shown.returned[i] = shown.first[i] = all.ledgers[i].number;
         }
+        shown.committed = shown.first[0].load();
         shown.runs = true;
+        if (wanted.durability == durability::commit) {
+            work_and_commit(heap, teller(heap, all, locks, 0, seed), shown);
+        }
         {
             std::vector<std::jthread> threads;
             for (std::size_t i = 0; i < thread_count; ++i) {
@@ -163,6 +168,7 @@ void bank_progress::reset() noexcept {
     for (std::size_t i = 0; i < thread_count; ++i) {
         begun[i] = returned[i] = first[i] = 0;
     }
+    committed = 0;
     runs = false;
     refused = 0;
     problem[0] = 0;
@@ -174,8 +180,9 @@ void bank_tally::print(std::ostream& out, const std::string& title) const {
         << " with; " << replayed << " words rewritten; " << refused << " refused after a failed sync\n";
 }
 
-bank_watcher::bank_watcher(std::string directory, std::uint64_t seed, std::vector<domain_choice> domains)
-    : directory_(std::move(directory)), random_(seed), domains_(std::move(domains)) {}
+bank_watcher::bank_watcher(std::string directory, durability wanted, std::uint64_t seed,
+                           std::vector<domain_choice> domains)
+    : directory_(std::move(directory)), durability_(wanted), random_(seed), domains_(std::move(domains)) {}
 
 void bank_watcher::use_power_loss(std::function<void()> fail, std::function<void()> restore) {
     fail_power_ = std::move(fail);
@@ -187,9 +194,9 @@ std::string bank_watcher::next_heap() {
         manager::remove(path_);
     }
     path_ = directory_ + "/bank" + std::to_string(tally_.heaps++);
-    manager made(create_only, path_, options_of(domains_.front()));
+    manager made(create_only, path_, options_of(durability_, domains_.front()));
     made.construct<bank>("bank")();
-    made.close();
+    made.close(true);
     if (fail_power_) {  // the name of the heap's directory is durable, too
         const int directory = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         static_cast<void>(::fsync(directory));
@@ -201,8 +208,8 @@ std::string bank_watcher::next_heap() {
 std::string bank_watcher::end_tellers() {
     shown_->reset();
     const std::uint64_t seed = random_();
-    const domain_choice domain = any_domain();
-    base::child_process worker([&] { return run_tellers(path_, domain, seed, *shown_); });
+    const open_options wanted = options_of(durability_, any_domain());
+    base::child_process worker([&] { return run_tellers(path_, wanted, seed, *shown_); });
     const bool runs = worker.runs_until([this] { return shown_->runs.load(); });
     static_cast<void>(worker.ends_within(random_() % 8'000'000));
     if (fail_power_ && runs) {
@@ -229,7 +236,7 @@ std::string bank_watcher::cycle() {
         restore_power_();
     }
     try {
-        const manager heap(open_only, path_, options_of(any_domain()));
+        const manager heap(open_only, path_, options_of(durability_, any_domain()));
         tally_.replayed += heap.last_recovery().replayed;
         return compare(heap);
     } catch (const std::exception& failure) {
@@ -249,9 +256,10 @@ std::string bank_watcher::compare(const manager& heap) {
     std::uint64_t blocks = 1;
     for (std::size_t i = 0; i < thread_count; ++i) {
         const ledger& each = all.ledgers[i];
-        const std::uint64_t returned = shown_->returned[i];
-        if (each.number < returned || each.number > shown_->begun[i]) {
-            return fmt::format("thread {} has {} transactions; {} returned, {} begun", i, each.number, returned,
+        const std::uint64_t returned = kept_of(i);
+        // In `collect` the number may be of the transaction in flight, or still the one before.
+        if (durability_ != durability::collect && (each.number < returned || each.number > shown_->begun[i])) {
+            return fmt::format("thread {} has {} transactions; {} kept, {} begun", i, each.number, returned,
                                shown_->begun[i].load());
         }
         tally_.transactions += returned - shown_->first[i];
@@ -260,13 +268,13 @@ std::string bank_watcher::compare(const manager& heap) {
         if (each.last != nullptr) {
             ++blocks;
             for (const std::uint64_t copy : each.last->copies) {
-                if (copy != each.last->number || copy > each.number) {
+                if (copy != each.last->number || copy > shown_->begun[i]) {
                     return fmt::format("thread {}: a note of {} says {}", i, each.last->number, copy);
                 }
             }
         }
     }
-    if (sum != 0 || changes != claimed) {
+    if (durability_ != durability::collect && (sum != 0 || changes != claimed)) {
         return fmt::format("the balances add up to {}; {} changes of {}", sum, changes, claimed);
     }
     if (heap.statistics().allocated_blocks != blocks) {
@@ -274,6 +282,13 @@ std::string bank_watcher::compare(const manager& heap) {
     }
     const std::vector<std::string> problems = heap.check(false);
     return problems.empty() ? std::string() : problems.front();
+}
+
+std::uint64_t bank_watcher::kept_of(std::size_t thread) const {
+    if (durability_ != durability::commit) {
+        return shown_->returned[thread];
+    }
+    return thread == 0 ? shown_->committed.load() : shown_->first[thread].load();
 }
 
 }  // namespace holdfast::test

@@ -114,7 +114,7 @@ private:
         bool ended = false;
         for (std::uint64_t step = 1; !ended && !testing::Test::HasFailure(); ++step) {
             *shown_ = {};
-            const pid_t child = ::fork();
+            const pid_t child = ::fork();  // lint-allow(fork): thousands of children, one after another
             ASSERT_GE(child, 0);
             if (child == 0) {
                 ::_exit(work(sequence, step));

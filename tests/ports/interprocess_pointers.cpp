@@ -207,7 +207,7 @@ void locks(const std::string& file) {
 
 /// Was: a lock that its process held when it was killed, and that a flush() had stored so, was never free again.
 void locks_of_the_dead(const std::string& file) {
-    const pid_t child = fork();
+    const pid_t child = fork();  // lint-allow(fork): a program without GoogleTest
     require(child >= 0, "fork");
     if (child == 0) {
         bip::managed_mapped_file segment(bip::create_only, file, 1U << 16U);

@@ -55,7 +55,7 @@ void run_bank(file_system_kind kind, std::uint64_t cycles, std::uint64_t seed) {
         GTEST_SKIP();
     }
     image_file_system files(kind, std::uint64_t{512} << 20U);
-    bank_watcher watcher(files.path(), seed, {open_options::domain_choice::disk});
+    bank_watcher watcher(files.path(), durability::atomic, seed, {open_options::domain_choice::disk});
     watcher.use_power_loss([&] { files.shut_down(); }, [&] { files.mount_again(); });
     run_cycles(watcher, std::string("transactions and power loss of ") + name_of(kind), cycles, 30);
     const bank_tally& found = watcher.numbers();

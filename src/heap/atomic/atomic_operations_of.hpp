@@ -414,11 +414,14 @@ bool atomic_operations_of<Domain>::commit_group(const group_request& changes) no
                                                      : commit_with_payload(cache, all))) {
         if (!refuse_poisoned()) {
             blocks.give_back(reservations_);
+            group_blocks::leave_refusal(changes.freed, blocks_);
         }
         return false;
     }
     for (const slab::held_block& each : blocks.freed()) {
-        blocks_.release(cache, each);  // HEAP-3
+        if (each.offset != lane::nowhere) {
+            blocks_.release(cache, each);  // HEAP-3
+        }
     }
     return true;
 }

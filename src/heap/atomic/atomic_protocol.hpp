@@ -32,7 +32,7 @@ namespace holdfast::heap {
 /// The blocks and the data of a group.
 struct group_changes {
     std::span<const slab::held_block> allocated;
-    std::span<const slab::held_block> freed;
+    std::span<slab::held_block> freed;  ///< the offset of one that another thread freed first becomes lane::nowhere
     std::span<const data_piece> data;
     [[nodiscard]] std::size_t block_records() const noexcept { return std::max(allocated.size(), freed.size()); }
     [[nodiscard]] std::size_t records() const noexcept {

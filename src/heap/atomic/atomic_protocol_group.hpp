@@ -80,8 +80,10 @@ void atomic_protocol<Domain>::change_states(const group_changes& changes) noexce
     for (const slab::held_block& each : changes.allocated) {
         block_states_.set(lanes_.domain(), each);
     }
-    for (const slab::held_block& each : changes.freed) {
-        static_cast<void>(block_states_.clear(lanes_.domain(), each));
+    for (slab::held_block& each : changes.freed) {
+        if (!block_states_.clear(lanes_.domain(), each)) {
+            each.offset = lane::nowhere;
+        }
     }
 }
 

@@ -49,6 +49,15 @@ public:
         }
         return true;
     }
+    /// Of a group that was refused: where one of these blocks is not allocated any more, that is why.
+    static void leave_refusal(std::span<void* const> freed, slab::block_allocator& blocks) noexcept {
+        for (const void* each : freed) {
+            slab::held_block found;
+            if (!blocks.find_allocated(each, found)) {
+                return;
+            }
+        }
+    }
     /// The reservations are as before.
     void give_back(reservations& reserved) noexcept {
         for (const slab::held_block& each : allocated_) {
@@ -59,7 +68,7 @@ public:
     [[nodiscard]] std::span<const slab::held_block> allocated() const noexcept {
         return {allocated_.data(), allocated_.size()};
     }
-    [[nodiscard]] std::span<const slab::held_block> freed() const noexcept { return {freed_.data(), freed_.size()}; }
+    [[nodiscard]] std::span<slab::held_block> freed() noexcept { return {freed_.data(), freed_.size()}; }
 
 private:
     /// Most transactions have fewer, and need no memory for them.

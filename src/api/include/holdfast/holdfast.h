@@ -139,7 +139,7 @@ typedef struct hf_options {
     uint32_t hardened;             /* not 0: exact frees, quarantine, random order, guard ranges */
     uint32_t separate_cache_lines; /* create: not 0: no two blocks share a cache line; blocks take whole lines */
     uint32_t precise_recovery;     /* after a crash in durability collect: not 0: as hf_collect_options.precise */
-    uint32_t reserved;             /* 0 */
+    uint32_t check_transactions;   /* not 0: looks for transactions that break their rules (tests of a program) */
     /* Recovery from a crash in durability collect: is called before the trace, to restore roots that the heap does not
      * hold (hf_offline_root, hf_offline_keep). A result other than HF_OK ends the open, which returns it; the next open
      * traces again. NULL: nothing is called. */

@@ -125,6 +125,13 @@ struct open_options {
     /// takes the line of another. Every block begins a line, and its usable size is a multiple of 64 bytes
     /// (docs/decisions/0019-cache-lines.md).
     bool separate_cache_lines = false;
+    /// Looks for transactions that break their rules (transaction.hpp), for the tests of a program: words that two open
+    /// transactions have at once, stores to an opened object instead of its copy, objects in free memory, copies that
+    /// are used after the end. open(), store() and commit() throw error(concurrent_modification), error(bad_address) or
+    /// error(invalid_argument) then; what an abort finds, and stores to copies after the end, go to the error handler,
+    /// these when the thread begins its next transaction or ends. Each message names type and offset. Costs a lock and
+    /// a look at the block for each object that is opened.
+    bool check_transactions = false;
 };
 
 /// What to allocate, besides its size.

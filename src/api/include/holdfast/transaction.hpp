@@ -18,7 +18,7 @@
 // What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock
 // that is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
 // transactions alone, until the heap was closed or a checkpoint() has passed: after a crash a store of another kind may
-// be taken back to what the last transaction left.
+// be taken back to what the last transaction left. open_options::check_transactions finds programs that break this.
 //
 // Not part of a transaction: named objects, and what containers allocate. An opened object holds no container, directly
 // or in a member: open() refuses it with invalid_argument.
@@ -73,10 +73,12 @@ template <class T>
 
 class transaction {
 public:
-    /// Begins one. Throws error(read_only) for a heap opened so.
+    /// Begins one. Throws error(read_only) for a heap opened so. A heap that is closed aborts what is open in it: then
+    /// commit() throws error(invalid_argument).
     explicit transaction(manager& heap);
     /// Begins a transaction within another one: its abort() drops what was done since, and its commit() hands that over
-    /// to the outer one. The outer one is not used meanwhile.
+    /// to the outer one. It must end before the outer one commits, and ends with it where that aborts. Throws
+    /// error(invalid_argument) where the outer one has an open one within it.
     explicit transaction(transaction& outer);
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;
@@ -96,7 +98,7 @@ public:
         return open(*object);
     }
     /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old
-    /// value until commit().
+    /// value until commit(), except in a block that this transaction has made.
     template <class T>
         requires(sizeof(T) == sizeof(std::uint64_t) && alignof(T) == alignof(std::uint64_t) &&
                  std::is_trivially_copyable_v<T>)
@@ -111,14 +113,20 @@ public:
     }
     /// A block that becomes allocated with commit(): the program fills it, and lets an object or a root point to it.
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits = {});
-    /// Constructs a T in such a block.
+    /// Constructs a T in such a block. If the constructor throws, there is no block.
     template <class T, class... Args>
     [[nodiscard]] T* make(Args&&... args) {
         static_assert(detail::require_persistable<T>());
-        return ::new (allocate(sizeof(T), {alignof(T), false})) T(std::forward<Args>(args)...);
+        void* const block = allocate(sizeof(T), {alignof(T), false});
+        try {
+            return ::new (block) T(std::forward<Args>(args)...);
+        } catch (...) {
+            free(block);
+            throw;
+        }
     }
-    /// Frees a block with commit(). A block that this transaction has made is gone at once. Throws error(bad_address)
-    /// at commit() where it is no allocated block.
+    /// Frees a block with commit(); null is ignored. A block that this transaction has made is gone at once. Throws
+    /// error(bad_address) at commit() where it is no allocated block, or one that was freed before in this transaction.
     void free(void* block);
     template <class T>
     void destroy(T* object) {
@@ -127,7 +135,8 @@ public:
     }
 
     /// Carries everything out. Throws bad_alloc or error where it cannot: then nothing is changed, and the transaction
-    /// is aborted.
+    /// is aborted. error(invalid_argument): objects that were opened overlap; a pointer leads out of the heap, to the
+    /// copy of an opened object, say; a transaction within this one is open.
     void commit();
     void abort() noexcept;
     /// Neither committed nor aborted.
@@ -144,7 +153,8 @@ private:
 
     std::unique_ptr<detail::transaction_core> owned_;
     detail::transaction_core* core_ = nullptr;
-    bool is_inner_ = false;
+    transaction* outer_ = nullptr;
+    transaction* inner_ = nullptr;  ///< that is open within this one
 };
 
 template <class Function>

@@ -1,7 +1,8 @@
 // Ordered associative containers that work in a heap: trees (map, set) and sorted vectors (flat_map, flat_set).
 //
 // Look-up in a container with string keys takes a std::string_view or a literal, without building a string. Thread
-// safety and complexity are those of Boost.Container.
+// safety and complexity are those of Boost.Container. A swap between two heaps moves the elements one by one; nodes of
+// another heap (merge(), insert()) are refused with error(invalid_argument).
 #pragma once
 
 #include <utility>
@@ -28,13 +29,13 @@ using tree_options =
 }  // namespace detail
 
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
-using map = boost::container::map<Key, T, Compare, Allocator, detail::tree_options>;
+using map = detail::heap_bound_tree<boost::container::map<Key, T, Compare, Allocator, detail::tree_options>>;
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<const Key, T>>>
-using multimap = boost::container::multimap<Key, T, Compare, Allocator, detail::tree_options>;
+using multimap = detail::heap_bound_tree<boost::container::multimap<Key, T, Compare, Allocator, detail::tree_options>>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using set = boost::container::set<Key, Compare, Allocator, detail::tree_options>;
+using set = detail::heap_bound_tree<boost::container::set<Key, Compare, Allocator, detail::tree_options>>;
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
-using multiset = boost::container::multiset<Key, Compare, Allocator, detail::tree_options>;
+using multiset = detail::heap_bound_tree<boost::container::multiset<Key, Compare, Allocator, detail::tree_options>>;
 
 /// A sorted vector of pairs: small and fast to search; insertion is linear and invalidates iterators.
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>

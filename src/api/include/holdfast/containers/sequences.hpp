@@ -2,10 +2,14 @@
 //
 //     auto* numbers = heap.construct<holdfast::vector<int>>("numbers")(heap.get_allocator<int>());
 //
-// Thread safety and complexity are those of Boost.Container. A move between two heaps moves the elements one by one.
+// Thread safety and complexity are those of Boost.Container. A move or a swap between two heaps moves the elements one
+// by one. Nodes of another heap (merge(), splice()) are refused with error(invalid_argument).
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
+#include <iterator>
+#include <type_traits>
 
 #include <boost/container/deque.hpp>
 #include <boost/container/list.hpp>
@@ -15,6 +19,7 @@
 #include <boost/container/vector.hpp>
 #include <holdfast/allocator.hpp>
 #include <holdfast/detail/growing.hpp>
+#include <holdfast/detail/heap_bound.hpp>
 
 namespace holdfast {
 
@@ -39,19 +44,57 @@ public:
     using base::operator=;
 };
 template <class T, class Allocator = allocator<T>>
-using deque = boost::container::deque<T, Allocator>;
+using deque = detail::heap_bound<boost::container::deque<T, Allocator>>;
 template <class T, class Allocator = allocator<T>>
-using list = boost::container::list<T, Allocator>;
+using list = detail::heap_bound<boost::container::list<T, Allocator>>;
 /// A singly linked list that knows its size (Boost's slist).
 template <class T, class Allocator = allocator<T>>
-using forward_list = boost::container::slist<T, Allocator>;
+using forward_list = detail::heap_bound<boost::container::slist<T, Allocator>>;
 /// A vector whose elements never move.
 template <class T, class Allocator = allocator<T>>
-using stable_vector = boost::container::stable_vector<T, Allocator>;
-/// A vector that keeps up to N elements inside itself. Its allocator has a type of its own, constructed explicitly:
-/// small_vector<int, 8> v(small_vector<int, 8>::allocator_type(heap.get_allocator<int>())).
+using stable_vector = detail::heap_bound<boost::container::stable_vector<T, Allocator>>;
+/// A vector that keeps up to N elements inside itself. Boost's small_vector has an allocator type of its own, which its
+/// program must name; this one takes that of a heap as all others do.
 template <class T, std::size_t N, class Allocator = allocator<T>>
-using small_vector = detail::growing<boost::container::small_vector<T, N, Allocator>>;
+class small_vector : public detail::growing<boost::container::small_vector<T, N, Allocator>> {
+    using base = detail::growing<boost::container::small_vector<T, N, Allocator>>;
+    using inner_allocator = typename base::allocator_type;
+
+public:
+    using allocator_type = Allocator;
+    using typename base::size_type;
+
+    using base::operator=;
+    small_vector()
+        requires std::is_default_constructible_v<Allocator>
+    = default;
+    explicit small_vector(const Allocator& of) : base(inner_allocator(of)) {}
+    small_vector(size_type count, const Allocator& of) : base(count, inner_allocator(of)) {}
+    small_vector(size_type count, const T& value, const Allocator& of) : base(count, value, inner_allocator(of)) {}
+    template <std::input_iterator Iterator>
+    small_vector(Iterator first, Iterator last, const Allocator& of) : base(first, last, inner_allocator(of)) {}
+    small_vector(std::initializer_list<T> values, const Allocator& of) : base(values, inner_allocator(of)) {}
+    small_vector(const small_vector&) = default;
+    small_vector(small_vector&&) = default;
+    small_vector(const small_vector& other, const Allocator& of) : base(other, inner_allocator(of)) {}
+    /// Boost takes the memory of the other one, whatever its allocator.
+    small_vector(small_vector&& other, const Allocator& of) : base(inner_allocator(of)) {
+        if (other.get_allocator() == of) {
+            base::operator=(static_cast<base&&>(other));
+        } else {
+            this->assign(std::make_move_iterator(other.begin()), std::make_move_iterator(other.end()));
+        }
+    }
+    small_vector& operator=(const small_vector&) = default;
+    small_vector& operator=(small_vector&&) = default;
+    ~small_vector() = default;
+
+    [[nodiscard]] Allocator get_allocator() const { return Allocator(base::get_allocator()); }
+    void swap(small_vector& other) {
+        detail::swap_containers<boost::container::small_vector<T, N, Allocator>>(*this, other);
+    }
+    friend void swap(small_vector& a, small_vector& b) { a.swap(b); }
+};
 
 namespace container {
 using holdfast::deque;

@@ -10,6 +10,7 @@
 
 #include <boost/container/string.hpp>
 #include <holdfast/allocator.hpp>
+#include <holdfast/detail/heap_bound.hpp>
 #include <holdfast/hash.hpp>
 
 namespace holdfast {
@@ -21,6 +22,15 @@ using wstring = basic_string<wchar_t>;
 using u8string = basic_string<char8_t>;
 using u16string = basic_string<char16_t>;
 using u32string = basic_string<char32_t>;
+
+/// Between two heaps: copies the text of both. (Boost's member swap() takes the memory as it is: use it within one
+/// heap.)
+template <class Char, class Traits, class Allocator>
+    requires requires(const Allocator& of) { of.key(); }
+void swap(boost::container::basic_string<Char, Traits, Allocator>& a,
+          boost::container::basic_string<Char, Traits, Allocator>& b) {
+    detail::swap_containers<boost::container::basic_string<Char, Traits, Allocator>>(a, b);
+}
 
 namespace container {
 using holdfast::basic_string;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <boost/container/container_fwd.hpp>
+#include <holdfast/detail/heap_bound.hpp>
 #include <holdfast/detail/needs_cxx20.hpp>
 
 namespace holdfast::detail {
@@ -61,6 +62,10 @@ public:
         return *this;
     }
     ~growing() = default;
+
+    /// Between two heaps: moves the elements one by one.
+    void swap(growing& other) { swap_containers<Base>(*this, other); }
+    friend void swap(growing& a, growing& b) { a.swap(b); }
 
     void push_back(const value_type& value) { emplace_back(value); }
     void push_back(value_type&& value) { emplace_back(std::move(value)); }

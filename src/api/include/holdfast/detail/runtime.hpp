@@ -47,6 +47,8 @@ extern std::atomic<std::uint32_t> open_heaps;
                                                    std::size_t bytes) noexcept;
 /// Throws error(invalid_argument). `type`: as std::type_info::name() spells it.
 [[noreturn]] void throw_element_of_another_heap(std::uint64_t heap_key, const char* type);
+/// As throw_element_of_another_heap(), for nodes that cannot become part of a container of this type.
+[[noreturn]] void throw_nodes_of_another_heap(std::uint64_t heap_key, const char* type);
 template <class T>
 [[nodiscard]] bool is_of_another_heap(std::uint64_t heap_key, const T& object) noexcept {
     return open_heaps.load(std::memory_order_relaxed) > 1 && heap_key != 0 &&

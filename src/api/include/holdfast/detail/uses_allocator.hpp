@@ -32,12 +32,17 @@ struct reaches_allocator<T, Allocator>
     : std::bool_constant<reaches_allocator<std::remove_const_t<typename T::first_type>, Allocator>::value ||
                          reaches_allocator<std::remove_const_t<typename T::second_type>, Allocator>::value> {};
 
+/// Whether an argument is an allocator, or stands for one. Boost's trees inherit from theirs, and are none.
+template <class Argument, class Allocator>
+struct passes_allocator : std::bool_constant<std::is_convertible_v<Argument, Allocator> &&
+                                             !std::uses_allocator_v<std::remove_cvref_t<Argument>, Allocator>> {};
+
 /// Whether a T is constructed from the arguments and then the allocator. False where an argument is an allocator
 /// already: two allocators would fit the constructors that containers have for two iterators.
 template <class T, class Allocator, class... Args>
 inline constexpr bool takes_allocator_last =
     std::conjunction_v<std::uses_allocator<T, Allocator>,
-                       std::negation<std::disjunction<std::is_convertible<Args, Allocator>...>>,
+                       std::negation<std::disjunction<passes_allocator<Args, Allocator>...>>,
                        std::is_constructible<T, Args..., const Allocator&>>;
 
 // A narrowing conversion of a caller's argument must not be reported here, where the caller cannot mend it.

@@ -1,0 +1,56 @@
+// Whether a heap is still open, for those who may outlive its manager: transactions.
+//
+// Each open heap has a cell, whose number changes when the heap is closed. Cells are never freed, only used again, so a
+// watch may look at any time.
+//
+// Thread safety: watches by any number of threads; a look is one load.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace holdfast::detail {
+
+class heap_life {
+    struct cell {
+        std::atomic<std::uint64_t> number{0};
+        cell* next = nullptr;  ///< of those that are free
+    };
+
+public:
+    class watch {
+    public:
+        watch() noexcept = default;
+        [[nodiscard]] bool goes_on() const noexcept {
+            return of_ != nullptr && of_->number.load(std::memory_order_acquire) == number_;
+        }
+
+    private:
+        friend class heap_life;
+        watch(const cell& of, std::uint64_t number) noexcept : of_(&of), number_(number) {}
+        const cell* of_ = nullptr;
+        std::uint64_t number_ = 0;
+    };
+
+    heap_life() = default;
+    heap_life(const heap_life&) = delete;
+    heap_life& operator=(const heap_life&) = delete;
+    ~heap_life() { end(); }
+
+    [[nodiscard]] watch begin_watch() const noexcept {
+        return cell_ == nullptr ? watch() : watch(*cell_, cell_->number.load(std::memory_order_relaxed));
+    }
+    /// No watch goes on. A second call does nothing.
+    void end() noexcept;
+
+private:
+    [[nodiscard]] static cell* take_cell();
+    /// Those of heaps that are gone.
+    static inline std::mutex mutex_;
+    static inline cell* free_ = nullptr;
+
+    cell* cell_ = take_cell();
+};
+
+}  // namespace holdfast::detail

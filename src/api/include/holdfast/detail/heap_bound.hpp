@@ -1,0 +1,140 @@
+// Containers of nodes that never get a node of another heap. Boost's swap(), merge(), splice() and insert() of nodes
+// take what two containers have as it is, whatever their allocators, and both heaps are damaged where these differ.
+// Here a swap between two heaps moves the elements one by one, and the other calls throw. Not for users.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include <holdfast/detail/needs_cxx20.hpp>
+#include <holdfast/detail/runtime.hpp>
+
+namespace holdfast::detail {
+
+/// Swaps what two containers have: within one heap by Base's swap(). Between two heaps each element is moved to the
+/// other one; if that throws, the containers have their elements, but for those that could not be moved back.
+template <class Base, class Container>
+void swap_containers(Container& a, Container& b) {
+    if (a.get_allocator() == b.get_allocator()) {
+        static_cast<Base&>(a).swap(b);
+        return;
+    }
+    Container for_b(std::move(a), b.get_allocator());
+    try {
+        Container for_a(std::move(b), a.get_allocator());
+        static_cast<Base&>(a).swap(for_a);
+    } catch (...) {
+        a = std::move(for_b);
+        throw;
+    }
+    static_cast<Base&>(b).swap(for_b);
+}
+
+/// Throws error(invalid_argument) where the allocator of nodes is not that of the container.
+template <class Container, class Nodes>
+void expect_one_heap(const Container& to, const Nodes& from) {
+    if (!(to.get_allocator() == from.get_allocator())) [[unlikely]] {
+        std::uint64_t key = 0;
+        if constexpr (requires { to.get_allocator().key(); }) {
+            key = to.get_allocator().key();
+        }
+        throw_nodes_of_another_heap(key, typeid(Container).name());
+    }
+}
+
+/// Base: a container of Boost's.
+template <class Base>
+class heap_bound : public Base {
+public:
+    using typename Base::allocator_type;
+    using typename Base::const_iterator;
+    using typename Base::value_type;
+
+    using Base::Base;
+    heap_bound()
+        requires std::is_default_constructible_v<allocator_type>
+    = default;
+    heap_bound(const heap_bound&) = default;
+    heap_bound(heap_bound&&) = default;
+    heap_bound(const heap_bound& other, const allocator_type& of) : Base(static_cast<const Base&>(other), of) {}
+    heap_bound(heap_bound&& other, const allocator_type& of) : Base(static_cast<Base&&>(other), of) {}
+    heap_bound& operator=(const heap_bound&) = default;
+    heap_bound& operator=(heap_bound&&) = default;
+    heap_bound& operator=(std::initializer_list<value_type> values) {
+        Base::operator=(values);
+        return *this;
+    }
+    ~heap_bound() = default;
+
+    void swap(heap_bound& other) { swap_containers<Base>(*this, other); }
+    friend void swap(heap_bound& a, heap_bound& b) { a.swap(b); }
+
+    template <class Other, class... More>
+    void merge(Other&& other, More&&... more) {
+        expect_one_heap(*this, other);
+        Base::merge(std::forward<Other>(other), std::forward<More>(more)...);
+    }
+    template <class Other, class... More>
+    void splice(const_iterator position, Other&& other, More&&... more) {
+        expect_one_heap(*this, other);
+        Base::splice(position, std::forward<Other>(other), std::forward<More>(more)...);
+    }
+    template <class Other, class... More>
+    void splice_after(const_iterator position, Other&& other, More&&... more) {
+        expect_one_heap(*this, other);
+        Base::splice_after(position, std::forward<Other>(other), std::forward<More>(more)...);
+    }
+};
+
+/// Base: map, set, multimap or multiset of Boost's.
+template <class Base>
+class heap_bound_tree : public heap_bound<Base> {
+    using container = heap_bound<Base>;
+
+public:
+    using typename Base::allocator_type;
+    using typename Base::const_iterator;
+    using typename Base::node_type;
+    using typename Base::value_type;
+
+    using container::container;
+    heap_bound_tree()
+        requires std::is_default_constructible_v<allocator_type>
+    = default;
+    heap_bound_tree(const heap_bound_tree&) = default;
+    heap_bound_tree(heap_bound_tree&&) = default;
+    heap_bound_tree(const heap_bound_tree& other, const allocator_type& of) : container(other, of) {}
+    heap_bound_tree(heap_bound_tree&& other, const allocator_type& of)
+        : container(static_cast<container&&>(other), of) {}
+    heap_bound_tree& operator=(const heap_bound_tree&) = default;
+    heap_bound_tree& operator=(heap_bound_tree&&) = default;
+    heap_bound_tree& operator=(std::initializer_list<value_type> values) {
+        container::operator=(values);
+        return *this;
+    }
+    ~heap_bound_tree() = default;
+
+    friend void swap(heap_bound_tree& a, heap_bound_tree& b) { a.swap(b); }
+
+    using Base::insert;
+    auto insert(node_type&& inserted) {
+        expect_own(inserted);
+        return Base::insert(std::move(inserted));
+    }
+    auto insert(const_iterator hint, node_type&& inserted) {
+        expect_own(inserted);
+        return Base::insert(hint, std::move(inserted));
+    }
+
+private:
+    void expect_own(const node_type& inserted) const {
+        if (!inserted.empty()) {
+            expect_one_heap(*this, inserted);
+        }
+    }
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,115 @@
+// open_options::check_transactions: finds what programs do to the memory of their transactions against the rules.
+//
+// - Two transactions that are open at once and have opened or stored to the same words: their threads hold no lock in
+//   common.
+// - A store to an opened object itself, while a transaction has it open: commit() would keep it or undo it by chance.
+// - A store to the copy of an opened object after the transaction has ended. Until the thread's next transaction, such
+// a
+//   copy is filled with `gone`, so a read of it is easily seen, too.
+// - An opened object that lies in no allocated block.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/manager_core.hpp"
+
+namespace holdfast::detail {
+
+/// Of a heap: which transaction has which words. Thread safety: any number of threads.
+class open_ranges {
+public:
+    struct range {
+        std::uint64_t begin = 0;  ///< offsets from the heap's base
+        std::uint64_t end = 0;
+        const void* owner = nullptr;
+        std::string type;
+        pid_t thread = 0;
+    };
+    /// Gives the words to the owner. If another one has some of them, nothing changes, and that range is the result.
+    [[nodiscard]] std::optional<range> enter(range wanted);
+    void leave(const void* owner) noexcept;
+
+private:
+    std::mutex mutex_;
+    std::map<std::uint64_t, range> by_begin_;  ///< they do not overlap: those of one owner are merged
+};
+
+/// Of a thread's transactions, one after the other. Thread safety: none.
+class transaction_checks {
+public:
+    static constexpr unsigned char gone = 0xdb;
+
+    /// An object, and its copy, which stays where it is until look_at_ended().
+    struct opened_object {
+        const std::byte* object;
+        std::byte* copy;
+        std::size_t bytes;
+        std::string type;
+        std::uint64_t offset = 0;
+    };
+
+    transaction_checks() = default;
+    transaction_checks(const transaction_checks&) = delete;
+    transaction_checks& operator=(const transaction_checks&) = delete;
+    ~transaction_checks() { look_at_ended(); }
+
+    /// Off where the heap was opened without the option.
+    void begin(manager_core& heap) {
+        heap_ = nullptr;
+        if (heap.ranges() != nullptr) [[unlikely]] {
+            watch(heap);
+        }
+    }
+    [[nodiscard]] bool is_on() const noexcept { return heap_ != nullptr; }
+    /// Comes before the object is copied. Throws error(concurrent_modification), error(bad_address), or
+    /// error(invalid_argument) where the transaction has opened a part of it, or what it is a part of.
+    void expect_free(const std::byte* object, std::size_t bytes, const char* type);
+    void opened(opened_object&& made);
+    /// Throws as expect_free().
+    void expect_free_to_store(const std::byte* place, std::size_t bytes);
+    /// Throws error(concurrent_modification) where an opened object was stored to, or its block freed.
+    void expect_untouched();
+    /// Throws error(invalid_argument) where a word of the bytes is a `ptr` to a copy.
+    void expect_no_pointer_to_copies(const std::byte* begin, std::size_t bytes) const;
+    /// Of the objects that were opened, those from `first` on are not open any more.
+    void drop(std::size_t first) noexcept;
+    /// The transaction has ended. What was stored to an opened object goes to the error handler.
+    void end(bool heap_is_open) noexcept;
+    /// There are copies for look_at_ended().
+    [[nodiscard]] bool keeps_copies() const noexcept { return !ended_.empty(); }
+    /// Copies of ended transactions that were stored to go to the error handler. Their memory is not needed then.
+    void look_at_ended() noexcept;
+
+private:
+    struct watched_object {
+        opened_object is;
+        std::vector<std::byte> before;  ///< the object's bytes
+    };
+    struct ended_copy {
+        opened_object was;
+        std::string path;
+    };
+    void watch(manager_core& heap);
+    void enter(const std::byte* begin, std::size_t bytes, const char* type);
+    [[nodiscard]] bool is_allocated(const std::byte* begin, std::size_t bytes) const;
+    [[nodiscard]] std::uint64_t offset_of(const std::byte* address) const noexcept;
+    [[nodiscard]] std::optional<base::failure> first_touched() const;
+
+    manager_core* heap_ = nullptr;
+    std::string path_;
+    pid_t process_ = 0;
+    std::vector<watched_object> opened_;
+    std::vector<ended_copy> ended_;
+    bool looked_ = false;  ///< at what was stored to opened objects
+};
+
+}  // namespace holdfast::detail

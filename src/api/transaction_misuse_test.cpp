@@ -1,0 +1,228 @@
+// Transactions that are used against their rules, in every durability: an error that names the mistake, and nothing in
+// the heap changes; never a crash.
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <holdfast/transaction.hpp>
+
+#include "api/manager_test_configurations.hpp"
+
+namespace holdfast {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct linked {
+    ptr<linked> next;
+    std::uint64_t value = 0;
+};
+
+class transaction_misuse_test : public manager_test, public testing::WithParamInterface<test_configuration> {
+protected:
+    [[nodiscard]] manager create_heap() const { return {create_only, path(), options_of(GetParam())}; }
+
+    /// The call throws this error, whose message has this part.
+    template <class Call>
+    static void expect_error(errc reason, const char* part, Call&& call) {
+        try {
+            std::forward<Call>(call)();
+            ADD_FAILURE() << "no error; expected one with: " << part;
+        } catch (const error& thrown) {
+            EXPECT_EQ(thrown.reason(), reason) << thrown.what();
+            EXPECT_THAT(thrown.what(), HasSubstr(part));
+        }
+    }
+};
+
+/// Was: accepted. In durability `atomic`, two allocations got the same pages then.
+TEST_P(transaction_misuse_test, a_block_that_was_freed_twice_was_given_out_twice) {
+    manager heap = create_heap();
+    for (const std::size_t bytes : {std::size_t{64}, std::size_t{100'000}, std::size_t{3} << 20U}) {
+        void* const block = heap.allocate(bytes);
+        expect_error(errc::bad_address, "freed already", [&] {
+            heap.transact([&](transaction& tx) {
+                tx.free(block);
+                tx.free(heap.allocate(32));
+                tx.free(block);
+            });
+        });
+        EXPECT_GE(heap.usable_size(block), bytes) << "nothing is freed";
+        heap.transact([&](transaction& tx) { tx.free(block); });
+        EXPECT_NE(heap.allocate(bytes), heap.allocate(bytes));
+    }
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// Was: error(bad_address), where deallocate() and C ignore null.
+TEST_P(transaction_misuse_test, freeing_null_failed) {
+    manager heap = create_heap();
+    heap.transact([](transaction& tx) {
+        tx.free(nullptr);
+        tx.destroy(static_cast<linked*>(nullptr));
+    });
+    EXPECT_TRUE(heap.all_memory_deallocated());
+}
+
+/// Was: the block became allocated, and nothing led to it.
+TEST_P(transaction_misuse_test, a_constructor_that_threw_left_its_block_behind) {
+    struct thrower {
+        thrower() { throw std::runtime_error("no"); }
+        std::uint64_t value[4];
+    };
+    manager heap = create_heap();
+    heap.transact([](transaction& tx) { EXPECT_THROW(static_cast<void>(tx.make<thrower>()), std::runtime_error); });
+    EXPECT_TRUE(heap.all_memory_deallocated());
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// Was: refused as two places that overlap, in blocks of up to 512 bytes.
+TEST_P(transaction_misuse_test, a_store_to_a_new_block_was_refused) {
+    manager heap = create_heap();
+    heap.transact([&](transaction& tx) {
+        auto* const small = tx.make<linked>();
+        tx.store(small->value, 5);
+        tx.store(small->next, small);
+        auto* const large = static_cast<std::uint64_t*>(tx.allocate(4096));
+        tx.store(large[100], 6);
+        EXPECT_EQ(small->value, 5U) << "a new block is its own copy";
+        tx.store(heap.root(0), static_cast<void*>(small));
+        tx.store(heap.root(1), static_cast<void*>(large));
+        transaction inner(tx);
+        inner.store(small->value, 7);
+    });
+    const auto* const small = static_cast<const linked*>(heap.root(0).get());
+    EXPECT_EQ(small->value, 5U);
+    EXPECT_EQ(small->next.get(), small);
+    EXPECT_EQ(static_cast<const std::uint64_t*>(heap.root(1).get())[100], 6U);
+}
+
+/// Was: the heap got a pointer to the copy, which is gone when the transaction is.
+TEST_P(transaction_misuse_test, the_address_of_a_copy_became_a_pointer_in_the_heap) {
+    manager heap = create_heap();
+    auto& a = *heap.construct<linked>("a")();
+    auto& b = *heap.construct<linked>("b")();
+    expect_error(errc::invalid_argument, "copy of an opened object", [&] {
+        heap.transact([&](transaction& tx) {
+            tx.open(a).value = 1;
+            tx.open(a).next = &tx.open(b);
+        });
+    });
+    expect_error(errc::invalid_argument, "copy of an opened object", [&] {
+        heap.transact([&](transaction& tx) { tx.store(heap.root(0), static_cast<void*>(&tx.open(b))); });
+    });
+    linked outside;
+    expect_error(errc::invalid_argument, "outside the heap",
+                 [&] { heap.transact([&](transaction& tx) { tx.open(a).next = &outside; }); });
+    EXPECT_EQ(a.next, nullptr);
+    EXPECT_EQ(a.value, 0U);
+    EXPECT_EQ(heap.root(0), nullptr);
+    heap.transact([&](transaction& tx) { tx.open(a).next = &b; });
+    EXPECT_EQ(a.next.get(), &b);
+}
+
+/// Was: the end of the inner transaction wrote to memory that was unmapped, or called what was gone.
+TEST_P(transaction_misuse_test, a_heap_that_was_closed_under_a_transaction_crashed_it) {
+    for (const bool destroys : {false, true}) {
+        auto heap = std::make_unique<manager>(open_or_create, path(), options_of(GetParam()));
+        auto* const object = heap->find_or_construct<linked>("a")();
+        {
+            transaction tx(*heap);
+            tx.open(*object).value = 1;
+            static_cast<void>(tx.make<linked>());
+            static_cast<void>(tx.allocate(100'000));
+            transaction inner(tx);
+            tx.open(*object).value = 2;
+            static_cast<void>(inner.make<linked>());
+            if (destroys) {
+                heap.reset();
+            } else {
+                heap->close();
+            }
+            expect_error(errc::invalid_argument, "closed heap", [&] { static_cast<void>(inner.make<linked>()); });
+            expect_error(errc::invalid_argument, "closed heap", [&] { transaction third(inner); });
+            inner.commit();
+            expect_error(errc::invalid_argument, "closed heap", [&] { tx.commit(); });
+        }
+        const manager again(open_read_only, path());
+        EXPECT_EQ(again.find<linked>("a").first->value, 0U);
+        EXPECT_EQ(again.statistics().allocated_blocks, 1U);
+        EXPECT_THAT(again.check(true), IsEmpty());
+    }
+}
+
+/// Was: the inner transaction went on with what the outer one had given back, and crashed or changed another one.
+TEST_P(transaction_misuse_test, an_inner_transaction_outlived_the_outer_one) {
+    manager heap = create_heap();
+    auto& object = *heap.construct<linked>("a")();
+    {
+        transaction tx(heap);
+        transaction inner(tx);
+        transaction innermost(inner);
+        innermost.open(object).value = 1;
+        static_cast<void>(innermost.make<linked>());
+        expect_error(errc::invalid_argument, "open transaction within it", [&] { transaction second(tx); });
+        tx.abort();
+        EXPECT_FALSE(inner.is_open());
+        EXPECT_FALSE(innermost.is_open());
+        transaction other(heap);
+        other.open(object).value = 3;
+        expect_error(errc::invalid_argument, "committed or aborted", [&] { innermost.commit(); });
+        other.commit();
+    }
+    for (const bool middle : {false, true}) {
+        transaction tx(heap);
+        transaction inner(tx);
+        transaction innermost(inner);
+        innermost.open(object).value = 2;
+        expect_error(errc::invalid_argument, "open transaction within it", [&] { (middle ? inner : tx).commit(); });
+        EXPECT_FALSE(innermost.is_open());
+        EXPECT_EQ(tx.is_open(), middle);
+    }
+    EXPECT_EQ(object.value, 3U);
+    EXPECT_EQ(heap.statistics().allocated_blocks, 1U);
+}
+
+/// Was: "limit:" and the path, and nothing else.
+TEST_P(transaction_misuse_test, more_blocks_than_a_ring_holds_were_refused_without_a_reason) {
+    manager heap = create_heap();
+    const auto make_many = [&] {
+        heap.transact([&](transaction& tx) {
+            for (int i = 0; i < 5000; ++i) {
+                static_cast<void>(tx.make<linked>());
+            }
+        });
+    };
+    if (GetParam() == test_configuration{durability::atomic, open_options::domain_choice::emulated}) {
+        expect_error(errc::limit, "5000 blocks made and 0 freed, expected at most 4095", make_many);
+        EXPECT_TRUE(heap.all_memory_deallocated());
+    } else {
+        make_many();
+        EXPECT_EQ(heap.statistics().allocated_blocks, 5000U);
+    }
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// A block that another one has freed meanwhile is refused with what is there, and all of the rest is dropped.
+TEST_P(transaction_misuse_test, a_block_that_is_gone_at_the_commit_is_named) {
+    manager heap = create_heap();
+    auto& object = *heap.construct<linked>("a")();
+    void* const block = heap.allocate(64);
+    expect_error(errc::bad_address, "free block of 64 bytes", [&] {
+        heap.transact([&](transaction& tx) {
+            tx.open(object).value = 1;
+            tx.free(block);
+            heap.deallocate(block);
+        });
+    });
+    expect_error(errc::bad_address, "constructed object",
+                 [&] { heap.transact([&](transaction& tx) { tx.destroy(&object); }); });
+    EXPECT_EQ(object.value, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(durabilities, transaction_misuse_test, all_test_configurations(), name_of_configuration);
+
+}  // namespace
+}  // namespace holdfast
