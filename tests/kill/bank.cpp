@@ -133,9 +133,23 @@ void work(teller& works, std::size_t index, bank_progress& shown) {
     }
 }
 
-int run_tellers(const std::string& path, open_options::domain_choice domain, std::uint64_t seed, bank_progress& shown) {
+/// All others stand still while a heap is committed, so there is one thread.
+[[noreturn]] void work_and_commit(manager& heap, teller works, bank_progress& shown) {
+    for (std::uint64_t i = 1;; ++i) {
+        ++shown.begun[0];
+        works.work_once();
+        const std::uint64_t done = ++shown.returned[0];
+        if (i % 32 == 0) {
+            heap.commit();
+            shown.committed = done;
+        }
+    }
+}
+
+int run_tellers(const std::string& path, open_options wanted, std::uint64_t seed, bank_progress& shown) {
     try {
-        manager heap(open_only, path, options_of(domain));
+        wanted.check_transactions = seed % 4 == 0;
+        manager heap(open_only, path, wanted);
         auto& all = *heap.find<bank>("bank").first;
         std::array<std::mutex, account_count> locks;
         for (std::size_t i = 0; i < thread_count; ++i) {
