@@ -247,6 +247,13 @@ void set_flags_at(block_header& block, unsigned index, std::uint16_t flags) noex
     node.key_and_flags = narrow<std::uint16_t>((node.key_and_flags & key_size_mask) | flags);
 }
 
+void clear_unused(block_header& block) noexcept {
+    const bool is_packed = block.kind == page_kind::packed;
+    const std::size_t begin = sizeof(block_header) + (is_packed ? block.item_size : slot_size) * block.count;
+    const std::size_t end = is_packed ? block.capacity : block.upper;
+    std::memset(bytes_of(block) + begin, 0, end - begin);
+}
+
 place find_in_leaf(const block_header& block, const order& by, std::string_view key) {
     if (block.kind == page_kind::packed) {
         return find_in_packed(block, by, key);

@@ -134,6 +134,9 @@ void truncate_block(block_header& block, unsigned index) noexcept;
 [[nodiscard]] std::byte* mutable_value_at(block_header& block, unsigned index) noexcept;
 void set_flags_at(block_header& block, unsigned index, std::uint16_t flags) noexcept;
 
+/// Zeros for the bytes between slots and nodes, or behind packed items.
+void clear_unused(block_header& block) noexcept;
+
 // --- search ---------------------------------------------------------------------------------------------------------
 
 struct place {

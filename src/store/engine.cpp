@@ -8,27 +8,6 @@
 
 namespace holdfast::store {
 
-status engine::verify(std::uint64_t number, std::uint64_t next_page) const {
-    if (number < meta_pages || number >= next_page || next_page > file_.reserved_pages()) {
-        return status::page_not_found;
-    }
-    const page_header& page = *file_.page(number);
-    if (page.block.kind == page_kind::run) {
-        if (page.run_pages == 0 || page.run_pages > next_page - number) {
-            return status::corrupted;
-        }
-    } else if (!is_valid(page.block, block_capacity)) {
-        return status::corrupted;
-    }
-    // A page from the future is one that a transaction in progress would take for its own.
-    if (page.birth > shared_.header().written.load(std::memory_order_acquire) ||
-        page.checksum != page_checksum(page, number)) {
-        return status::corrupted;
-    }
-    set_verified(number);
-    return status::ok;
-}
-
 root engine::enter(reader_slot& slot) {
     if (shared_.is_private()) {
         static_cast<void>(take_in_metas());  // what cannot be read now was read before
@@ -36,25 +15,6 @@ root engine::enter(reader_slot& slot) {
         end_overlay();
     }
     return shared_.enter(slot);
-}
-
-root engine::last_root() const noexcept {
-    root version{};
-    while (!shared_.get_root(shared_.header().durable.load(std::memory_order_acquire), version)) {
-    }
-    return version;
-}
-
-std::span<const std::byte> engine::log_bytes() const noexcept {
-    const shared_header& header = shared_.header();
-    return {reinterpret_cast<const std::byte*>(file_.page(header.log_page.load(std::memory_order_relaxed))),
-            header.log_pages.load(std::memory_order_relaxed) * page_size};
-}
-
-std::uint64_t engine::log_seed() const noexcept {
-    std::uint64_t identity = 0;
-    std::memcpy(&identity, uuid().data(), sizeof(identity));
-    return identity ^ shared_.header().checkpoint_sequence.load(std::memory_order_relaxed) * 0xD6E8FEB86659FD93U;
 }
 
 // --- the writer begins ----------------------------------------------------------------------------------------------
@@ -113,62 +73,6 @@ status engine::take_in(bool died) {
     }
     release_pages();
     return status::ok;
-}
-
-status engine::load_free_list() {
-    meta_on_media meta{};
-    HF_STORE_TRY(read_meta(meta));
-    if (meta.sequence != shared_.header().checkpoint_sequence.load(std::memory_order_relaxed)) {
-        return status::corrupted;
-    }
-    free_.clear();
-    free_list_page_ = meta.free_list;
-    free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
-    if (meta.free_list != 0) {
-        if (meta.free_list < meta_pages || meta.free_list >= meta.next_page ||
-            free_list_pages_ > meta.next_page - meta.free_list) {
-            return status::corrupted;
-        }
-        const std::span list(reinterpret_cast<const std::byte*>(file_.page(meta.free_list)), meta.free_list_size);
-        if (bytes_checksum(list, meta.sequence) != meta.free_list_checksum) {
-            return status::corrupted;
-        }
-        HF_STORE_TRY(free_.load(list, meta.next_page));
-    }
-    free_transaction_ = meta.transaction;
-    free_sequence_ = meta.sequence;
-    free_offset_ = 0;
-    return status::ok;
-}
-
-status engine::apply(const log_record& record) {
-    const std::uint64_t next_page = record.head.next_page;
-    if (next_page > file_.reserved_pages()) {
-        return status::corrupted;
-    }
-    bool valid = true;
-    const auto is_inside = [&](std::uint64_t start, std::uint64_t count) {
-        const bool inside = start >= meta_pages && start < next_page && count <= next_page - start;
-        valid = valid && inside;
-        return inside;
-    };
-    for_each_item<extent_on_media>(record.taken, [&](const extent_on_media& extent) {
-        if (is_inside(extent.start, extent.count)) {
-            free_.forget(extent.start, extent.count);
-            free_.set_backed(extent.start, extent.count, true);
-        }
-    });
-    for_each_item<extent_on_media>(record.returned, [&](const extent_on_media& extent) {
-        if (is_inside(extent.start, extent.count)) {
-            free_.add_ready(extent.start, extent.count);
-        }
-    });
-    for_each_item<freed_extent_on_media>(record.freed, [&](const freed_extent_on_media& freed) {
-        if (is_inside(freed.start, freed.count)) {
-            free_.add_freed(freed);
-        }
-    });
-    return valid ? status::ok : status::corrupted;
 }
 
 // Whoever had the write lock died. What it had not published is void: pages that it wrote belong to no version. Only a

@@ -23,17 +23,13 @@ status engine::fail(status what) noexcept {
     return what;
 }
 
-void engine::raise_durable(std::uint64_t transaction) noexcept {
-    std::atomic<std::uint64_t>& durable = shared_.header().durable;
-    std::uint64_t now = durable.load(std::memory_order_relaxed);
-    while (now < transaction && !durable.compare_exchange_weak(now, transaction)) {
-    }
-}
-
 void engine::finish_pages(write_set& changes) const noexcept {
     for (const dirty_page& dirty : changes.dirty) {
         if (dirty.live) {
             page_header& page = *file_.writable_page(dirty.page);
+            if (dirty.base == 0 && page.block.kind != page_kind::run) {
+                clear_unused(page.block);  // as a recovery leaves it: later records say what differs from that
+            }
             page.checksum = page_checksum(page, dirty.page);
         }
     }

@@ -45,27 +45,6 @@ status engine::open(const engine_options& options) {
     return status::ok;
 }
 
-status engine::open_data(bool read_only, bool overlay) {
-    HF_STORE_TRY(file_.open(options_.data_path, {.read_only = read_only,
-                                                 .write_map = options_.write_map,
-                                                 .random = options_.random,
-                                                 .overlay = overlay,
-                                                 .mode = options_.mode,
-                                                 .reserve = options_.limit}));
-    return map_verified();
-}
-
-status engine::map_verified() {
-    const std::size_t size = file_.reserved_pages() / 8 + 8;
-    void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-        return last_error();
-    }
-    verified_memory_ = mapping(static_cast<std::byte*>(at), size);
-    verified_ = static_cast<std::atomic<std::uint64_t>*>(at);
-    return status::ok;
-}
-
 // Another process has the store open: what it says about the last commit holds.
 status engine::join() {
     meta_on_media meta{};
@@ -157,50 +136,6 @@ status engine::create() {
     return options_.no_sync ? status::ok : file_.sync_all();
 }
 
-// The valid meta with the greater sequence. One that is not valid was being written when power failed.
-status engine::read_meta(meta_on_media& best) const {
-    bool found = false;
-    bool ours = false;
-    bool other_version = false;
-    for (std::uint64_t number = 0; number < meta_pages; ++number) {
-        if ((number + 1) * page_size > file_.pages() * page_size) {
-            continue;
-        }
-        meta_on_media meta{};
-        std::memcpy(&meta, file_.page(number), sizeof(meta));
-        if (meta.magic != store_magic) {
-            continue;
-        }
-        ours = true;
-        other_version = meta.version != store_version || meta.page_bytes != page_size;
-        if (!other_version && meta.checksum == meta_checksum(meta) && meta.sequence % meta_pages == number &&
-            (!found || meta.sequence > best.sequence)) {
-            best = meta;
-            found = true;
-        }
-    }
-    if (found) {
-        return status::ok;
-    }
-    if (!ours) {
-        return status::invalid_file;
-    }
-    return other_version ? status::version_mismatch : status::corrupted;
-}
-
-void engine::adopt(const meta_on_media& meta) noexcept {
-    shared_header& header = shared_.header();
-    shared_.set_root({.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page});
-    header.log_page.store(meta.log_page);
-    header.log_pages.store(meta.log_pages);
-    header.log_synced.store(0);
-    header.log_end.store(0);
-    header.checkpoint_sequence.store(meta.sequence);
-    header.checkpoint_transaction.store(meta.transaction);
-    header.written.store(meta.transaction, std::memory_order_release);
-    raise_durable(meta.transaction);
-}
-
 // Without a lock file other processes say what they committed in the metas alone.
 status engine::take_in_metas() {
     shared_header& header = shared_.header();
@@ -225,86 +160,6 @@ void engine::end_overlay() noexcept {
     if (overlay_ && file_.end_overlay() == status::ok) {
         overlay_ = false;
     }
-}
-
-// --- recovery -------------------------------------------------------------------------------------------------------
-
-// Applies one change to the pages in memory. Its base is a page there, or one of the checkpoint.
-status engine::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
-    const log_page_on_media& head = change.head;
-    if (head.page < meta_pages || head.page >= next_page || head.pages == 0 || head.pages > next_page - head.page ||
-        (head.base != 0 && head.pages != 1)) {
-        return status::corrupted;
-    }
-    std::vector<std::byte> content(head.pages * page_size);
-    if (head.base != 0) {
-        const auto known = pages.find(head.base);
-        if (known != pages.end()) {
-            std::memcpy(content.data(), known->second->data(), page_size);
-        } else {
-            const page_header* base = nullptr;
-            HF_STORE_TRY(get(head.base, std::min(next_page, file_.pages()), base));
-            std::memcpy(content.data(), base, page_size);
-        }
-    }
-    std::span<const std::byte> ranges = change.ranges;
-    while (!ranges.empty()) {  // each was looked at when the change was read
-        log_range_on_media range{};
-        std::memcpy(&range, ranges.data(), sizeof(range));
-        std::memcpy(content.data() + range.offset, ranges.data() + sizeof(range), range.size);
-        ranges = ranges.subspan(sizeof(range) + (range.size + 3U) / 4U * 4U);
-    }
-    for (std::uint32_t i = 0; i < head.pages; ++i) {
-        auto& page = pages[head.page + i];
-        if (!page) {
-            page = std::make_unique<page_content>();
-        }
-        std::memcpy(page->data(), content.data() + std::size_t{i} * page_size, page_size);
-    }
-    return status::ok;
-}
-
-// The records behind the checkpoint, in order. Pages go to the file when all are rebuilt: a page that one record reads
-// may be one that a later record wrote before the crash.
-status engine::replay(const meta_on_media& meta) {
-    HF_STORE_TRY(load_free_list());
-    page_table pages;
-    root version{.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page};
-    log_record record;
-    while (read_record(log_bytes(), free_offset_, log_seed(), version.transaction + 1, record)) {
-        HF_STORE_TRY(apply(record));
-        page_change change;
-        std::span<const std::byte> rest = record.pages;
-        for (std::uint32_t i = 0; i < record.head.page_count; ++i) {
-            if (!next_page_change(rest, change)) {
-                return status::corrupted;
-            }
-            HF_STORE_TRY(rebuild(change, record.head.next_page, pages));
-        }
-        version = {
-            .transaction = record.head.transaction, .main = record.head.main, .next_page = record.head.next_page};
-        free_offset_ += record.head.size;
-        free_transaction_ = version.transaction;
-    }
-    if (!overlay_ && version.next_page > file_.pages()) {
-        HF_STORE_TRY(file_.grow(version.next_page));
-    }
-    for (const auto& [number, content] : pages) {
-        if (!overlay_) {
-            HF_STORE_TRY(file_.reserve(number, 1));
-        } else if (number >= file_.pages()) {
-            return status::access_denied;  // only who may write can recover what lies beyond the file's end
-        }
-        std::memcpy(file_.writable_page(number), content->data(), page_size);
-    }
-    shared_header& header = shared_.header();
-    if (header.written.load() <= version.transaction) {
-        shared_.set_root(version);
-        header.log_end.store(free_offset_);
-        header.written.store(version.transaction, std::memory_order_release);
-        raise_durable(version.transaction);
-    }
-    return status::ok;
 }
 
 void engine::close() noexcept {

@@ -11,6 +11,14 @@
 
 namespace holdfast::store {
 
+/// What a page gets: of a leaf a value, of a branch a child.
+struct tree_entry {
+    std::string_view key;
+    std::string_view value;
+    std::uint64_t child;
+    std::uint16_t flags;
+};
+
 class tree_cursor {
 public:
     void attach(transaction_pages& pages, tree_record& record, const order& by) noexcept {
@@ -73,12 +81,6 @@ private:
         const page_header* page;
         unsigned index;
     };
-    struct entry {
-        std::string_view key;
-        std::string_view value;
-        std::uint64_t child;
-        std::uint16_t flags;
-    };
 
     [[nodiscard]] status enter(unsigned depth, std::uint64_t number);
     [[nodiscard]] status descend_to_edge(unsigned depth, std::uint64_t number, bool right);
@@ -87,13 +89,10 @@ private:
         return pages_->writable(levels_[depth].number)->block;
     }
     [[nodiscard]] status plant();
-    [[nodiscard]] static std::size_t size_of(page_kind kind, const block_header& block, const entry& item) noexcept;
-    static std::byte* insert_entry(block_header& block, unsigned index, const entry& item) noexcept;
-    [[nodiscard]] unsigned split_point(const block_header& block, unsigned depth, const entry& item) const noexcept;
-    [[nodiscard]] status split(unsigned depth, const entry& item);
+    [[nodiscard]] unsigned split_point(const block_header& block, unsigned depth,
+                                       const tree_entry& item) const noexcept;
+    [[nodiscard]] status split(unsigned depth, const tree_entry& item);
     [[nodiscard]] status add_child(unsigned depth, std::string_view separator, std::uint64_t right);
-    [[nodiscard]] std::string_view separator_between(const block_header& left,
-                                                     const block_header& right) const noexcept;
     [[nodiscard]] status rebalance(unsigned depth);
     [[nodiscard]] status shrink_root();
     [[nodiscard]] status drop_child(unsigned depth);

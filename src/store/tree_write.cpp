@@ -6,6 +6,41 @@
 #include "store/tree.hpp"
 
 namespace holdfast::store {
+namespace {
+
+std::size_t size_of(page_kind kind, const block_header& block, const tree_entry& item) noexcept {
+    switch (kind) {
+        case page_kind::branch: return branch_size(item.key.size());
+        case page_kind::packed: return block.item_size;
+        default: return leaf_size(item.key.size(), item.value.size());
+    }
+}
+
+std::byte* insert_entry(block_header& block, unsigned index, const tree_entry& item) noexcept {
+    switch (block.kind) {
+        case page_kind::branch: insert_branch(block, index, item.key, item.child); return nullptr;
+        case page_kind::packed: insert_packed(block, index, item.key); return nullptr;
+        default: return insert_leaf(block, index, item.key, item.value, item.flags);
+    }
+}
+
+// What tells two leaves apart, as short as it may be: the beginning of a key that is above all on the left. Other
+// orders than that of bytes get whole keys.
+std::string_view separator_between(const order& by, const block_header& left, const block_header& right) noexcept {
+    const std::string_view above = key_at(right, 0);
+    if (by.kind != order_kind::bytes || right.kind == page_kind::packed || left.count == 0) {
+        return above;
+    }
+    const std::string_view below = key_at(left, left.count - 1U);
+    const std::size_t most = std::min(above.size(), below.size());
+    std::size_t common = 0;
+    while (common < most && above[common] == below[common]) {
+        ++common;
+    }
+    return above.substr(0, std::min(common + 1, above.size()));
+}
+
+}  // namespace
 
 void tree_cursor::count_page(page_kind kind, int by) noexcept {
     std::uint64_t& count = kind == page_kind::branch ? record_->branch_pages : record_->leaf_pages;
@@ -43,29 +78,13 @@ status tree_cursor::plant() {
     return status::ok;
 }
 
-std::size_t tree_cursor::size_of(page_kind kind, const block_header& block, const entry& item) noexcept {
-    switch (kind) {
-        case page_kind::branch: return branch_size(item.key.size());
-        case page_kind::packed: return block.item_size;
-        default: return leaf_size(item.key.size(), item.value.size());
-    }
-}
-
-std::byte* tree_cursor::insert_entry(block_header& block, unsigned index, const entry& item) noexcept {
-    switch (block.kind) {
-        case page_kind::branch: insert_branch(block, index, item.key, item.child); return nullptr;
-        case page_kind::packed: insert_packed(block, index, item.key); return nullptr;
-        default: return insert_leaf(block, index, item.key, item.value, item.flags);
-    }
-}
-
 status tree_cursor::insert(std::string_view key, std::string_view value, std::uint16_t flags, std::byte** written) {
     if (record_->root == 0) {
         HF_STORE_TRY(plant());
     } else {
         HF_STORE_TRY(own_path());
     }
-    const entry item{.key = key, .value = value, .child = 0, .flags = flags};
+    const tree_entry item{.key = key, .value = value, .child = 0, .flags = flags};
     block_header& leaf = writable_block();
     std::byte* at = nullptr;
     if (size_of(leaf.kind, leaf, item) <= free_bytes(leaf)) {
@@ -89,7 +108,7 @@ status tree_cursor::insert(std::string_view key, std::string_view value, std::ui
 
 // How many entries, the new one among them, stay on the left. A tree that grows at an end fills its pages; else both
 // halves have as many bytes as the other, nearly.
-unsigned tree_cursor::split_point(const block_header& block, unsigned depth, const entry& item) const noexcept {
+unsigned tree_cursor::split_point(const block_header& block, unsigned depth, const tree_entry& item) const noexcept {
     const unsigned index = levels_[depth].index + (block.kind == page_kind::branch ? 1U : 0U);
     const unsigned count = block.count + 1U;
     const std::size_t room = block.capacity - sizeof(block_header);
@@ -113,23 +132,7 @@ unsigned tree_cursor::split_point(const block_header& block, unsigned depth, con
     return best;
 }
 
-// What tells two leaves apart, as short as it may be: the beginning of a key that is above all on the left. Other
-// orders than that of bytes get whole keys.
-std::string_view tree_cursor::separator_between(const block_header& left, const block_header& right) const noexcept {
-    const std::string_view above = key_at(right, 0);
-    if (by_->kind != order_kind::bytes || right.kind == page_kind::packed || left.count == 0) {
-        return above;
-    }
-    const std::string_view below = key_at(left, left.count - 1U);
-    const std::size_t most = std::min(above.size(), below.size());
-    std::size_t common = 0;
-    while (common < most && above[common] == below[common]) {
-        ++common;
-    }
-    return above.substr(0, std::min(common + 1, above.size()));
-}
-
-status tree_cursor::split(unsigned depth, const entry& item) {
+status tree_cursor::split(unsigned depth, const tree_entry& item) {
     block_header& left = writable_at(depth);
     const bool is_branch = left.kind == page_kind::branch;
     const unsigned index = levels_[depth].index + (is_branch ? 1U : 0U);
@@ -160,7 +163,7 @@ status tree_cursor::split(unsigned depth, const entry& item) {
         insert_entry(left, index, item);
     }
     if (!is_branch) {
-        const std::string_view between = separator_between(left, right);
+        const std::string_view between = separator_between(*by_, left, right);
         std::memcpy(promoted.data(), between.data(), between.size());
         separator = {promoted.data(), between.size()};
     }
@@ -169,7 +172,7 @@ status tree_cursor::split(unsigned depth, const entry& item) {
 
 status tree_cursor::add_child(unsigned depth, std::string_view separator, std::uint64_t right) {
     if (depth > 0) {
-        const entry item{.key = separator, .value = {}, .child = right, .flags = 0};
+        const tree_entry item{.key = separator, .value = {}, .child = right, .flags = 0};
         block_header& parent = writable_at(depth - 1);
         if (branch_size(separator.size()) <= free_bytes(parent)) {
             insert_branch(parent, levels_[depth - 1].index + 1, separator, right);
