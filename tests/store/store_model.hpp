@@ -50,7 +50,7 @@ private:
         std::size_t level = 0;
         place where = place::unset;
         bool whole_key_deleted = false;
-        bool saw_end = false;  ///< since it was moved by key
+        bool saw_end = false;  ///< since it was at the first item
         std::string key;
         std::string data;
     };

@@ -8,7 +8,6 @@ namespace holdfast::test {
 outcome store_model::stand_on(cursor& moved, const const_item& item) {
     moved.where = place::on;
     moved.whole_key_deleted = false;
-    moved.saw_end = false;
     moved.key = item.first->first;
     moved.data = *item.second;
     outcome made = just(0);
@@ -68,10 +67,7 @@ outcome store_model::cursor_relative(cursor& moved, const content& all, unsigned
             }
             {
                 const auto key = all.find(moved.key);
-                const bool saw_end = moved.saw_end;
-                outcome made = stand_on(moved, {key, key->second.find(moved.data)});
-                moved.saw_end = saw_end;
-                return made;
+                return stand_on(moved, {key, key->second.find(moved.data)});
             }
         case MDB_NEXT:
         case MDB_NEXT_NODUP:
@@ -131,7 +127,7 @@ outcome store_model::cursor_get(const command& called) {
         return just(MDB_NOTFOUND);
     }
     outcome made = stand_on(moved, {key, data});
-    moved.saw_end = called.flags == MDB_LAST;
+    moved.saw_end = called.flags != MDB_FIRST && (moved.saw_end || called.flags == MDB_LAST);
     if (called.flags == MDB_SET || called.has_data) {
         made.key.reset();
     }
