@@ -83,6 +83,7 @@ void transaction::prepare_databases() {
 
 transaction::~transaction() {
     abort();
+    close_cursors();  // a reset transaction has them still
     if (slot_ != nullptr && env_->has(MDB_NOTLS | MDB_NOLOCK)) {
         shared_state::give_slot(*slot_);
     }
@@ -137,7 +138,9 @@ void transaction::reset() noexcept {
     if (!read_only_ || finished_) {
         return;
     }
-    slot_->transaction.store(no_transaction, std::memory_order_release);
+    if (slot_ != nullptr) {
+        slot_->transaction.store(no_transaction, std::memory_order_release);
+    }
     for (cursor* one : cursors_) {
         one->unplace();
     }

@@ -137,10 +137,10 @@ outcome store_model::cursor_get(const command& called) {
 outcome store_model::cursor_put(const command& called) {
     cursor& moved = cursors_.at(called.cursor);
     outcome made = put(called);
+    moved.saw_end = moved.saw_end || (called.flags & MDB_APPEND) != 0;
     if (made.code == 0) {
         moved.where = place::on;
         moved.whole_key_deleted = false;
-        moved.saw_end = moved.saw_end || (called.flags & MDB_APPEND) != 0;
         moved.key = called.key;
         moved.data = called.data;
     } else if (moved.reader == 0) {
