@@ -99,6 +99,7 @@ private:
 
     bool kept_ = false;         ///< the position is the kept key and value
     bool kept_behind_ = false;  ///< or behind the last entry
+    bool kept_value_behind_ = false;  ///< or behind the last value of the key
     std::string kept_key_;
     std::string kept_value_;
 };

@@ -32,11 +32,18 @@ void cursor::keep_position() {
     }
     kept_ = true;
     kept_value_.clear();
+    gone_ = gone_ || !tree_.on_entry();
     kept_behind_ = tree_.settle() != status::ok;
     if (!kept_behind_) {
         kept_key_ = tree_.key();
+    }
+    if (!kept_behind_ && !gone_) {
         std::string_view value;
-        if (is_dupsort() && value_here(value) == status::ok) {
+        if (kind_ == values_kind::tree && values_.placed()) {
+            static_cast<void>(values_.settle());
+        }
+        kept_value_behind_ = is_dupsort() && value_here(value) != status::ok;
+        if (is_dupsort() && !kept_value_behind_) {
             kept_value_ = value;
         }
     }
@@ -78,6 +85,15 @@ status cursor::restore_value() {
     }
     attach_values();
     bool exact = false;
+    if (kept_value_behind_) {
+        HF_STORE_TRY(enter_values(true));
+        value_gone_ = kind_ != values_kind::one;
+        few_index_ = kind_ == values_kind::few ? few().count : 0;
+        if (kind_ == values_kind::tree) {
+            values_.set_index(values_.block().count);
+        }
+        return status::ok;
+    }
     if (kind_ == values_kind::one) {
         const int difference = compare(state_->values, tree_.value(), kept_value_);
         gone_ = difference > 0;
@@ -306,7 +322,9 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     bool exact = false;
     HF_STORE_TRY(tree_.seek(wanted, exact));
     if (!exact) {
-        HF_STORE_TRY(operation == MDB_SET_RANGE ? tree_.settle() : status::not_found);
+        kind_ = values_kind::one;
+        gone_ = operation != MDB_SET_RANGE;  // it stands before the entry behind the key
+        HF_STORE_TRY(gone_ ? status::not_found : tree_.settle());
     }
     if (operation == MDB_GET_BOTH || operation == MDB_GET_BOTH_RANGE) {
         return set_value(*data, operation == MDB_GET_BOTH_RANGE);
@@ -332,14 +350,14 @@ status cursor::set_value(MDB_val& data, bool range) {
         const place found = find_in_leaf(few(), state_->values, wanted);
         few_index_ = found.index;
         exact = found.exact;
-        if (!exact && (!range || found.index >= few().count)) {
+        value_gone_ = !exact && (!range || found.index >= few().count);
+        if (value_gone_) {
             return status::not_found;
         }
     } else {
         HF_STORE_TRY(values_.seek(wanted, exact));
-        if (!exact) {
-            HF_STORE_TRY(range ? values_.settle() : status::not_found);
-        }
+        value_gone_ = !exact && (!range || values_.settle() != status::ok);
+        HF_STORE_TRY(value_gone_ ? status::not_found : status::ok);
     }
     return give(nullptr, &data);
 }

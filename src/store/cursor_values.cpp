@@ -47,6 +47,7 @@ status cursor::put_value(std::string_view key, std::string_view value, unsigned 
     }
     if ((flags & MDB_CURRENT) == 0) {
         attach_values();
+        few_index_ = 0;
     }
     switch (kind_) {
         case values_kind::one: return put_beside_one(key, value, flags);
@@ -114,6 +115,7 @@ status cursor::put_into_few(std::string_view key, std::string_view value, unsign
     }
     if (found.exact) {
         if ((flags & MDB_NODUPDATA) != 0) {
+            few_index_ = found.index;
             return status::key_exists;
         }
         return replace_in_few(key, value, found.index);

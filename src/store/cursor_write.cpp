@@ -99,6 +99,7 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
             return outcome == status::not_found ? status::ok : outcome;
         }
         if (compare(state_->keys, key, tree_.key()) <= 0) {
+            HF_STORE_TRY(enter_values(true));
             return status::key_exists;
         }
         tree_.set_index(tree_.block().count);
