@@ -110,6 +110,11 @@ void transaction::end(bool committed) noexcept {
             }
         }
     }
+    if (committed && outer_ == nullptr) {
+        for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
+            env_->handle(i).pending = env_->handle(i).pending && !databases_[i].opened_here;
+        }
+    }
     if (slot_ != nullptr) {
         slot_->transaction.store(no_transaction, std::memory_order_release);
     }
@@ -290,7 +295,7 @@ status transaction::database(MDB_dbi number, database_state*& state) {
     }
     state = &databases_[number];
     const database_handle& handle = env_->handle(number);
-    if (!handle.open) {
+    if (!handle.open || (handle.pending && !state->own)) {
         return status::invalid_argument;
     }
     if (state->sequence != handle.sequence) {
@@ -365,8 +370,10 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
     }
     if (is_new && outcome == status::ok) {
         env_->handle(number).open = true;
+        env_->handle(number).pending = true;
         state.opened_here = true;
     }
+    state.own = outcome == status::ok;
     return outcome;
 }
 

@@ -93,6 +93,30 @@ TEST_P(store_database, a_handle_of_an_aborted_transaction_is_closed) {
     mdb.txn_abort(transaction);
 }
 
+TEST_P(store_database, a_handle_is_its_transactions_until_that_commits) {
+    open();
+    MDB_txn* transaction = begin();
+    database(transaction, "named", MDB_CREATE);
+    commit(transaction);
+    open();
+    transaction = begin(MDB_RDONLY);
+    const MDB_dbi named = database(transaction, "named");
+    MDB_txn* const other = begin(MDB_RDONLY);
+    EXPECT_EQ(get(other, named, "key"), "EINVAL");
+    mdb.txn_abort(other);
+    EXPECT_EQ(get(transaction, named, "key"), "MDB_NOTFOUND");
+    commit(transaction);
+    transaction = begin(MDB_RDONLY);
+    EXPECT_EQ(get(transaction, named, "key"), "MDB_NOTFOUND");
+    mdb.txn_abort(transaction);
+    transaction = begin();
+    MDB_txn* const child = begin(0, transaction);
+    const MDB_dbi later = database(child, "later", MDB_CREATE);
+    commit(child);
+    EXPECT_EQ(put(transaction, later, "key", "data"), 0);
+    commit(transaction);
+}
+
 TEST_P(store_database, a_handle_that_was_never_opened_is_EINVAL) {
     open();
     MDB_txn* const transaction = begin();
