@@ -5,7 +5,6 @@
 // store_kill_test --cycles N --seed N.
 #include <chrono>
 #include <memory>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -20,16 +19,18 @@ namespace {
 constexpr unsigned cycles_of_a_store = 40;
 constexpr std::size_t quota = std::size_t{256} << 20U;
 
-/// Waits for as many commits as that, or for some time. False where none came in a minute.
-bool wait_for_commits(const crash_oracle& oracle, std::uint64_t commits, std::chrono::microseconds most) {
+/// Waits for as many commits as that, or for some time. False where none came in a minute, or a process that lives
+/// ended.
+bool wait_for_commits(const crash_oracle& oracle, const child_process& living, std::uint64_t commits,
+                      std::chrono::microseconds most) {
+    constexpr std::uint64_t interval_ns = 50'000;
     const std::uint64_t before = oracle.commits;
     const auto start = std::chrono::steady_clock::now();
-    while (oracle.commits < before + commits && oracle.faults == 0) {
+    while (oracle.commits < before + commits && !living.ends_within(interval_ns)) {
         const auto waited = std::chrono::steady_clock::now() - start;
         if (waited > most && (oracle.commits > before || waited > std::chrono::minutes(1))) {
             break;
         }
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     return oracle.commits > before;
 }
@@ -43,7 +44,7 @@ public:
             if (cycle % cycles_of_a_store == 0) {
                 new_store();
             }
-            SCOPED_TRACE("cycle " + std::to_string(cycle));
+            SCOPED_TRACE("cycle " + std::to_string(cycle) + ", environment flags " + std::to_string(plan_.flags));
             one_cycle();
             if (testing::Test::HasFailure()) {
                 place_->keep();
@@ -74,11 +75,12 @@ private:
             writers.push_back(std::make_unique<child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
             readers.push_back(std::make_unique<child_process>([&] { return read_transactions(plan_, oracle); }));
         }
-        wait_for_commits(oracle, 1 + random_.below(12), std::chrono::microseconds(random_.below(6000)));
+        wait_for_commits(oracle, *writers[1], 1 + random_.below(12), std::chrono::microseconds(random_.below(6000)));
         // One dies, and the other writer must go on.
         const bool of_writers = random_.below(3) != 0;
         (of_writers ? writers : readers)[0]->kill();
-        EXPECT_TRUE(wait_for_commits(oracle, 1 + random_.below(3), std::chrono::microseconds(random_.below(2000))))
+        EXPECT_TRUE(
+            wait_for_commits(oracle, *writers[1], 1 + random_.below(3), std::chrono::microseconds(random_.below(2000))))
             << "nobody writes after the death of a " << (of_writers ? "writer" : "reader");
         for (auto* const group : {&writers, &readers}) {
             for (auto& one : *group) {
