@@ -81,12 +81,11 @@ command add_tracing(command_line& program, const std::string& name, const std::s
     return added;
 }
 
-command add_check(command_line& program, arguments& given, bool& quick, bool& pages) {
+void add_check(command_line& program, arguments& given, bool& quick, bool& pages) {
     const command added = add_command(program, "check", "Check every invariant of the heap", given);
     const option pages_option =
         added.add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
     added.add_flag("--quick", quick, "Leave the pages out").excludes(pages_option);
-    return added;
 }
 
 command add_migration(command_line& program, const std::string& name, const std::string& summary, arguments& given,
@@ -123,7 +122,7 @@ int run(int argc, char** argv, arguments& given) {
     const command list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
     bool quick = false;
     bool pages = false;
-    const command check = add_check(program, given, quick, pages);
+    add_check(program, given, quick, pages);
     copy_arguments to;
     const command copy = add_copy(program, given, to);
     const command defrag =
