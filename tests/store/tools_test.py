@@ -107,23 +107,22 @@ def own_properties(ours: Tools, seen: Comparison) -> None:
     """What needs no peer: copies and dumps that come back."""
     for name in INPUTS:
         path = ours.place / name
+        dump = "mdb_dump -a" if name == "named" else "mdb_dump"
+        single_dump = dump.replace("mdb_dump", "mdb_dump -n")
         for how in ("", " -c"):
             copy = ours.place / f"copy of {name}{how}"
             copy.mkdir()
             ended = subprocess.run([ours.folder / "mdb_copy", *how.split(), path, copy], check=False)
             seen.expect(f"mdb_copy{how} of {name}", ended.returncode, 0)
-            seen.expect(f"content of the copy{how} of {name}", ours.run("mdb_dump -a", copy),
-                        ours.run("mdb_dump -a", path))  # fmt: skip
+            seen.expect(f"content of the copy{how} of {name}", ours.run(dump, copy), ours.run(dump, path))
             single = ours.place / f"single {name}{how}"
             single.write_bytes(ours.run(f"mdb_copy{how}", path)[1])
-            seen.expect(f"copy{how} of {name} to standard output", ours.run("mdb_dump -na", single),
-                        ours.run("mdb_dump -a", path))  # fmt: skip
+            seen.expect(f"copy{how} of {name} to standard output", ours.run(single_dump, single), ours.run(dump, path))
         for options in ("", " -p"):
             again = f"again {name}{options}"
-            seen.expect(f"load of the dump of {name}", ours.load(again, ours.run(f"mdb_dump{options}", path)[1].decode()
-                        if name != "named" else ours.run(f"mdb_dump -a{options}", path)[1].decode()), 0)  # fmt: skip
-            seen.expect(f"dump, load, dump of {name}", ours.run("mdb_dump -a", ours.place / again),
-                        ours.run("mdb_dump -a", path))  # fmt: skip
+            text = ours.run(dump + options, path)[1].decode()
+            seen.expect(f"load of the dump of {name}", ours.load(again, text), 0)
+            seen.expect(f"dump, load, dump of {name}", ours.run(dump, ours.place / again), ours.run(dump, path))
     escaped = HEADER.format(format="print", fields="") + " \\\\x\\00\n \\5c\\\\\nDATA=END\n"
     ours.load("escaped", escaped)
     seen.expect("escapes", ours.run("mdb_dump", ours.place / "escaped")[1].splitlines()[-3:],
