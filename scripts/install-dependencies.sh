@@ -13,7 +13,7 @@ build=("${demo[@]}" pkg-config git libgmp-dev)
 bench=(
     "${build[@]}" libbenchmark-dev
     # what holdfast-bench is measured beside
-    libpmemobj-dev libjemalloc-dev libmimalloc-dev libmemkind-dev
+    libpmemobj-dev libjemalloc-dev libmimalloc-dev libmemkind-dev liblmdb0
     # the page of holdfast-bench --html
     xfsprogs e2fsprogs mount
 )
@@ -23,6 +23,8 @@ test=(
     util-linux mount e2fsprogs xfsprogs btrfs-progs
     # a program that runs on libholdfast-malloc.so
     sqlite3
+    # what the store is compared with
+    liblmdb0 lmdb-utils
 )
 lint=("${test[@]}" clang-16 clang-tidy-16 clang-format-16 lld-16)
 coverage=("${test[@]}" clang-16 llvm-16 libclang-rt-16-dev lld-16)
@@ -33,6 +35,8 @@ verify=(
     "${bench[@]}" "${lint[@]}" "${coverage[@]}" "${arm64[@]}" "${dax[@]}"
     # the pages of `holdfast map` and `holdfast-bench --html`, opened by tests
     chromium
+    # programs that run on the store
+    knot knot-dnsutils postfix postfix-lmdb liblmdb-dev python3-dev python3-venv
 )
 # Programs that run on libholdfast-malloc.so for minutes.
 soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jdk-headless)

@@ -90,7 +90,10 @@ status cursor::current(MDB_val* key, MDB_val* data) {
     if (value_gone_ && kind_ == values_kind::tree) {
         HF_STORE_TRY(values_.settle());
     }
-    return give(key, data);
+    HF_STORE_TRY(give(key, data));
+    gone_ = false;  // it stands on what it has shown
+    value_gone_ = false;
+    return status::ok;
 }
 
 // --- looking for a key ----------------------------------------------------------------------------------------------

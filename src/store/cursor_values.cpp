@@ -64,7 +64,7 @@ status cursor::put_beside_one(std::string_view key, std::string_view value, unsi
     const std::string_view old = tree_.value();
     const int difference = compare(state_->values, value, old);
     if ((flags & MDB_CURRENT) != 0 || difference == 0) {
-        if (difference == 0 && (flags & MDB_NODUPDATA) != 0) {
+        if (difference == 0 && (flags & (MDB_NODUPDATA | MDB_APPENDDUP)) != 0) {
             return status::key_exists;
         }
         return tree_.replace(value.empty() ? std::string_view("", 0) : value, 0, nullptr);

@@ -83,7 +83,8 @@ status engine::after_a_death() {
     HF_STORE_TRY(read_meta(meta));
     HF_STORE_TRY(file_.refresh_size());
     header.file_pages.store(file_.pages());
-    if (meta.sequence != header.checkpoint_sequence.load()) {
+    // It may have died while it made the meta known, too: the transaction is made known last.
+    if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         bool died = false;
         shared_lock lock;
         HF_STORE_TRY(lock.lock(header.syncer, died));

@@ -26,6 +26,7 @@ inline constexpr MDB_dbi first_named = 2;
 struct database_handle {
     std::string name;
     bool open = false;
+    bool pending = false;        ///< of the transaction that opened it, until that commits
     std::uint32_t sequence = 0;  ///< of uses of this handle's number
     std::uint16_t flags = 0;
     MDB_cmp_func* compare = nullptr;

@@ -83,6 +83,7 @@ void transaction::prepare_databases() {
 
 transaction::~transaction() {
     abort();
+    close_cursors();  // a reset transaction has them still
     if (slot_ != nullptr && env_->has(MDB_NOTLS | MDB_NOLOCK)) {
         shared_state::give_slot(*slot_);
     }
@@ -107,6 +108,11 @@ void transaction::end(bool committed) noexcept {
                 const std::lock_guard guard(env_->handle_mutex());
                 env_->close_handle(i);
             }
+        }
+    }
+    if (committed && outer_ == nullptr) {
+        for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
+            env_->handle(i).pending = env_->handle(i).pending && !databases_[i].opened_here;
         }
     }
     if (slot_ != nullptr) {
@@ -137,7 +143,9 @@ void transaction::reset() noexcept {
     if (!read_only_ || finished_) {
         return;
     }
-    slot_->transaction.store(no_transaction, std::memory_order_release);
+    if (slot_ != nullptr) {
+        slot_->transaction.store(no_transaction, std::memory_order_release);
+    }
     for (cursor* one : cursors_) {
         one->unplace();
     }
@@ -287,7 +295,7 @@ status transaction::database(MDB_dbi number, database_state*& state) {
     }
     state = &databases_[number];
     const database_handle& handle = env_->handle(number);
-    if (!handle.open) {
+    if (!handle.open || (handle.pending && !state->own)) {
         return status::invalid_argument;
     }
     if (state->sequence != handle.sequence) {
@@ -362,8 +370,10 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
     }
     if (is_new && outcome == status::ok) {
         env_->handle(number).open = true;
+        env_->handle(number).pending = true;
         state.opened_here = true;
     }
+    state.own = outcome == status::ok;
     return outcome;
 }
 

@@ -20,6 +20,7 @@ struct database_state {
     bool known = false;          ///< record is read
     bool dirty = false;
     bool opened_here = false;  ///< the handle is this transaction's until it commits
+    bool own = false;          ///< or of one around it
     bool touched = false;      ///< changed in this transaction, not only in those around it
 };
 
