@@ -128,7 +128,7 @@ bool read_number(MDB_txn* in, MDB_dbi database, unsigned writer, std::uint64_t& 
     }
 }
 
-class kill_test : public testing::Test {
+class processes_test : public testing::Test {
 protected:
     void SetUp() override {
         void* at = ::mmap(nullptr, sizeof(oracle), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -182,7 +182,7 @@ protected:
     std::array<pid_t, writers + 1> processes_{};
 };
 
-void kill_test::look_after_all_were_killed() {
+void processes_test::look_after_all_were_killed() {
     for (pid_t& one : processes_) {
         end(one);
     }
@@ -201,7 +201,7 @@ void kill_test::look_after_all_were_killed() {
     ASSERT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
 }
 
-void kill_test::run(unsigned flags, unsigned count, std::uint64_t seed) {
+void processes_test::run(unsigned flags, unsigned count, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     for (unsigned killed = 0; killed < count && !HasFatalFailure();) {
         for (unsigned which = 0; which < processes_.size(); ++which) {
@@ -231,9 +231,9 @@ void kill_test::run(unsigned flags, unsigned count, std::uint64_t seed) {
     look_after_all_were_killed();
 }
 
-TEST_F(kill_test, without_sync) { run(MDB_NOSYNC, kills() * 3 / 4, 1); }
+TEST_F(processes_test, without_sync) { run(MDB_NOSYNC, kills() * 3 / 4, 1); }
 
-TEST_F(kill_test, with_sync) { run(0, kills() / 4, 2); }
+TEST_F(processes_test, with_sync) { run(0, kills() / 4, 2); }
 
 }  // namespace
 }  // namespace holdfast::store
