@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr std::size_t slot_size = sizeof(std::uint16_t);
@@ -357,4 +357,4 @@ bool is_valid(const block_header& block, std::size_t capacity) noexcept {
     return block.upper + sum + block.garbage == capacity;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -9,7 +9,7 @@
 #include "store/order.hpp"
 #include "store/page_format.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 [[nodiscard]] constexpr std::size_t even(std::size_t size) noexcept { return (size + 1) & ~std::size_t{1}; }
 
@@ -154,4 +154,4 @@ struct place {
 /// rely on. `capacity`: of the place in which the block lies.
 [[nodiscard]] bool is_valid(const block_header& block, std::size_t capacity) noexcept;
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

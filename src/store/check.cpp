@@ -5,7 +5,7 @@
 #include "store/page_checksum.hpp"
 #include "store/transaction.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 // Walks one tree, with all that hangs on it, and counts what the records claim.
@@ -213,4 +213,4 @@ status check_store(environment& env, std::size_t* pages) {
     return outcome;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

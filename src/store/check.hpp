@@ -3,9 +3,9 @@
 
 #include "store/environment.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// `pages`, unless null, is set to how many pages there are. corrupted, page_not_found: it is not sound.
 [[nodiscard]] status check_store(environment& env, std::size_t* pages);
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -11,7 +11,7 @@
 #include "store/page_checksum.hpp"
 #include "store/transaction.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr std::uint64_t copied_log_pages = 256;
@@ -184,4 +184,4 @@ status copy_to_path(environment& env, const char* path) {
     return ::fsync(file.get()) == 0 ? status::ok : last_error();
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

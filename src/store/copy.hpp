@@ -3,7 +3,7 @@
 
 #include "store/environment.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// Writes the file of a store that is the copy; the descriptor may be a pipe. Nothing is synced.
 [[nodiscard]] status copy_to_file(environment& env, int file);
@@ -11,4 +11,4 @@ namespace holdfast::store {
 /// copy is durable when this returns ok.
 [[nodiscard]] status copy_to_path(environment& env, const char* path);
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -3,7 +3,7 @@
 
 #include "store/cursor_position.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 class cursor : public cursor_position {
 public:
@@ -52,4 +52,4 @@ private:
     [[nodiscard]] status remove_value(bool& left);
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

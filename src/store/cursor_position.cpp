@@ -1,6 +1,6 @@
 #include "store/cursor_position.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 status cursor_position::bind() {
     HF_STORE_TRY(transaction_->database(number_, state_));
@@ -214,4 +214,4 @@ status cursor_position::previous_value() {
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

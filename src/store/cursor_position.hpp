@@ -8,7 +8,7 @@
 
 #include "store/transaction.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 class cursor_position {
 public:
@@ -72,4 +72,4 @@ private:
     std::string kept_value_;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

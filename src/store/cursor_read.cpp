@@ -1,7 +1,7 @@
 // Cursors that move.
 #include "store/cursor.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 // --- moves ----------------------------------------------------------------------------------------------------------
 
@@ -252,4 +252,4 @@ status cursor::count(std::size_t& values) {
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -4,7 +4,7 @@
 
 #include "store/cursor.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 // A block of values in memory, while it is built. Aligned as a node's value is, or better.
@@ -265,4 +265,4 @@ status cursor::remove_value(bool& left) {
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

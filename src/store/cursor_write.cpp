@@ -3,7 +3,7 @@
 
 #include "store/cursor.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr std::uint64_t most_value = 0xFFFFFFFFU;
@@ -223,4 +223,4 @@ status cursor::remove_key() {
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

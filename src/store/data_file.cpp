@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 #ifdef HOLDFAST_UNDER_QEMU
@@ -194,4 +194,4 @@ status data_file::write(std::uint64_t offset, const void* bytes, std::size_t siz
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -9,7 +9,7 @@
 #include "store/page_format.hpp"
 #include "store/status.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// A file descriptor that is closed with its owner.
 class descriptor {
@@ -108,4 +108,4 @@ private:
     bool created_ = false;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -6,7 +6,7 @@
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 root engine::enter(reader_slot& slot) {
     if (shared_.is_private()) {
@@ -207,4 +207,4 @@ void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
     changes.clear();
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -15,7 +15,7 @@
 #include "store/stored_pages.hpp"
 #include "store/write_set.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 class engine : public stored_pages {
 public:
@@ -69,11 +69,11 @@ private:
     void apply_own(const write_set& changes);
     [[nodiscard]] bool append(write_set& changes);
     [[nodiscard]] status sync_log(std::uint64_t transaction);
-    [[nodiscard]] status checkpoint(write_set& changes);
+    [[nodiscard]] status checkpoint(write_set& changes, bool settle);
     [[nodiscard]] status write_free_list(root& version, meta_on_media& meta);
     [[nodiscard]] status renew_log(root& version, meta_on_media& meta);
     [[nodiscard]] status write_meta(meta_on_media& meta);
-    void give_space_back(std::uint64_t next_page) noexcept;
+    void give_space_back(std::uint64_t next_page, bool settle) noexcept;
     [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start);
     [[nodiscard]] status grow(std::uint64_t next_page);
     status fail(status what) noexcept;
@@ -84,4 +84,4 @@ private:
     std::vector<std::uint64_t> snapshots_;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

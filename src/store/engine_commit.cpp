@@ -6,10 +6,10 @@
 #include "store/engine.hpp"
 #include "store/page_checksum.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
-// A log of an eighth of the store, within these bounds.
+// A log of a sixteenth of the store, within these bounds.
 constexpr std::uint64_t least_log_pages = 256;
 constexpr std::uint64_t most_log_pages = 4096;
 // Free pages in a row that are worth a hole in the file, and how many without holes are kept for the next commits.
@@ -52,7 +52,7 @@ void engine::apply_own(const write_set& changes) {
 status engine::commit(write_set& changes, shared_lock& lock) {
     finish_pages(changes);
     if (!append(changes)) {
-        const status outcome = checkpoint(changes);
+        const status outcome = checkpoint(changes, false);
         if (outcome != status::ok) {
             free_transaction_ = no_transaction;  // it has some of this commit
         }
@@ -125,7 +125,7 @@ status engine::sync_log(std::uint64_t transaction) {
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
 // The lock of the writer is held; that of who syncs is taken, so that the log is not synced while it begins anew.
-status engine::checkpoint(write_set& changes) {
+status engine::checkpoint(write_set& changes, bool settle) {
     shared_header& header = shared_.header();
     shared_lock syncer;
     bool died = false;
@@ -133,6 +133,7 @@ status engine::checkpoint(write_set& changes) {
     if (header.panic.load() != 0) {
         return status::panic;
     }
+    shared_.clear_dead();  // a reader that was killed keeps no page from use
     apply_own(changes);
     root version = changes.version;
     meta_on_media meta{};
@@ -158,7 +159,7 @@ status engine::checkpoint(write_set& changes) {
     free_offset_ = 0;
     free_list_page_ = meta.free_list;
     free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
-    give_space_back(version.next_page);
+    give_space_back(version.next_page, settle);
     return status::ok;
 }
 
@@ -168,7 +169,7 @@ status engine::renew_log(root& version, meta_on_media& meta) {
     meta.log_page = header.log_page.load();
     meta.log_pages = header.log_pages.load();
     const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
-    const std::uint64_t wanted = std::clamp(used / 8, least_log_pages, most_log_pages);
+    const std::uint64_t wanted = std::clamp(used / 16, least_log_pages, most_log_pages);
     if (wanted < 2 * meta.log_pages || shared_.is_private()) {
         return status::ok;
     }
@@ -233,13 +234,14 @@ status engine::write_meta(meta_on_media& meta) {
 }
 
 // Behind a checkpoint: free pages that no version sees. Some keep their blocks, for the next commits.
-void engine::give_space_back(std::uint64_t next_page) noexcept {
+void engine::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     release_pages();
     const std::vector<extent_on_media> runs = free_.ready_runs();
     std::uint64_t kept = 0;
-    const std::uint64_t keep = std::max(least_kept, next_page / 32);
+    const std::uint64_t keep = settle ? 0 : std::max(least_kept, next_page / 32);
+    const std::uint64_t smallest = settle ? 1 : least_hole;
     for (const extent_on_media& run : runs) {
-        if (kept + run.count <= keep || run.count < least_hole) {
+        if (kept + run.count <= keep || run.count < smallest) {
             kept += run.count;
             continue;
         }
@@ -270,15 +272,16 @@ status engine::checkpoint_now() {
     write_set changes;
     HF_STORE_TRY(begin_write(lock, changes));
     if (shared_.header().log_end.load() == 0) {
+        give_space_back(changes.version.next_page, true);
         return status::ok;
     }
     // The version stays: a checkpoint of what was committed.
     --changes.version.transaction;
-    const status outcome = checkpoint(changes);
+    const status outcome = checkpoint(changes, true);
     if (outcome != status::ok) {
         free_transaction_ = no_transaction;
     }
     return outcome;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

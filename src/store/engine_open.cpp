@@ -8,7 +8,7 @@
 #include "store/engine.hpp"
 #include "store/page_checksum.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr std::uint64_t first_log_pages = 256;
@@ -167,6 +167,7 @@ void engine::close() noexcept {
         return;
     }
     open_ = false;
+    shared_.give_own_slots();
     // The memory that a checkpoint needs may be missing: then the log stays, and the next who opens the store reads it.
     if (!options_.read_only && shared_.header().panic.load() == 0 && shared_.become_last()) {
         try {
@@ -177,4 +178,4 @@ void engine::close() noexcept {
     }
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr unsigned changeable = MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB_NOMEMINIT;
@@ -160,4 +160,4 @@ void environment::close_handle(MDB_dbi number) noexcept {
     }
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

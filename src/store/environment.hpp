@@ -11,7 +11,7 @@
 #include "store/engine.hpp"
 #include "store/order.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 inline constexpr unsigned default_max_key = 511;
 inline constexpr unsigned default_readers = 126;
@@ -92,4 +92,4 @@ private:
     std::mutex handle_mutex_;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 void free_space::clear() noexcept { *this = free_space(); }
 
@@ -244,4 +244,4 @@ status free_space::load(std::span<const std::byte> list, std::uint64_t next_page
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

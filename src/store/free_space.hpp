@@ -15,7 +15,7 @@
 #include "store/status.hpp"
 #include "store/store_format.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 class free_space {
 public:
@@ -73,4 +73,4 @@ private:
     std::map<std::uint64_t, std::vector<freed_extent_on_media>> blocked_;  ///< by a snapshot that sees them
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

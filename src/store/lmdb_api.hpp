@@ -6,7 +6,7 @@
 
 #include "store/cursor.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 [[nodiscard]] inline environment* of(MDB_env* env) noexcept { return reinterpret_cast<environment*>(env); }
 [[nodiscard]] inline transaction* of(MDB_txn* txn) noexcept { return reinterpret_cast<transaction*>(txn); }
@@ -47,4 +47,4 @@ private:
     std::string copy_;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -9,7 +9,7 @@
 #include "store/copy.hpp"
 #include "store/lmdb_api.hpp"
 
-using namespace holdfast::store;  // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace holdfast::store_engine;  // NOLINT(google-build-using-namespace): the functions below are C's
 
 namespace {
 

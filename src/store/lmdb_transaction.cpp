@@ -1,9 +1,9 @@
 // LMDB's interface: transactions, databases, entries, cursors.
 #include "store/lmdb_api.hpp"
 
-using namespace holdfast::store;  // NOLINT(google-build-using-namespace): the functions below are C's
+using namespace holdfast::store_engine;  // NOLINT(google-build-using-namespace): the functions below are C's
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 steady_text::steady_text(const transaction& in, const MDB_val& value)
     : text_(static_cast<const char*>(value.mv_data), value.mv_size) {
@@ -17,7 +17,7 @@ steady_text::steady_text(const transaction& in, const MDB_val& value)
     }
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine
 
 namespace {
 

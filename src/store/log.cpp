@@ -6,7 +6,7 @@
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 // A gap of equal bytes that is shorter costs less than the head of another range.
@@ -208,4 +208,4 @@ bool next_page_change(std::span<const std::byte>& pages, page_change& change) no
     return true;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

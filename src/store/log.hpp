@@ -10,7 +10,7 @@
 #include "store/data_file.hpp"
 #include "store/write_set.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// Builds the record of a commit; false: it would be larger than `limit` bytes. The checksum is not set.
 [[nodiscard]] bool encode_commit(const write_set& changes, const data_file& file, std::size_t limit,
@@ -49,4 +49,4 @@ struct page_change {
 };
 [[nodiscard]] bool next_page_change(std::span<const std::byte>& pages, page_change& change) noexcept;
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -14,7 +14,7 @@
 #include "store/page_checksum.hpp"
 #include "store/store_test_support.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 using bytes = std::vector<char>;
@@ -191,4 +191,4 @@ TEST(store_file_test, other_files_are_refused) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -11,7 +11,7 @@
 #include "store/order.hpp"
 #include "store/store_test_support.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 struct by_order {
@@ -474,4 +474,4 @@ INSTANTIATE_TEST_SUITE_P(databases, store_model_test, testing::ValuesIn(kinds),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

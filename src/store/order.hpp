@@ -8,7 +8,7 @@
 
 #include "store/lmdb_header.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 enum class order_kind : std::uint8_t { bytes, reversed, integer, custom };
 
@@ -98,4 +98,4 @@ template <class Number>
     return by.custom(&left, &right);
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -2,7 +2,7 @@
 
 #include <xxhash.h>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 std::uint32_t page_checksum(const page_header& page, std::uint64_t number) noexcept {
     constexpr std::size_t begin = offsetof(page_header, generation);
@@ -41,4 +41,4 @@ std::uint64_t bytes_checksum(std::span<const std::byte> bytes, std::uint64_t see
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -7,7 +7,7 @@
 #include "store/page_format.hpp"
 #include "store/store_format.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// Of a page or a run of pages at `number`; the space between slots and nodes does not count, because recovery does not
 /// restore it.
@@ -15,4 +15,4 @@ namespace holdfast::store {
 [[nodiscard]] std::uint64_t meta_checksum(const meta_on_media& meta) noexcept;
 [[nodiscard]] std::uint64_t bytes_checksum(std::span<const std::byte> bytes, std::uint64_t seed) noexcept;
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

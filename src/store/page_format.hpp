@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -87,4 +87,4 @@ inline constexpr std::size_t max_node = (block_capacity - sizeof(block_header)) 
 inline constexpr std::size_t max_key = max_node - sizeof(leaf_node) - sizeof(tree_record) - 2;
 static_assert(max_node == 2032 && max_key == 1978);
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

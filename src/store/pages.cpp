@@ -5,7 +5,7 @@
 
 #include "store/block.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 void transaction_pages::read(engine& store, std::uint64_t transaction, std::uint64_t next_page) noexcept {
     store_ = &store;
@@ -120,4 +120,4 @@ void transaction_pages::undo() {
     superseded_.clear();
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

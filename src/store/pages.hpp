@@ -8,7 +8,7 @@
 
 #include "store/engine.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// What a write transaction and those nested in it share.
 struct write_state {
@@ -68,4 +68,4 @@ private:
     return (value_size + run_header_size + page_size - 1) / page_size;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -14,7 +14,7 @@
 
 #include "store/store_test_support.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr unsigned writers = 2;
@@ -236,4 +236,4 @@ TEST_F(processes_test, without_sync) { run(MDB_NOSYNC, kills() * 3 / 4, 1); }
 TEST_F(processes_test, with_sync) { run(0, kills() / 4, 2); }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

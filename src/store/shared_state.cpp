@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 namespace {
 
 constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '1'};
@@ -313,6 +313,15 @@ unsigned shared_state::clear_dead() noexcept {
     return guard.lock(header_->table, died) == status::ok ? clear_dead_locked() : 0;
 }
 
+void shared_state::give_own_slots() noexcept {
+    const unsigned used = header_->reader_count.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < used; ++i) {
+        if (readers_[i].process.load(std::memory_order_relaxed) == process_) {
+            give_slot(readers_[i]);
+        }
+    }
+}
+
 void shared_state::collect_snapshots(std::vector<std::uint64_t>& snapshots) const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const unsigned used = header_->reader_count.load(std::memory_order_acquire);
@@ -324,4 +333,4 @@ void shared_state::collect_snapshots(std::vector<std::uint64_t>& snapshots) cons
     }
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

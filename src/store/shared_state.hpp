@@ -16,7 +16,7 @@
 #include "store/data_file.hpp"
 #include "store/store_format.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// A version of a store.
 struct root {
@@ -114,7 +114,9 @@ public:
     /// Announces the last durable version in the slot, so that its pages stay, and returns it.
     [[nodiscard]] root enter(reader_slot& slot) const noexcept;
     /// Clears the slots of processes that died; returns how many.
-    [[nodiscard]] unsigned clear_dead() noexcept;
+    unsigned clear_dead() noexcept;
+    /// Gives back all slots of this process: its threads read no more.
+    void give_own_slots() noexcept;
     /// Versions that readers see, unsorted, added to the list.
     void collect_snapshots(std::vector<std::uint64_t>& snapshots) const;
     [[nodiscard]] reader_slot& slot(unsigned index) const noexcept { return readers_[index]; }
@@ -132,4 +134,4 @@ private:
     std::uint32_t process_ = 0;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

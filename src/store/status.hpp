@@ -5,7 +5,7 @@
 
 #include "store/lmdb_header.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 enum class [[nodiscard]] status : int {
     ok = MDB_SUCCESS,
@@ -33,13 +33,13 @@ enum class [[nodiscard]] status : int {
 [[nodiscard]] inline status last_error() noexcept { return from_errno(errno); }
 [[nodiscard]] constexpr int code_of(status what) noexcept { return static_cast<int>(what); }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine
 
 // Returns from the enclosing function unless the expression is ok, which only a macro can do.
-#define HF_STORE_TRY(expression)                                            \
-    do {                                                                    \
-        if (const ::holdfast::store::status hf_store_status = (expression); \
-            hf_store_status != ::holdfast::store::status::ok) {             \
-            return hf_store_status;                                         \
-        }                                                                   \
+#define HF_STORE_TRY(expression)                                                   \
+    do {                                                                           \
+        if (const ::holdfast::store_engine::status hf_store_status = (expression); \
+            hf_store_status != ::holdfast::store_engine::status::ok) {             \
+            return hf_store_status;                                                \
+        }                                                                          \
     } while (false)

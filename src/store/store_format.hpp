@@ -6,7 +6,7 @@
 
 #include "store/page_format.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
 inline constexpr std::uint32_t store_version = 1;
@@ -81,4 +81,4 @@ struct free_list_on_media {
     std::uint64_t freed_count;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -10,7 +10,7 @@
 
 #include "store/lmdb_header.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// An empty directory, removed at the end. On the disk that holds the tests' working directory.
 class store_directory {
@@ -96,4 +96,4 @@ inline int del(MDB_txn* in, MDB_dbi database, std::string_view key, std::string_
     return mdb_del(in, database, &k, &v);
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -8,7 +8,7 @@
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 status stored_pages::open_data(bool read_only, bool overlay) {
     HF_STORE_TRY(file_.open(options_.data_path, {.read_only = read_only,
@@ -261,4 +261,4 @@ status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_p
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

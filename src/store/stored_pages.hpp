@@ -15,7 +15,7 @@
 #include "store/log.hpp"
 #include "store/shared_state.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 struct engine_options {
     std::string data_path;
@@ -108,4 +108,4 @@ private:
     std::atomic<std::uint64_t>* verified_ = nullptr;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -4,7 +4,7 @@
 
 #include "store/cursor.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 // --- begin and end --------------------------------------------------------------------------------------------------
 
@@ -425,4 +425,4 @@ status transaction::set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_val
     return status::ok;
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

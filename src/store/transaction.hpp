@@ -7,7 +7,7 @@
 #include "store/environment.hpp"
 #include "store/tree.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 class cursor;
 
@@ -95,4 +95,4 @@ private:
     std::vector<cursor*> cursors_;
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

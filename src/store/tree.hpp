@@ -9,7 +9,7 @@
 #include "store/block.hpp"
 #include "store/pages.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 /// What a page gets: of a leaf a value, of a branch a child.
 struct tree_entry {
@@ -91,6 +91,8 @@ private:
     [[nodiscard]] status plant();
     [[nodiscard]] unsigned split_point(const block_header& block, unsigned depth,
                                        const tree_entry& item) const noexcept;
+    [[nodiscard]] status insert_into_full(const tree_entry& item);
+    [[nodiscard]] status shift_to_neighbour(bool left, bool& shifted);
     [[nodiscard]] status split(unsigned depth, const tree_entry& item);
     [[nodiscard]] status add_child(unsigned depth, std::string_view separator, std::uint64_t right);
     [[nodiscard]] status rebalance(unsigned depth);
@@ -110,4 +112,4 @@ private:
 /// flags.
 [[nodiscard]] status drop_tree(transaction_pages& pages, tree_record& record);
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

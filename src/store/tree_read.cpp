@@ -1,7 +1,7 @@
 // Positions in a tree.
 #include "store/tree.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 // A page at its depth: branches above, one leaf below. What a damaged tree has elsewhere is noticed here, so that no
 // way down is longer than the tree is deep.
@@ -130,4 +130,4 @@ status tree_cursor::previous() {
     return step_leaf(false);
 }
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine

@@ -7,7 +7,7 @@
 #include "store/shared_state.hpp"
 #include "store/store_format.hpp"
 
-namespace holdfast::store {
+namespace holdfast::store_engine {
 
 struct dirty_page {
     std::uint64_t page;
@@ -31,4 +31,4 @@ struct write_set {
     }
 };
 
-}  // namespace holdfast::store
+}  // namespace holdfast::store_engine
