@@ -72,8 +72,6 @@ public:
     [[nodiscard]] block_header& writable_block() const noexcept {
         return pages_->writable(levels_[depth_ - 1].number)->block;
     }
-    [[nodiscard]] tree_record& record() const noexcept { return *record_; }
-    [[nodiscard]] transaction_pages& pages() const noexcept { return *pages_; }
 
 private:
     struct level {

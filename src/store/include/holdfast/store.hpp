@@ -11,7 +11,8 @@
 //     for (const auto& [fruit, number] : view.from("b")) { ... }
 //
 // It is the engine of lmdb.h (docs/store.md): any number of processes and threads read versions that do not change, one
-// at a time writes, and a commit is durable when commit() returns. Programs link the library lmdb of Holdfast.
+// at a time writes, and a commit is durable when commit() returns. Programs link the library lmdb of
+// Holdfast, and find its lmdb.h in include/holdfast/lmdb.
 //
 // What a view or a transaction returns is valid until its end, in a transaction until its next change. Errors are
 // thrown as holdfast::store_error, but for keys that are not there.
@@ -26,7 +27,7 @@
 #include <string_view>
 #include <utility>
 
-#include <lmdb/lmdb.h>
+#include <lmdb.h>
 
 namespace holdfast {
 
