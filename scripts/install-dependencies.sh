@@ -25,6 +25,8 @@ test=(
     util-linux mount e2fsprogs xfsprogs btrfs-progs
     # a program that runs on libholdfast-malloc.so
     sqlite3
+    # what the store is compared with
+    liblmdb0 lmdb-utils
 )
 lint=("${test[@]}" clang-16 clang-tidy-16 clang-format-16 lld-16)
 coverage=("${test[@]}" clang-16 llvm-16 libclang-rt-16-dev lld-16)
@@ -40,6 +42,8 @@ verify=(
     "${debian[@]}" libpython3.11-testsuite
     # the Debian packages; the pretty printers
     lintian man-db python3-numpy gdb
+    # programs that run on the store
+    knot knot-dnsutils postfix postfix-lmdb liblmdb-dev python3-dev python3-venv
 )
 # Programs that run on libholdfast-malloc.so for minutes.
 soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jdk-headless)

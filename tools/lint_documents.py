@@ -40,7 +40,7 @@ COMMAND_LINE = re.compile(r"^[ ]*(?:\$ )?((?:make|holdfast) +[a-z].*)$", re.MULT
 SHELL_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
 MAKE_TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
 TOP = ("src", "tests", "docs", "tools", "scripts", "cmake", "bench", "examples", ".ci")
-FOLDERS_OF_SRC = LAYERS + ["cli", "command_line"]
+FOLDERS_OF_SRC = LAYERS + ["cli", "command_line", "lmdb_file", "store", "store_tools"]
 SOURCE_NAME = r"[\w*-]+\.(?:cpp|hpp|h|py|sh|cmake|md)(?!\w)"
 PATH = re.compile(rf"(?<![\w.*/$~-])(?:[\w.*-]+(?:/[\w.*-]+)+/?|{SOURCE_NAME}|[\w.-]+/$)")
 PLACEHOLDER = re.compile(r"<\w+>|\.\.\.|(?<!\w)x_\w+\.")  # src/<layer>/x_test.cpp

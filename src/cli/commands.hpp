@@ -60,4 +60,13 @@ struct gc_arguments {
 /// Frees the blocks that the roots and the objects do not reach, or only lists them.
 int gc(const arguments& given, const gc_arguments& how);
 
+struct migration_arguments {
+    std::string from;
+    std::string to;
+    bool no_subdirectory = false;
+    bool sort = false;  ///< import alone
+};
+/// Makes a store of a data file of LMDB 0.9 (`imports`), or such a file of a store.
+int migrate(const arguments& given, const migration_arguments& how, bool imports);
+
 }  // namespace holdfast_cli

@@ -18,6 +18,7 @@ using holdfast_cli::arguments;
 using holdfast_cli::copy_arguments;
 using holdfast_cli::gc_arguments;
 using holdfast_cli::map_arguments;
+using holdfast_cli::migration_arguments;
 using holdfast_programs::command;
 using holdfast_programs::command_line;
 using holdfast_programs::option;
@@ -80,6 +81,32 @@ command add_tracing(command_line& program, const std::string& name, const std::s
     return added;
 }
 
+void add_check(command_line& program, arguments& given, bool& quick, bool& pages) {
+    const command added = add_command(program, "check", "Check every invariant of the heap", given);
+    const option pages_option =
+        added.add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
+    added.add_flag("--quick", quick, "Leave the pages out").excludes(pages_option);
+}
+
+command add_migration(command_line& program, const std::string& name, const std::string& summary, arguments& given,
+                      migration_arguments& how) {
+    const bool imports = name == "import";
+    const command added = program.add_command(name, summary);
+    added
+        .add_option(imports ? "LMDB" : "STORE", how.from,
+                    imports ? "The directory or the data file of LMDB 0.9" : "The store's directory")
+        .required();
+    added.add_option(imports ? "STORE" : "LMDB", how.to, "What is made; it is not there yet").required();
+    added.add_flag("--no-subdir", how.no_subdirectory, "The store, and what is made, are single files (MDB_NOSUBDIR)");
+    if (imports) {
+        added.add_flag("--sort", how.sort,
+                       "Databases that a function of a program sorts become sorted as their flags "
+                       "say");
+    }
+    added.add_flag("--json", given.json, "Print one JSON object");
+    return added;
+}
+
 int run(int argc, char** argv, arguments& given) {
     command_line program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
                          "holdfast");
@@ -93,12 +120,9 @@ int run(int argc, char** argv, arguments& given) {
         add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
     const command classes = add_classes(program, given);
     const command list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
-    const command check = add_command(program, "check", "Check every invariant of the heap", given);
     bool quick = false;
     bool pages = false;
-    const option pages_option =
-        check.add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
-    check.add_flag("--quick", quick, "Leave the pages out").excludes(pages_option);
+    add_check(program, given, quick, pages);
     copy_arguments to;
     const command copy = add_copy(program, given, to);
     const command defrag =
@@ -117,11 +141,18 @@ int run(int argc, char** argv, arguments& given) {
         .excludes(dry_run);
     const command leaks = add_tracing(
         program, "leaks", "Say what is allocated, and the roots and the objects do not lead to", given, collection);
+    migration_arguments migration;
+    const command import = add_migration(program, "import", "Make a store of LMDB's data file", given, migration);
+    const command export_ =
+        add_migration(program, "export", "Write what a store holds as LMDB's data file", given, migration);
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
     }
     if (info.parsed()) {
         return holdfast_cli::info(given);
+    }
+    if (import.parsed() || export_.parsed()) {
+        return holdfast_cli::migrate(given, migration, import.parsed());
     }
     if (stats.parsed()) {
         return holdfast_cli::stats(given);

@@ -1,0 +1,200 @@
+// The store through LMDB's interface, against Debian's liblmdb: in turn, in the same directory, each run in a process
+// of its own. Medians of the rounds; sizes of keys and values as in the thesis that put LMDB on a persistent heap.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "command_line/command_line.hpp"
+#include "store/workloads.hpp"
+#include "support/child.hpp"
+#include "support/environment.hpp"
+#include "support/random.hpp"
+#include "support/report.hpp"
+#include "support/samples.hpp"
+
+namespace {
+
+using holdfast_programs::command_line;
+
+struct options {
+    bench::common_options common;
+    bench::store_sizes sizes;
+    std::filesystem::path memory_directory = "/dev/shm";
+    std::string lmdb = HOLDFAST_DEBIAN_LMDB;
+    std::string holdfast = HOLDFAST_OWN_LMDB;
+    std::vector<std::string> only;
+};
+
+struct peer {
+    std::string name;
+    std::string path;
+    std::map<std::string, bench::samples> results;
+};
+
+/// What is asked of a figure: ours times as fast as LMDB, or at most so much of its size.
+struct goal {
+    const char* figure;
+    const char* what;
+    double limit;
+};
+constexpr std::array goals = {
+    goal{"fillseq_synced", "fillseq, one put a synced transaction", 1.7},
+    goal{"fillrandom_synced", "fillrandom, one put a synced transaction", 1.7},
+    goal{"batches_synced", "batches of 1,000, synced", 2.0},
+    goal{"fillrandom_unsynced", "fillrandom without sync, tmpfs", 1.2},
+    goal{"durable_in_memory", "one put a durable transaction, tmpfs, LMDB with msync", 5.0},
+    goal{"reads_1_thread", "random reads, 1 thread", 1.0},
+    goal{"reads_2_threads", "random reads, 2 threads", 1.0},
+    goal{"scans", "scans", 1.0},
+    goal{"writers_synced", "8 writer threads, one synced put each", 4.0},
+    goal{"removal_of_half", "removal of half", 1.5},
+    goal{"filled_bytes", "bytes on disk after fillrandom", 0.75},
+    goal{"removed_bytes", "bytes on disk after removing 90 %, settled", 0.3},
+};
+
+bool is_size(const std::string& figure) { return figure.ends_with("_bytes"); }
+
+void measure(const options& chosen, std::vector<peer>& peers) {
+    for (const bench::store_workload& workload : bench::store_workloads()) {
+        if (!chosen.only.empty() &&
+            std::find(chosen.only.begin(), chosen.only.end(), workload.name) == chosen.only.end()) {
+            continue;
+        }
+        const std::filesystem::path& parent = workload.in_memory ? chosen.memory_directory : chosen.common.directory;
+        for (unsigned round = 0; round < chosen.common.rounds; ++round) {
+            for (std::size_t i = 0; i < peers.size(); ++i) {
+                // Each of them is the first in every other round.
+                peer& one = peers[(i + round) % peers.size()];
+                const bench::workplace place(parent);
+                const std::filesystem::path directory = place.path() / "store";
+                std::filesystem::create_directory(directory);
+                const nlohmann::json result =
+                    bench::run_child(bench::ending::exits, [&](const bench::child_process& child) {
+                        const bench::store_library library(one.path);
+                        child.hand_back(workload.run(library, one.name == "lmdb", directory, chosen.sizes));
+                    });
+                for (const auto& [figure, value] : result.items()) {
+                    one.results[figure].add(value.get<double>());
+                }
+            }
+        }
+    }
+}
+
+void print(bench::report& out, const std::vector<peer>& peers) {
+    std::vector<bench::row> times;
+    std::vector<bench::row> sizes;
+    for (const auto& [figure, ours] : peers[0].results) {
+        if (figure == "checksum") {
+            continue;
+        }
+        const bench::samples& theirs = peers[1].results.at(figure);
+        const double ratio = is_size(figure) ? ours.median() / theirs.median() : theirs.median() / ours.median();
+        if (is_size(figure)) {
+            sizes.push_back({bench::label("size_of", figure),
+                             bench::count("holdfast_kib", static_cast<std::uint64_t>(ours.median()) / 1024),
+                             bench::count("lmdb_kib", static_cast<std::uint64_t>(theirs.median()) / 1024),
+                             bench::number("holdfast_to_lmdb", ratio)});
+        } else {
+            times.push_back({bench::label("work", figure), bench::times("holdfast_ms", ours),
+                             bench::times("lmdb_ms", theirs), bench::number("times_as_fast", ratio)});
+        }
+    }
+    out.table("time", times);
+    out.table("bytes on disk", sizes);
+    for (const goal& wanted : goals) {
+        if (!peers[0].results.contains(wanted.figure)) {
+            continue;
+        }
+        const double ours = peers[0].results.at(wanted.figure).median();
+        const double theirs = peers[1].results.at(wanted.figure).median();
+        if (is_size(wanted.figure)) {
+            out.goal_at_most(wanted.what, ours / theirs, wanted.limit, "of LMDB's");
+        } else {
+            out.goal_at_least(wanted.what, theirs / ours, wanted.limit, "times LMDB");
+        }
+    }
+    if (peers[0].results.contains("stuck_bytes")) {
+        const auto& ours = peers[0].results;
+        out.goal_at_most("bytes on disk under a stuck reader, of those before",
+                         ours.at("stuck_bytes").median() / ours.at("before_stuck_bytes").median(), 3.0, "times");
+    }
+}
+
+int run(options chosen) {
+    if (chosen.common.smoke) {
+        chosen.sizes = {.entries = 4000, .synced = 40, .synced_in_batches = 4000, .stuck = 2000};
+        chosen.common.rounds = 1;
+    }
+    chosen.sizes.seed = chosen.common.seed;
+    bench::report out("store_bench", chosen.common);
+    out.begin({{"entries", chosen.sizes.entries},
+               {"synced", chosen.sizes.synced},
+               {"synced_in_batches", chosen.sizes.synced_in_batches},
+               {"stuck", chosen.sizes.stuck},
+               {"writers", chosen.sizes.writers},
+               {"key_bytes", 16},
+               {"value_bytes", 100},
+               {"memory_directory", chosen.memory_directory.string()},
+               {"lmdb", chosen.lmdb},
+               {"holdfast", chosen.holdfast}});
+    std::vector<peer> peers = {{"holdfast", chosen.holdfast, {}}, {"lmdb", chosen.lmdb, {}}};
+    for (const peer& one : peers) {
+        if (one.path.empty() || !std::filesystem::exists(one.path)) {
+            out.note("not measured: there is no library of " + one.name);
+            return out.exit_status();
+        }
+    }
+    measure(chosen, peers);
+    print(out, peers);
+    if (peers[0].results.contains("checksum")) {
+        const double ours = peers[0].results.at("checksum").median();
+        if (ours != peers[1].results.at("checksum").median()) {
+            throw std::runtime_error("the two libraries did not return the same items");
+        }
+        out.checksum(bench::mix(static_cast<std::uint64_t>(ours)));
+    }
+    return out.exit_status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    options chosen;
+    command_line app("The key-value store through LMDB's interface, beside Debian's liblmdb");
+    chosen.common.declare(app);
+    app.add_option("--entries", chosen.sizes.entries, "Entries of the large store").show_default().positive();
+    app.add_option("--synced", chosen.sizes.synced, "Synced transactions of one put").show_default().positive();
+    app.add_option("--batches", chosen.sizes.synced_in_batches, "Entries in synced batches of 1,000")
+        .show_default()
+        .positive();
+    app.add_option("--stuck", chosen.sizes.stuck, "Entries that are overwritten under a reader")
+        .show_default()
+        .positive();
+    app.add_option("--writers", chosen.sizes.writers, "Threads that write at a time").show_default().positive();
+    app.add_option("--memory-directory", chosen.memory_directory, "A directory on tmpfs").show_default();
+    app.add_option("--lmdb", chosen.lmdb, "The library of LMDB").show_default();
+    app.add_option("--holdfast", chosen.holdfast, "Our library").show_default();
+    app.add_option("--only", chosen.only,
+                   "Workloads: put_synced, put_batches, put_by_threads, put_unsynced, "
+                   "put_durable_memory, large_store, stuck_reader");
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
+    try {
+        return run(chosen);
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "store_bench: {}\n", failure.what());
+        return 1;
+    }
+}

@@ -1,0 +1,133 @@
+// LMDB's data file of versions 0.9, as 64-bit little-endian machines write it. Restated from its documentation and from
+// files that liblmdb wrote; docs/store.md has the tables.
+//
+// Offsets in bytes. A file is a row of pages of one size, a power of two from 512 to 65536. Pages 0 and 1 are meta
+// pages; the one with the greater transaction number holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace holdfast_lmdb_file {
+
+using bytes = std::span<const std::byte>;
+
+inline constexpr std::uint32_t magic = 0xBEEFC0DE;
+inline constexpr std::uint32_t version_of_0_9 = 1;
+inline constexpr std::uint64_t no_page = ~std::uint64_t{0};
+inline constexpr std::uint64_t first_data_page = 2;
+inline constexpr std::size_t least_page_size = 512;
+inline constexpr std::size_t greatest_page_size = 65536;
+inline constexpr unsigned greatest_depth = 32;
+
+/// A page begins with: page number u64, pad u16 (size of a key of pages of kind leaf2), flags u16, lower u16, upper
+/// u16. Of an overflow page the last two are one u32: how many pages it takes.
+inline constexpr std::size_t page_header = 16;
+namespace page_flag {
+inline constexpr unsigned branch = 0x01;
+inline constexpr unsigned leaf = 0x02;
+inline constexpr unsigned overflow = 0x04;
+inline constexpr unsigned meta = 0x08;
+inline constexpr unsigned dirty = 0x10;  ///< without meaning on media
+inline constexpr unsigned leaf2 = 0x20;  ///< keys of one size, without nodes
+inline constexpr unsigned subpage = 0x40;
+}  // namespace page_flag
+
+/// A node: u16 low and u16 high of the data's size (in branches: of the child's number, whose top is in the flags),
+/// flags u16, size of the key u16; then key and data. It lies at an even offset.
+inline constexpr std::size_t node_header = 8;
+namespace node_flag {
+inline constexpr unsigned big = 0x01;          ///< the data is the number u64 of an overflow page
+inline constexpr unsigned subdatabase = 0x02;  ///< the data is a tree's record
+inline constexpr unsigned duplicates = 0x04;   ///< with `subdatabase`: a tree of duplicates; without: a page of them
+}  // namespace node_flag
+
+/// Flags of databases, as mdb_dbi_open() has them.
+namespace database_flag {
+inline constexpr unsigned reverse_key = 0x02;
+inline constexpr unsigned duplicates = 0x04;
+inline constexpr unsigned integer_key = 0x08;
+inline constexpr unsigned fixed = 0x10;
+inline constexpr unsigned integer_duplicates = 0x20;
+inline constexpr unsigned reverse_duplicates = 0x40;
+inline constexpr unsigned all = 0x7E;
+}  // namespace database_flag
+
+/// The record of a tree, 48 bytes: pad u32, flags u16, depth u16, then u64 each: branch pages, leaf pages, overflow
+/// pages, items, number of the root.
+inline constexpr std::size_t tree_record = 48;
+struct tree {
+    std::uint32_t pad = 0;  ///< of the tree of free pages: the size of a page; of fixed duplicates: the size of one
+    std::uint16_t flags = 0;
+    std::uint16_t depth = 0;
+    std::uint64_t branch_pages = 0;
+    std::uint64_t leaf_pages = 0;
+    std::uint64_t overflow_pages = 0;
+    std::uint64_t items = 0;
+    std::uint64_t root = no_page;
+};
+
+/// The content of a meta page, behind its header: magic u32, version u32, address u64, size of the map u64, the trees
+/// of free pages and of the unnamed database, the last page's number u64, the transaction's number u64.
+inline constexpr std::size_t meta_size = 24 + 2 * tree_record + 16;
+struct meta {
+    std::uint64_t map_size = 0;
+    tree free_pages;
+    tree main;
+    std::uint64_t last_page = 0;
+    std::uint64_t transaction = 0;
+};
+
+/// A file that is not one of LMDB 0.9, or is damaged; or one that cannot be read or written.
+class file_error : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// Reads an integer; the caller has checked that it lies inside.
+template <class T>
+[[nodiscard]] T load(bytes from, std::size_t at) {
+    T value{};
+    std::memcpy(&value, from.data() + at, sizeof(T));
+    return value;
+}
+template <class T>
+void store(std::span<std::byte> to, std::size_t at, T value) {
+    std::memcpy(to.data() + at, &value, sizeof(T));
+}
+
+[[nodiscard]] inline tree load_tree(bytes from) {
+    return {load<std::uint32_t>(from, 0),  load<std::uint16_t>(from, 4),  load<std::uint16_t>(from, 6),
+            load<std::uint64_t>(from, 8),  load<std::uint64_t>(from, 16), load<std::uint64_t>(from, 24),
+            load<std::uint64_t>(from, 32), load<std::uint64_t>(from, 40)};
+}
+inline void store_tree(std::span<std::byte> to, const tree& from) {
+    store(to, 0, from.pad);
+    store(to, 4, from.flags);
+    store(to, 6, from.depth);
+    store(to, 8, from.branch_pages);
+    store(to, 16, from.leaf_pages);
+    store(to, 24, from.overflow_pages);
+    store(to, 32, from.items);
+    store(to, 40, from.root);
+}
+
+[[nodiscard]] inline std::string_view text_of(bytes of) noexcept {
+    return {reinterpret_cast<const char*>(of.data()), of.size()};
+}
+[[nodiscard]] inline bytes bytes_of(std::string_view text) noexcept {
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+/// The data of a node of a page of this size may have so many bytes with header and key; what is longer goes to
+/// overflow pages, or of duplicates to a tree: two nodes must fit in a page.
+[[nodiscard]] constexpr std::size_t largest_node(std::size_t page_size) noexcept {
+    return (((page_size - page_header) / 2) & ~std::size_t{1}) - 2;
+}
+
+}  // namespace holdfast_lmdb_file

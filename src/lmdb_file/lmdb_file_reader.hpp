@@ -1,0 +1,98 @@
+// Reads LMDB's data files of versions 0.9, without LMDB, and believes nothing: every offset, size, number and count is
+// checked before it is used, each page is visited once, and what is read is as long as the file, not as what it says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lmdb_file/lmdb_file_format.hpp"
+
+namespace holdfast_lmdb_file {
+
+/// Where the bytes of a file come from.
+class byte_source {
+public:
+    byte_source() = default;
+    byte_source(const byte_source&) = delete;
+    byte_source& operator=(const byte_source&) = delete;
+    virtual ~byte_source() = default;
+    [[nodiscard]] virtual std::uint64_t size() const = 0;
+    /// Fills `to` from an offset; all of it lies inside size(). Throws file_error.
+    virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
+};
+
+/// A file, or the data.mdb of a directory, opened read-only. Throws file_error.
+[[nodiscard]] std::unique_ptr<byte_source> open_file(const std::string& path);
+
+/// A key and one of its data items. The views hold until the function returns.
+using item_function = std::function<void(std::string_view key, std::string_view data)>;
+
+class file_reader {
+public:
+    /// Reads and checks the meta pages. Throws file_error.
+    explicit file_reader(const byte_source& source);
+
+    [[nodiscard]] std::size_t page_size() const noexcept { return page_size_; }
+    [[nodiscard]] const meta& newest() const noexcept { return meta_; }
+
+    /// An item of the unnamed database: a record, or a database of that name.
+    struct main_item {
+        std::string key;
+        std::optional<tree> database;
+    };
+
+    /// Passes the records of the unnamed database to `record`, and each database that it names to `database`, in order.
+    /// Throws file_error, and what the functions throw.
+    void read_main(const item_function& record, const std::function<void(std::string_view, const tree&)>& database);
+    /// Passes the items of a named database. Throws file_error, and what the function throws.
+    void read_database(const tree& of, const item_function& item);
+    /// Checks the list of free pages: after everything else has been read. Throws file_error.
+    void check_free_pages();
+
+    /// What is not as liblmdb should have left it, and did not keep anything from being read.
+    [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+
+private:
+    using page = std::vector<std::byte>;
+    struct leaf_node {
+        unsigned flags;
+        std::uint32_t data_size;
+        bytes key;
+        bytes data;  ///< in the page
+    };
+    struct counts {
+        std::uint64_t branches = 0;
+        std::uint64_t leaves = 0;
+        std::uint64_t overflow = 0;
+        std::uint64_t items = 0;
+    };
+    using node_function = std::function<void(const leaf_node&, counts&)>;
+
+    [[nodiscard]] std::optional<meta> read_meta(std::uint64_t offset, std::size_t page_size) const;
+    [[nodiscard]] page read_page(std::uint64_t number) const;
+    void claim(std::uint64_t number, std::uint64_t count);
+    void check_tree(const tree& of, const std::string& what) const;
+    void compare_counts(const tree& of, const counts& found, const std::string& what);
+    counts walk(const tree& of, const std::string& what, const node_function& visit);
+    void walk_page(std::uint64_t number, unsigned depth, const tree& of, counts& found, const node_function& visit);
+    static void walk_leaf2(bytes content, std::size_t item_size, const std::string& where, counts& found,
+                           const node_function& visit);
+    [[nodiscard]] static std::vector<std::uint16_t> slots_of(bytes content, bool branch, const std::string& where);
+    [[nodiscard]] static leaf_node node_at(bytes content, std::size_t offset, const std::string& where);
+    [[nodiscard]] page read_big(const leaf_node& node, counts& found);
+    void read_duplicates(const tree& of, const leaf_node& node, const item_function& item, counts& found);
+    void read_node(const tree& of, const leaf_node& node, const item_function& item, counts& found);
+
+    const byte_source& source_;
+    std::size_t page_size_ = 0;
+    std::uint64_t pages_ = 0;  ///< of the file
+    meta meta_;
+    std::vector<bool> claimed_;
+    std::vector<std::string> warnings_;
+};
+
+}  // namespace holdfast_lmdb_file

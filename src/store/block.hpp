@@ -1,0 +1,157 @@
+// Entries of a page or of a small set of values: read, find, insert, remove. No function here allocates or fails; who
+// inserts asks fits() first. A block that comes from media was passed by is_valid() before.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "store/order.hpp"
+#include "store/page_format.hpp"
+
+namespace holdfast::store_engine {
+
+[[nodiscard]] constexpr std::size_t even(std::size_t size) noexcept { return (size + 1) & ~std::size_t{1}; }
+
+template <class Target, class Source>
+[[nodiscard]] constexpr Target narrow(Source value) noexcept {
+    return static_cast<Target>(value);
+}
+
+[[nodiscard]] inline const std::byte* bytes_of(const block_header& block) noexcept {
+    return reinterpret_cast<const std::byte*>(&block);
+}
+[[nodiscard]] inline std::byte* bytes_of(block_header& block) noexcept { return reinterpret_cast<std::byte*>(&block); }
+
+[[nodiscard]] inline const std::uint16_t* slots_of(const block_header& block) noexcept {
+    return reinterpret_cast<const std::uint16_t*>(bytes_of(block) + sizeof(block_header));
+}
+[[nodiscard]] inline std::uint16_t* slots_of(block_header& block) noexcept {
+    return reinterpret_cast<std::uint16_t*>(bytes_of(block) + sizeof(block_header));
+}
+
+[[nodiscard]] inline std::string_view text_at(const block_header& block, std::size_t offset,
+                                              std::size_t size) noexcept {
+    return {reinterpret_cast<const char*>(bytes_of(block)) + offset, size};
+}
+
+[[nodiscard]] inline const leaf_node& leaf_at(const block_header& block, unsigned index) noexcept {
+    return *reinterpret_cast<const leaf_node*>(bytes_of(block) + slots_of(block)[index]);
+}
+[[nodiscard]] inline const branch_node& branch_at(const block_header& block, unsigned index) noexcept {
+    return *reinterpret_cast<const branch_node*>(bytes_of(block) + slots_of(block)[index]);
+}
+
+[[nodiscard]] inline std::size_t key_size(const leaf_node& node) noexcept { return node.key_and_flags & key_size_mask; }
+[[nodiscard]] inline std::uint16_t flags_at(const block_header& block, unsigned index) noexcept {
+    return block.kind == page_kind::leaf ? leaf_at(block, index).key_and_flags & node_flags_mask : std::uint16_t{0};
+}
+
+[[nodiscard]] inline std::string_view leaf_key_at(const block_header& block, unsigned index) noexcept {
+    const std::size_t offset = slots_of(block)[index];
+    return text_at(block, offset + sizeof(leaf_node), key_size(leaf_at(block, index)));
+}
+[[nodiscard]] inline std::string_view branch_key_at(const block_header& block, unsigned index) noexcept {
+    const std::size_t offset = slots_of(block)[index];
+    return text_at(block, offset + sizeof(branch_node), branch_at(block, index).key_size);
+}
+[[nodiscard]] inline std::string_view packed_at(const block_header& block, unsigned index) noexcept {
+    return text_at(block, sizeof(block_header) + std::size_t{index} * block.item_size, block.item_size);
+}
+[[nodiscard]] inline std::string_view key_at(const block_header& block, unsigned index) noexcept {
+    switch (block.kind) {
+        case page_kind::branch: return branch_key_at(block, index);
+        case page_kind::packed: return packed_at(block, index);
+        default: return leaf_key_at(block, index);
+    }
+}
+
+/// The value of a leaf's node as it lies there: inline, or a long_value, a block, a tree_record.
+[[nodiscard]] inline std::string_view value_at(const block_header& block, unsigned index) noexcept {
+    if (block.kind != page_kind::leaf) {
+        return {};
+    }
+    const leaf_node& node = leaf_at(block, index);
+    return text_at(block, slots_of(block)[index] + sizeof(leaf_node) + even(key_size(node)), node.value_size);
+}
+
+[[nodiscard]] inline std::uint64_t child_at(const block_header& block, unsigned index) noexcept {
+    const branch_node& node = branch_at(block, index);
+    return node.child[0] | std::uint64_t{node.child[1]} << 16U | std::uint64_t{node.child[2]} << 32U;
+}
+
+/// The block that is the value of a key with a few values.
+[[nodiscard]] inline const block_header& block_at(const block_header& block, unsigned index) noexcept {
+    return *reinterpret_cast<const block_header*>(value_at(block, index).data());
+}
+
+[[nodiscard]] inline tree_record record_from(std::string_view value) noexcept {
+    tree_record record;
+    std::memcpy(&record, value.data(), sizeof(record));
+    return record;
+}
+[[nodiscard]] inline long_value long_value_from(std::string_view value) noexcept {
+    long_value where;
+    std::memcpy(&where, value.data(), sizeof(where));
+    return where;
+}
+template <class Record>
+[[nodiscard]] std::string_view as_text(const Record& record) noexcept {
+    return {reinterpret_cast<const char*>(&record), sizeof(record)};
+}
+
+// --- space ----------------------------------------------------------------------------------------------------------
+
+/// What an entry takes, with its slot.
+[[nodiscard]] constexpr std::size_t leaf_size(std::size_t key, std::size_t value) noexcept {
+    return sizeof(leaf_node) + even(key) + even(value) + sizeof(std::uint16_t);
+}
+[[nodiscard]] constexpr std::size_t branch_size(std::size_t key) noexcept {
+    return sizeof(branch_node) + even(key) + sizeof(std::uint16_t);
+}
+[[nodiscard]] std::size_t size_at(const block_header& block, unsigned index) noexcept;
+
+/// Bytes that entries take, and bytes that more entries may take.
+[[nodiscard]] std::size_t used_bytes(const block_header& block) noexcept;
+[[nodiscard]] std::size_t free_bytes(const block_header& block) noexcept;
+
+// --- changes: each needs free_bytes of the entry's size --------------------------------------------------------------
+
+void format_block(block_header& block, page_kind kind, std::size_t capacity, std::size_t item_size) noexcept;
+
+/// Returns where the value goes; it is copied there unless its data is null.
+std::byte* insert_leaf(block_header& block, unsigned index, std::string_view key, std::string_view value,
+                       std::uint16_t flags) noexcept;
+void insert_branch(block_header& block, unsigned index, std::string_view key, std::uint64_t child) noexcept;
+void insert_packed(block_header& block, unsigned index, std::string_view item) noexcept;
+/// Copies an entry of another block of the same kind.
+void insert_copy(block_header& block, unsigned index, const block_header& from, unsigned from_index) noexcept;
+void set_child(block_header& block, unsigned index, std::uint64_t child) noexcept;
+void remove_at(block_header& block, unsigned index) noexcept;
+/// Removes the entries from `index` on.
+void truncate_block(block_header& block, unsigned index) noexcept;
+/// The value of a node, to be written over by one of the same size.
+[[nodiscard]] std::byte* mutable_value_at(block_header& block, unsigned index) noexcept;
+void set_flags_at(block_header& block, unsigned index, std::uint16_t flags) noexcept;
+
+/// Zeros for the bytes between slots and nodes, or behind packed items.
+void clear_unused(block_header& block) noexcept;
+
+// --- search ---------------------------------------------------------------------------------------------------------
+
+struct place {
+    unsigned index = 0;
+    bool exact = false;
+};
+/// The first entry of a leaf or packed block that is not below the key.
+[[nodiscard]] place find_in_leaf(const block_header& block, const order& by, std::string_view key);
+/// The entry of a branch whose child may hold the key. Precondition: the branch has an entry.
+[[nodiscard]] unsigned find_in_branch(const block_header& block, const order& by, std::string_view key);
+
+// --- media ----------------------------------------------------------------------------------------------------------
+
+/// Whether each offset and size lies inside of the block and each kind of value has its size: what the functions above
+/// rely on. `capacity`: of the place in which the block lies.
+[[nodiscard]] bool is_valid(const block_header& block, std::size_t capacity) noexcept;
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,216 @@
+#include "store/check.hpp"
+
+#include <unordered_set>
+
+#include "store/page_checksum.hpp"
+#include "store/transaction.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+// Walks one tree, with all that hangs on it, and counts what the records claim.
+class checker {
+public:
+    checker(environment& env, transaction_pages& pages) noexcept : env_(env), pages_(pages) {}
+
+    [[nodiscard]] status check_tree(const tree_record& record, const order& keys, const order& values, unsigned nested);
+    [[nodiscard]] std::size_t pages() const noexcept { return pages_seen_; }
+    [[nodiscard]] const std::unordered_set<std::uint64_t>& seen() const noexcept { return seen_; }
+
+private:
+    struct tally {
+        const tree_record& record;
+        const order& keys;
+        const order& values;
+        unsigned nested;
+        std::uint64_t entries = 0;
+        std::uint64_t branch_pages = 0;
+        std::uint64_t leaf_pages = 0;
+        std::uint64_t long_pages = 0;
+        std::string last_key;
+        bool has_last = false;
+    };
+    [[nodiscard]] status look_at(std::uint64_t number, const page_header*& page);
+    [[nodiscard]] status check_page(tally& sums, std::uint64_t number, unsigned depth);
+    [[nodiscard]] status check_leaf(tally& sums, const block_header& block);
+    [[nodiscard]] status check_value(tally& sums, const block_header& block, unsigned index);
+    [[nodiscard]] status check_named(std::string_view name, const tree_record& record);
+    [[nodiscard]] static bool in_order(tally& sums, std::string_view key);
+
+    environment& env_;
+    transaction_pages& pages_;
+    std::unordered_set<std::uint64_t> seen_;
+    std::size_t pages_seen_ = 0;
+};
+
+status checker::look_at(std::uint64_t number, const page_header*& page) {
+    HF_STORE_TRY(pages_.get(number, page));
+    // Its first use may be long ago: the medium is asked again, as far as the system's cache lets it.
+    if (page->checksum != page_checksum(*page, number)) {
+        return status::corrupted;
+    }
+    for (std::uint32_t i = 0; i < page->run_pages; ++i) {
+        if (!seen_.insert(number + i).second) {
+            return status::corrupted;
+        }
+    }
+    pages_seen_ += page->run_pages;
+    return status::ok;
+}
+
+bool checker::in_order(tally& sums, std::string_view key) {
+    const bool good = !sums.has_last || compare(sums.keys, sums.last_key, key) < 0;
+    sums.last_key = key;
+    sums.has_last = true;
+    return good;
+}
+
+status checker::check_tree(const tree_record& record, const order& keys, const order& values, unsigned nested) {
+    tally sums{.record = record, .keys = keys, .values = values, .nested = nested, .last_key = {}};
+    if (nested > most_nested || record.depth > max_depth || (record.root == 0) != (record.depth == 0)) {
+        return status::corrupted;
+    }
+    if (record.root != 0) {
+        HF_STORE_TRY(check_page(sums, record.root, 1));
+    }
+    return sums.entries == record.entries && sums.branch_pages == record.branch_pages &&
+                   sums.leaf_pages == record.leaf_pages && sums.long_pages == record.long_pages
+               ? status::ok
+               : status::corrupted;
+}
+
+status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
+    const page_header* page = nullptr;
+    HF_STORE_TRY(look_at(number, page));
+    const block_header& block = page->block;
+    if (block.kind == page_kind::run || block.count == 0) {
+        return status::corrupted;
+    }
+    if (depth >= sums.record.depth) {
+        ++sums.leaf_pages;
+        return block.kind == page_kind::branch || block.item_size != sums.record.item_size ? status::corrupted
+                                                                                           : check_leaf(sums, block);
+    }
+    if (block.kind != page_kind::branch) {
+        return status::corrupted;
+    }
+    ++sums.branch_pages;
+    for (unsigned i = 0; i < block.count; ++i) {
+        // A separator is above all keys on its left, and not above any on its right.
+        if (i > 0 && sums.has_last && compare(sums.keys, sums.last_key, branch_key_at(block, i)) >= 0) {
+            return status::corrupted;
+        }
+        const std::string separator(i > 0 ? branch_key_at(block, i) : std::string_view());
+        if (i > 0) {
+            sums.last_key = separator;
+            sums.has_last = false;
+        }
+        const std::uint64_t before = sums.entries;
+        HF_STORE_TRY(check_page(sums, child_at(block, i), depth + 1));
+        if (sums.entries == before) {
+            return status::corrupted;
+        }
+    }
+    return status::ok;
+}
+
+status checker::check_leaf(tally& sums, const block_header& block) {
+    for (unsigned i = 0; i < block.count; ++i) {
+        const std::string_view key = key_at(block, i);
+        // Where a separator led here, it is in last_key.
+        if (!sums.has_last && !sums.last_key.empty() && compare(sums.keys, sums.last_key, key) > 0) {
+            return status::corrupted;
+        }
+        if (!in_order(sums, key)) {
+            return status::corrupted;
+        }
+        HF_STORE_TRY(check_value(sums, block, i));
+    }
+    return status::ok;
+}
+
+status checker::check_value(tally& sums, const block_header& block, unsigned index) {
+    const std::uint16_t flags = flags_at(block, index);
+    if ((flags & node_has_many) != 0 && (sums.record.flags & MDB_DUPSORT) == 0) {
+        return status::corrupted;
+    }
+    if ((flags & node_is_tree) != 0) {
+        const tree_record inner = record_from(value_at(block, index));
+        if ((flags & node_has_many) == 0) {
+            ++sums.entries;
+            return sums.nested == 0 ? check_named(key_at(block, index), inner) : status::corrupted;
+        }
+        sums.entries += inner.entries;
+        return check_tree(inner, sums.values, sums.values, most_nested);
+    }
+    if ((flags & node_has_many) != 0) {
+        const block_header& few = block_at(block, index);
+        for (unsigned i = 1; i < few.count; ++i) {
+            if (compare(sums.values, key_at(few, i - 1), key_at(few, i)) >= 0) {
+                return status::corrupted;
+            }
+        }
+        sums.entries += few.count;
+        return status::ok;
+    }
+    ++sums.entries;
+    if ((flags & node_is_long) != 0) {
+        const long_value where = long_value_from(value_at(block, index));
+        const page_header* run = nullptr;
+        HF_STORE_TRY(look_at(where.page, run));
+        sums.long_pages += run->run_pages;
+        return run->block.kind == page_kind::run && run_pages_for(where.size) == run->run_pages ? status::ok
+                                                                                                : status::corrupted;
+    }
+    return status::ok;
+}
+
+status checker::check_named(std::string_view name, const tree_record& record) {
+    MDB_cmp_func* compare_keys = nullptr;
+    MDB_cmp_func* compare_values = nullptr;
+    {
+        const std::lock_guard guard(env_.handle_mutex());
+        for (MDB_dbi i = first_named; i < env_.handle_count(); ++i) {
+            if (env_.handle(i).open && env_.handle(i).name == name) {
+                compare_keys = env_.handle(i).compare;
+                compare_values = env_.handle(i).compare_values;
+            }
+        }
+    }
+    const order keys = order_of_keys(record.flags, compare_keys);
+    const order values = order_of_values(record.flags, compare_values);
+    return check_tree(record, keys, values, 1);
+}
+
+}  // namespace
+
+status check_store(environment& env, std::size_t* pages) {
+    std::unique_ptr<transaction> reader;
+    HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
+    checker walk(env, reader->pages());
+    const root version = reader->version();
+    const database_handle& handle = env.handle(main_database);
+    HF_STORE_TRY(walk.check_tree(version.main, order_of_keys(version.main.flags, handle.compare),
+                                 order_of_values(version.main.flags, handle.compare_values), 0));
+    if (pages != nullptr) {
+        *pages = walk.pages();
+    }
+    if (env.has(MDB_RDONLY)) {
+        return status::ok;
+    }
+    // What this reader sees cannot be free.
+    shared_lock lock;
+    write_set changes;
+    const status begun = env.store().begin_write(lock, changes);
+    if (begun != status::ok) {
+        return begun == from_errno(EDEADLK) ? status::ok : begun;  // the thread itself writes
+    }
+    status outcome = status::ok;
+    for (const std::uint64_t page : walk.seen()) {
+        outcome = env.store().free_pages().is_ready(page) ? status::corrupted : outcome;
+    }
+    env.store().roll_back(changes, lock);
+    return outcome;
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,187 @@
+#include "store/copy.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "store/page_checksum.hpp"
+#include "store/transaction.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+constexpr std::uint64_t copied_log_pages = 256;
+// Writes in large pieces.
+class page_stream {
+public:
+    explicit page_stream(int file) : file_(file) { buffer_.reserve(most + page_size); }
+    [[nodiscard]] status append(const void* bytes, std::size_t size) {
+        const auto* from = static_cast<const std::byte*>(bytes);
+        buffer_.insert(buffer_.end(), from, from + size);
+        return buffer_.size() >= most ? flush() : status::ok;
+    }
+    [[nodiscard]] status flush() {
+        std::size_t done = 0;
+        while (done < buffer_.size()) {
+            const ssize_t written = ::write(file_, buffer_.data() + done, buffer_.size() - done);
+            if (written < 0 && errno != EINTR) {
+                return last_error();
+            }
+            done += written > 0 ? static_cast<std::size_t>(written) : 0;
+        }
+        buffer_.clear();
+        return status::ok;
+    }
+
+private:
+    static constexpr std::size_t most = std::size_t{1} << 20U;
+    int file_;
+    std::vector<std::byte> buffer_;
+};
+
+// Two walks over the same version: the first gives each page its number in the copy, the second writes them in order.
+class copier {
+public:
+    copier(transaction_pages& pages, int file) : pages_(pages), stream_(file) {}
+
+    [[nodiscard]] status copy(const root& version) {
+        HF_STORE_TRY(number_tree(version.main, 0));
+        HF_STORE_TRY(write_head(version));
+        for (const std::uint64_t number : order_) {
+            HF_STORE_TRY(write_page(number));
+        }
+        return stream_.flush();
+    }
+
+private:
+    [[nodiscard]] status number_tree(const tree_record& record, unsigned nested);
+    [[nodiscard]] status number_page(const tree_record& record, std::uint64_t number, unsigned depth, unsigned nested);
+    [[nodiscard]] status add(std::uint64_t number, const page_header*& page);
+    [[nodiscard]] status write_head(const root& version);
+    [[nodiscard]] status write_page(std::uint64_t number);
+    void rewrite_leaf(block_header& block, unsigned index);
+
+    transaction_pages& pages_;
+    page_stream stream_;
+    std::vector<std::uint64_t> order_;
+    std::unordered_map<std::uint64_t, std::uint64_t> numbers_;
+    std::uint64_t next_ = meta_pages + copied_log_pages;
+};
+
+status copier::add(std::uint64_t number, const page_header*& page) {
+    HF_STORE_TRY(pages_.get(number, page));
+    if (!numbers_.emplace(number, next_).second) {
+        return status::corrupted;  // used twice
+    }
+    order_.push_back(number);
+    next_ += page->run_pages;
+    return status::ok;
+}
+
+status copier::number_tree(const tree_record& record, unsigned nested) {
+    if (record.root == 0) {
+        return status::ok;
+    }
+    return nested > most_nested || record.depth > max_depth ? status::corrupted
+                                                            : number_page(record, record.root, 1, nested);
+}
+
+status copier::number_page(const tree_record& record, std::uint64_t number, unsigned depth, unsigned nested) {
+    const page_header* page = nullptr;
+    HF_STORE_TRY(add(number, page));
+    const block_header& block = page->block;
+    const bool is_leaf = depth >= record.depth;
+    if (page->run_pages != 1 || is_leaf != (block.kind != page_kind::branch) || block.kind == page_kind::run) {
+        return status::corrupted;
+    }
+    for (unsigned i = 0; i < block.count; ++i) {
+        const std::uint16_t flags = flags_at(block, i);
+        if (!is_leaf) {
+            HF_STORE_TRY(number_page(record, child_at(block, i), depth + 1, nested));
+        } else if ((flags & node_is_tree) != 0) {
+            HF_STORE_TRY(number_tree(record_from(value_at(block, i)), nested + 1));
+        } else if ((flags & node_is_long) != 0) {
+            const page_header* run = nullptr;
+            HF_STORE_TRY(add(long_value_from(value_at(block, i)).page, run));
+        }
+    }
+    return status::ok;
+}
+
+status copier::write_head(const root& version) {
+    meta_on_media meta{};
+    if (::getrandom(meta.uuid.data(), meta.uuid.size(), 0) != static_cast<ssize_t>(meta.uuid.size())) {
+        return last_error();
+    }
+    meta.magic = store_magic;
+    meta.version = store_version;
+    meta.page_bytes = page_size;
+    meta.transaction = version.transaction;
+    meta.main = version.main;
+    meta.main.root = version.main.root == 0 ? 0 : numbers_[version.main.root];
+    meta.next_page = next_;
+    meta.log_page = meta_pages;
+    meta.log_pages = copied_log_pages;
+    meta.checksum = meta_checksum(meta);
+    HF_STORE_TRY(stream_.append(&meta, sizeof(meta)));
+    const std::vector<std::byte> zeros((meta_pages + copied_log_pages) * page_size - sizeof(meta));
+    return stream_.append(zeros.data(), zeros.size());
+}
+
+void copier::rewrite_leaf(block_header& block, unsigned index) {
+    const std::uint16_t flags = flags_at(block, index);
+    std::byte* at = mutable_value_at(block, index);
+    if ((flags & node_is_tree) != 0) {
+        tree_record record = record_from(value_at(block, index));
+        record.root = record.root == 0 ? 0 : numbers_[record.root];
+        std::memcpy(at, &record, sizeof(record));
+    } else if ((flags & node_is_long) != 0) {
+        long_value where = long_value_from(value_at(block, index));
+        where.page = numbers_[where.page];
+        std::memcpy(at, &where, sizeof(where));
+    }
+}
+
+status copier::write_page(std::uint64_t number) {
+    const page_header* page = nullptr;
+    HF_STORE_TRY(pages_.get(number, page));
+    std::vector<std::uint64_t> memory(page->run_pages * page_size / sizeof(std::uint64_t));
+    std::memcpy(memory.data(), page, page->run_pages * page_size);
+    auto* bytes = reinterpret_cast<std::byte*>(memory.data());
+    auto& copy = *reinterpret_cast<page_header*>(bytes);
+    auto& block = *reinterpret_cast<block_header*>(bytes + offsetof(page_header, block));
+    for (unsigned i = 0; i < block.count; ++i) {
+        if (block.kind == page_kind::branch) {
+            set_child(block, i, numbers_[child_at(block, i)]);
+        } else if (block.kind == page_kind::leaf) {
+            rewrite_leaf(block, i);
+        }
+    }
+    copy.checksum = page_checksum(copy, numbers_[number]);
+    return stream_.append(memory.data(), memory.size() * sizeof(std::uint64_t));
+}
+
+}  // namespace
+
+status copy_to_file(environment& env, int file) {
+    std::unique_ptr<transaction> reader;
+    HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
+    return copier(reader->pages(), file).copy(reader->version());
+}
+
+status copy_to_path(environment& env, const char* path) {
+    const bool in_directory = !env.has(MDB_NOSUBDIR);
+    const std::string name = in_directory ? std::string(path) + "/data.mdb" : std::string(path);
+    const descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file.valid()) {
+        return last_error();
+    }
+    HF_STORE_TRY(copy_to_file(env, file.get()));
+    return ::fsync(file.get()) == 0 ? status::ok : last_error();
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,75 @@
+// Where a cursor stands: on a key and, in MDB_DUPSORT, on one of its values.
+//
+// A cursor in a transaction that writes stays where it is when others change its database: before they do, it keeps the
+// key, and when it is used again, it looks for it. Where that is gone, it stands before the entry behind it.
+#pragma once
+
+#include <string>
+
+#include "store/transaction.hpp"
+
+namespace holdfast::store_engine {
+
+class cursor_position {
+public:
+    cursor_position(const cursor_position&) = delete;
+    cursor_position& operator=(const cursor_position&) = delete;
+
+    /// Binds it to its database as the transaction sees it. Needed before any other call.
+    [[nodiscard]] status bind();
+    /// Binds it to another transaction.
+    [[nodiscard]] status renew(transaction& in);
+    void detach() noexcept { transaction_ = nullptr; }
+    /// To be called before another changes the database.
+    void keep_position();
+    void unplace() noexcept;
+
+    [[nodiscard]] transaction* in() const noexcept { return transaction_; }
+    [[nodiscard]] MDB_dbi number() const noexcept { return number_; }
+    [[nodiscard]] const database_state& state() const noexcept { return *state_; }
+
+protected:
+    // What the position's key has.
+    enum class values_kind : std::uint8_t { one, few, tree };
+
+    cursor_position(transaction& in, MDB_dbi number) noexcept : transaction_(&in), number_(number) {}
+    ~cursor_position() = default;
+
+    /// After keep_position(): to where it stood.
+    [[nodiscard]] status restore();
+    [[nodiscard]] bool is_dupsort() const noexcept { return (state_->record.flags & MDB_DUPSORT) != 0; }
+    [[nodiscard]] bool is_dupfixed() const noexcept { return (state_->record.flags & MDB_DUPFIXED) != 0; }
+    /// To the first or the last value of the key that it stands on.
+    [[nodiscard]] status enter_values(bool at_last);
+    /// Looks at what the key has; the position among the values is not set.
+    void attach_values() noexcept;
+    [[nodiscard]] const block_header& few() const noexcept { return block_at(tree_.block(), tree_.index()); }
+    [[nodiscard]] status value_here(std::string_view& value) const;
+    [[nodiscard]] status give(MDB_val* key, MDB_val* data) const;
+    [[nodiscard]] status next_value();
+    [[nodiscard]] status previous_value();
+
+    transaction* transaction_;
+    MDB_dbi number_;
+    database_state* state_ = nullptr;
+    tree_cursor tree_;
+    bool gone_ = false;  ///< the entry that it stood on is gone: `next` is the one that it stands on
+
+    values_kind kind_ = values_kind::one;
+    bool value_gone_ = false;
+    unsigned few_index_ = 0;
+    tree_record values_record_{};
+    tree_cursor values_;
+
+private:
+    [[nodiscard]] status restore_value();
+    [[nodiscard]] status read_plain(std::string_view& value) const;
+
+    bool kept_ = false;               ///< the position is the kept key and value
+    bool kept_behind_ = false;        ///< or behind the last entry
+    bool kept_value_behind_ = false;  ///< or behind the last value of the key
+    std::string kept_key_;
+    std::string kept_value_;
+};
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,111 @@
+// The file of a store, mapped once: the pages' addresses never change while it is open, however it grows.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "store/page_format.hpp"
+#include "store/status.hpp"
+
+namespace holdfast::store_engine {
+
+/// A file descriptor that is closed with its owner.
+class descriptor {
+public:
+    descriptor() = default;
+    explicit descriptor(int number) noexcept : number_(number) {}
+    descriptor(descriptor&& other) noexcept : number_(other.release()) {}
+    descriptor& operator=(descriptor&& other) noexcept;
+    ~descriptor();
+    [[nodiscard]] int get() const noexcept { return number_; }
+    [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
+    int release() noexcept;
+
+private:
+    int number_ = -1;
+};
+
+/// A mapped range of addresses that is unmapped with its owner.
+class mapping {
+public:
+    mapping() = default;
+    mapping(std::byte* start, std::size_t size) noexcept : start_(start), size_(size) {}
+    mapping(mapping&& other) noexcept;
+    mapping& operator=(mapping&& other) noexcept;
+    ~mapping();
+    [[nodiscard]] std::byte* start() const noexcept { return start_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+private:
+    std::byte* start_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+struct file_options {
+    bool read_only = false;
+    bool write_map = false;  ///< what users see is writable
+    bool random = false;     ///< no read-ahead
+    bool overlay = false;    ///< changes are this process's own: a log is replayed that may not be written
+    mode_t mode = 0664;
+    std::size_t reserve = 0;  ///< bytes of addresses at least
+};
+
+/// Thread safety: reading by any number of threads; grow, trim and punch by who holds the store's write lock.
+class data_file {
+public:
+    [[nodiscard]] status open(const std::string& path, const file_options& options);
+
+    /// Ends `overlay`: what was this process's own is the file's now.
+    [[nodiscard]] status end_overlay() noexcept;
+    /// For readers; read-only memory unless options.write_map.
+    [[nodiscard]] const std::byte* read_address() const noexcept { return read_.start(); }
+    /// For writers and the log. Another mapping of the same memory unless options.write_map.
+    [[nodiscard]] std::byte* write_address() const noexcept { return write_address_; }
+    [[nodiscard]] const page_header* page(std::uint64_t number) const noexcept {
+        return reinterpret_cast<const page_header*>(read_.start() + number * page_size);
+    }
+    [[nodiscard]] page_header* writable_page(std::uint64_t number) const noexcept {
+        return reinterpret_cast<page_header*>(write_address_ + number * page_size);
+    }
+    /// Pages that the mapping can ever hold.
+    [[nodiscard]] std::uint64_t reserved_pages() const noexcept { return read_.size() / page_size; }
+    /// Pages that the file has, as this process knows.
+    [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
+    [[nodiscard]] status refresh_size() noexcept;
+    /// What another process made of the file.
+    void set_pages(std::uint64_t pages) noexcept { pages_.store(pages, std::memory_order_relaxed); }
+
+    /// Lets the file have `pages` pages at least, with blocks of the file system behind them, in steps.
+    [[nodiscard]] status grow(std::uint64_t pages) noexcept;
+    /// Gives blocks to pages that may have none.
+    [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
+    /// Gives blocks back; the pages read as zeros then. Failure is no harm.
+    void punch(std::uint64_t start, std::uint64_t count) noexcept;
+    /// Cuts the file off. Failure is no harm.
+    void trim(std::uint64_t pages) noexcept;
+
+    /// Makes all of the file durable.
+    [[nodiscard]] status sync_all() const noexcept;
+    /// Makes a range of bytes durable, which was written through write_address().
+    [[nodiscard]] status sync_range(std::uint64_t offset, std::uint64_t size) const noexcept;
+    [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept;
+
+    [[nodiscard]] int number() const noexcept { return file_.get(); }
+    [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+    [[nodiscard]] bool created() const noexcept { return created_; }
+
+private:
+    [[nodiscard]] status map(const file_options& options);
+
+    descriptor file_;
+    mapping read_;
+    mapping write_;
+    std::byte* write_address_ = nullptr;
+    std::atomic<std::uint64_t> pages_{0};
+    bool read_only_ = false;
+    bool created_ = false;
+};
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,210 @@
+#include "store/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "store/block.hpp"
+#include "store/page_checksum.hpp"
+
+namespace holdfast::store_engine {
+
+root engine::enter(reader_slot& slot) {
+    if (shared_.is_private()) {
+        static_cast<void>(take_in_metas());  // what cannot be read now was read before
+    } else if (overlay_ && shared_.header().unreplayed.load(std::memory_order_acquire) == 0) {
+        end_overlay();
+    }
+    return shared_.enter(slot);
+}
+
+// --- the writer begins ----------------------------------------------------------------------------------------------
+
+status engine::begin_write(shared_lock& lock, write_set& changes) {
+    shared_header& header = shared_.header();
+    if (header.panic.load() != 0) {
+        return status::panic;
+    }
+    bool died = false;
+    HF_STORE_TRY(lock.lock(header.writer, died));
+    status outcome = status::ok;
+    if (header.written.load() - header.durable.load() >= root_slots / 2) {
+        outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
+    }
+    if (outcome == status::ok && shared_.is_private()) {
+        outcome = take_in_metas();
+    }
+    if (outcome == status::ok) {
+        outcome = take_in(died);
+    }
+    changes.clear();
+    if (outcome == status::ok && !shared_.get_root(header.written.load(), changes.version)) {
+        outcome = status::panic;
+    }
+    if (outcome != status::ok) {
+        free_transaction_ = no_transaction;
+        lock.unlock();
+        return outcome;
+    }
+    ++changes.version.transaction;
+    return status::ok;
+}
+
+// Brings what this process knows of free pages to the last commit, whoever made it.
+status engine::take_in(bool died) {
+    shared_header& header = shared_.header();
+    if (died) {
+        free_transaction_ = no_transaction;
+        HF_STORE_TRY(after_a_death());
+    }
+    const std::uint64_t written = header.written.load(std::memory_order_acquire);
+    const std::uint64_t sequence = header.checkpoint_sequence.load(std::memory_order_relaxed);
+    file_.set_pages(header.file_pages.load(std::memory_order_relaxed));
+    if (free_transaction_ == no_transaction || free_sequence_ != sequence) {
+        HF_STORE_TRY(load_free_list());
+    }
+    while (free_transaction_ < written) {
+        log_record record;
+        if (!read_record(log_bytes(), free_offset_, log_seed(), free_transaction_ + 1, record)) {
+            return status::corrupted;
+        }
+        HF_STORE_TRY(apply(record));
+        free_offset_ += record.head.size;
+        free_transaction_ = record.head.transaction;
+    }
+    release_pages();
+    return status::ok;
+}
+
+// Whoever had the write lock died. What it had not published is void: pages that it wrote belong to no version. Only a
+// checkpoint whose meta lies there already counts: a recovery would begin with it.
+status engine::after_a_death() {
+    shared_header& header = shared_.header();
+    meta_on_media meta{};
+    HF_STORE_TRY(read_meta(meta));
+    HF_STORE_TRY(file_.refresh_size());
+    header.file_pages.store(file_.pages());
+    // It may have died while it made the meta known, too: the transaction is made known last.
+    if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
+        bool died = false;
+        shared_lock lock;
+        HF_STORE_TRY(lock.lock(header.syncer, died));
+        HF_STORE_TRY(file_.sync_all());
+        adopt(meta);
+        return status::ok;
+    }
+    // The end of the log may be ahead of the last commit that was published.
+    std::uint64_t offset = 0;
+    log_record record;
+    for (std::uint64_t at = meta.transaction; at < header.written.load(); ++at) {
+        if (!read_record(log_bytes(), offset, log_seed(), at + 1, record)) {
+            return status::corrupted;
+        }
+        offset += record.head.size;
+    }
+    header.log_end.store(offset);
+    return status::ok;
+}
+
+// Which versions may still be read: those of readers, all from the durable one on, which readers may yet enter, and the
+// one that a recovery begins with.
+void engine::release_pages() {
+    const shared_header& header = shared_.header();
+    snapshots_.clear();
+    snapshots_.push_back(header.checkpoint_transaction.load(std::memory_order_relaxed));
+    const std::uint64_t written = header.written.load(std::memory_order_relaxed);
+    std::uint64_t durable = header.durable.load(std::memory_order_acquire);
+    if (shared_.is_private() && durable == written && durable > 0) {
+        --durable;  // readers without slots: the version before stays, as in LMDB
+    }
+    for (std::uint64_t version = durable; version < written; ++version) {
+        snapshots_.push_back(version);
+    }
+    shared_.collect_snapshots(snapshots_);
+    std::sort(snapshots_.begin(), snapshots_.end());
+    snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
+    free_.release(snapshots_);
+}
+
+// --- pages for the writer -------------------------------------------------------------------------------------------
+
+std::uint64_t engine::quota_pages() const noexcept {
+    if (options_.limit == 0) {
+        return file_.reserved_pages();
+    }
+    const std::uint64_t log_pages = shared_.header().log_pages.load(std::memory_order_relaxed);
+    return std::min(options_.limit / page_size + log_pages + meta_pages, file_.reserved_pages());
+}
+
+status engine::grow(std::uint64_t next_page) {
+    if (next_page > quota_pages()) {
+        return status::map_full;
+    }
+    if (next_page > file_.pages()) {
+        HF_STORE_TRY(file_.grow(next_page));
+        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
+    return status::ok;
+}
+
+// Free pages first; then pages at the end of the file.
+status engine::take_pages(root& version, std::uint64_t count, std::uint64_t& start) {
+    constexpr std::uint64_t most_at_once = 256;
+    start = free_.take(count);
+    if (start == 0) {
+        HF_STORE_TRY(grow(version.next_page + count));
+        start = version.next_page;
+        version.next_page += count;
+        return status::ok;
+    }
+    for (std::uint64_t page = start; page < start + count; ++page) {
+        if (free_.is_backed(page)) {
+            continue;
+        }
+        const std::uint64_t behind = free_.run_without_blocks(start + count, most_at_once);
+        const std::uint64_t needed = start + count - page;
+        if (file_.reserve(page, needed + behind) == status::ok) {
+            free_.set_backed(page, needed + behind, true);
+            break;
+        }
+        if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
+            free_.add_ready(start, count);
+            return outcome;
+        }
+        free_.set_backed(page, needed, true);
+        break;
+    }
+    return status::ok;
+}
+
+status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page) {
+    if (count == 1 && !changes.loose.empty()) {
+        page = changes.loose.back();
+        changes.loose.pop_back();
+    } else {
+        const std::uint64_t end = changes.version.next_page;
+        HF_STORE_TRY(take_pages(changes.version, count, page));
+        if (page < end) {
+            changes.taken.push_back({.start = page, .count = count});
+        }
+    }
+    set_verified(page);
+    page_header& header = *file_.writable_page(page);
+    header.birth = changes.version.transaction;
+    header.checksum = static_cast<std::uint32_t>(changes.dirty.size());
+    header.run_pages = count;
+    changes.dirty.push_back({.page = page, .base = base, .pages = count, .live = true});
+    return status::ok;
+}
+
+void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
+    if (lock.owns()) {
+        // Pages at the end of the file are simply not used; the others go back.
+        for (const extent_on_media& extent : changes.taken) {
+            free_.add_ready(extent.start, extent.count);
+        }
+        lock.unlock();
+    }
+    changes.clear();
+}
+
+}  // namespace holdfast::store_engine

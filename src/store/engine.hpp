@@ -1,0 +1,87 @@
+// The store below its trees: pages of a file, versions of them, commits. Everything that is durable, and everything
+// that processes share, goes through here.
+//
+// A commit writes pages that no version uses (in memory that is the file's), then one record to the log; when the
+// record is durable, so is the commit, for one sync that all who wait share. A checkpoint, which comes when the log is
+// full or a commit is larger than it, makes the pages themselves durable, then a meta that names their root; then the
+// log begins anew. Recovery is the last checkpoint and the valid records behind it.
+//
+// Thread safety: functions of readers by any number of threads; those of a writer by who has begun to write.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "store/stored_pages.hpp"
+#include "store/write_set.hpp"
+
+namespace holdfast::store_engine {
+
+class engine : public stored_pages {
+public:
+    engine() = default;
+    ~engine() { close(); }
+
+    [[nodiscard]] status open(const engine_options& options);
+    /// The last process to close a store leaves it with an empty log.
+    void close() noexcept;
+
+    // --- readers ---
+
+    [[nodiscard]] status take_slot(reader_slot*& slot) noexcept { return shared_.take_slot(slot); }
+    [[nodiscard]] root enter(reader_slot& slot);
+
+    // --- the writer ---
+
+    [[nodiscard]] status begin_write(shared_lock& lock, write_set& changes);
+    /// Pages in a row that no version uses, in memory that may be written.
+    [[nodiscard]] status allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page);
+    /// Ends the transaction. When it returns ok, readers see it, and it is durable unless no_sync.
+    [[nodiscard]] status commit(write_set& changes, shared_lock& lock);
+    void roll_back(write_set& changes, shared_lock& lock) noexcept;
+
+    // --- all ---
+
+    /// Makes commits durable that are not; with `force`, the pages, too: the log is empty then.
+    [[nodiscard]] status sync(bool force);
+    /// Lets no page be born that no reader of the log could find: writes a checkpoint, and gives space back.
+    [[nodiscard]] status checkpoint_now();
+    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync; }
+    void set_limit(std::size_t bytes) noexcept { options_.limit = bytes; }
+
+private:
+    // engine_open.cpp
+    [[nodiscard]] status join();
+    [[nodiscard]] status create();
+    [[nodiscard]] status start();
+    [[nodiscard]] status recover(const meta_on_media& meta);
+    [[nodiscard]] status take_in_metas();
+    void end_overlay() noexcept;
+
+    // engine.cpp
+    [[nodiscard]] status take_in(bool died);
+    [[nodiscard]] status after_a_death();
+    void release_pages();
+    [[nodiscard]] std::uint64_t quota_pages() const noexcept;
+
+    // engine_commit.cpp
+    void finish_pages(write_set& changes) const noexcept;
+    void apply_own(const write_set& changes);
+    [[nodiscard]] bool append(write_set& changes);
+    [[nodiscard]] status sync_log(std::uint64_t transaction);
+    [[nodiscard]] status checkpoint(write_set& changes, bool settle);
+    [[nodiscard]] status write_free_list(root& version, meta_on_media& meta);
+    [[nodiscard]] status renew_log(root& version, meta_on_media& meta);
+    [[nodiscard]] status write_meta(meta_on_media& meta);
+    void give_space_back(std::uint64_t next_page, bool settle) noexcept;
+    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start);
+    [[nodiscard]] status grow(std::uint64_t next_page);
+    status fail(status what) noexcept;
+
+    bool open_ = false;
+    std::mutex overlay_mutex_;
+    std::vector<std::byte> record_;
+    std::vector<std::uint64_t> snapshots_;
+};
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,287 @@
+// How a transaction of a store ends, and how commits become durable.
+#include <algorithm>
+#include <cstring>
+
+#include "store/block.hpp"
+#include "store/engine.hpp"
+#include "store/page_checksum.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+// A log of a sixteenth of the store, within these bounds.
+constexpr std::uint64_t least_log_pages = 256;
+constexpr std::uint64_t most_log_pages = 4096;
+// Free pages in a row that are worth a hole in the file, and how many without holes are kept for the next commits.
+constexpr std::uint64_t least_hole = 16;
+constexpr std::uint64_t least_kept = 1024;
+
+}  // namespace
+
+status engine::fail(status what) noexcept {
+    shared_.header().panic.store(1);
+    return what;
+}
+
+void engine::finish_pages(write_set& changes) const noexcept {
+    for (const dirty_page& dirty : changes.dirty) {
+        if (dirty.live) {
+            page_header& page = *file_.writable_page(dirty.page);
+            if (dirty.base == 0 && page.block.kind != page_kind::run) {
+                clear_unused(page.block);  // as a recovery leaves it: later records say what differs from that
+            }
+            page.checksum = page_checksum(page, dirty.page);
+        }
+    }
+    for (freed_extent_on_media& freed : changes.freed) {
+        freed.died = changes.version.transaction;
+    }
+}
+
+// What a commit does to free space, in this process. Pages taken are gone from it already.
+void engine::apply_own(const write_set& changes) {
+    for (const std::uint64_t page : changes.loose) {
+        free_.add_ready(page, 1);
+    }
+    for (const freed_extent_on_media& freed : changes.freed) {
+        free_.add_freed(freed);
+    }
+    free_transaction_ = changes.version.transaction;
+}
+
+status engine::commit(write_set& changes, shared_lock& lock) {
+    finish_pages(changes);
+    if (!append(changes)) {
+        const status outcome = checkpoint(changes, false);
+        if (outcome != status::ok) {
+            free_transaction_ = no_transaction;  // it has some of this commit
+        }
+        lock.unlock();
+        changes.clear();
+        return outcome;
+    }
+    const std::uint64_t transaction = changes.version.transaction;
+    if (options_.no_sync) {
+        raise_durable(transaction);
+    }
+    lock.unlock();  // others may commit while this one waits for the disk, and share the sync
+    changes.clear();
+    return options_.no_sync ? status::ok : sync_log(transaction);
+}
+
+// Writes the record behind the last one, and lets the next writer begin there. False: it does not fit.
+bool engine::append(write_set& changes) {
+    shared_header& header = shared_.header();
+    if (shared_.is_private()) {
+        return false;  // other processes look for the last commit in the metas
+    }
+    const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
+    const std::uint64_t capacity = header.log_pages.load(std::memory_order_relaxed) * page_size;
+    if (!encode_commit(changes, file_, capacity - offset, record_)) {
+        return false;
+    }
+    seal_record(record_, log_seed(), offset);
+    std::byte* log = reinterpret_cast<std::byte*>(file_.writable_page(header.log_page.load(std::memory_order_relaxed)));
+    std::memcpy(log + offset, record_.data(), record_.size());
+    shared_.set_root(changes.version);
+    header.log_end.store(offset + record_.size(), std::memory_order_release);
+    header.written.store(changes.version.transaction, std::memory_order_release);
+    apply_own(changes);
+    free_offset_ = offset + record_.size();
+    return true;
+}
+
+// Makes the log durable up to a transaction. One does it for all who wait: what was written before it begins.
+status engine::sync_log(std::uint64_t transaction) {
+    shared_header& header = shared_.header();
+    shared_lock lock;
+    bool died = false;
+    HF_STORE_TRY(lock.lock(header.syncer, died));
+    if (header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0) {
+        return status::ok;
+    }
+    if (header.panic.load() != 0) {
+        return status::panic;
+    }
+    const std::uint64_t written = header.written.load(std::memory_order_acquire);
+    const std::uint64_t end = header.log_end.load(std::memory_order_acquire);
+    const std::uint64_t begin = header.log_synced.load();
+    status outcome = status::ok;
+    if (header.unsynced.load() != 0) {
+        outcome = file_.sync_all();
+    } else if (begin < end) {
+        outcome = file_.sync_range(header.log_page.load() * page_size + begin, end - begin);
+    }
+    if (outcome != status::ok) {
+        return fail(outcome);
+    }
+    header.unsynced.store(0);
+    header.log_synced.store(end);
+    header.synced.store(written, std::memory_order_release);
+    raise_durable(written);
+    return status::ok;
+}
+
+// --- checkpoints ----------------------------------------------------------------------------------------------------
+
+// The lock of the writer is held; that of who syncs is taken, so that the log is not synced while it begins anew.
+status engine::checkpoint(write_set& changes, bool settle) {
+    shared_header& header = shared_.header();
+    shared_lock syncer;
+    bool died = false;
+    HF_STORE_TRY(syncer.lock(header.syncer, died));
+    if (header.panic.load() != 0) {
+        return status::panic;
+    }
+    shared_.clear_dead();  // a reader that was killed keeps no page from use
+    apply_own(changes);
+    root version = changes.version;
+    meta_on_media meta{};
+    meta.sequence = header.checkpoint_sequence.load() + 1;
+    meta.transaction = version.transaction;
+    meta.main = version.main;
+    version.next_page = free_.cut(version.next_page);
+    HF_STORE_TRY(renew_log(version, meta));
+    HF_STORE_TRY(write_free_list(version, meta));
+    meta.next_page = version.next_page;
+    if (!options_.no_sync) {
+        if (const status outcome = file_.sync_all(); outcome != status::ok) {
+            return fail(outcome);
+        }
+    }
+    HF_STORE_TRY(write_meta(meta));
+    header.unsynced.store(options_.no_sync ? 1 : 0);
+    adopt(meta);
+    if (!options_.no_sync) {
+        header.synced.store(meta.transaction, std::memory_order_release);
+    }
+    free_sequence_ = meta.sequence;
+    free_offset_ = 0;
+    free_list_page_ = meta.free_list;
+    free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
+    give_space_back(version.next_page, settle);
+    return status::ok;
+}
+
+// The log grows with the store: a longer one makes checkpoints rarer.
+status engine::renew_log(root& version, meta_on_media& meta) {
+    const shared_header& header = shared_.header();
+    meta.log_page = header.log_page.load();
+    meta.log_pages = header.log_pages.load();
+    const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
+    const std::uint64_t wanted = std::clamp(used / 16, least_log_pages, most_log_pages);
+    if (wanted < 2 * meta.log_pages || shared_.is_private()) {
+        return status::ok;
+    }
+    std::uint64_t start = 0;
+    root enlarged = version;
+    if (take_pages(enlarged, wanted, start) != status::ok) {
+        return status::ok;  // a short log does
+    }
+    // Blocks that were written before cost a sync of theirs no change of the file system's own tables.
+    const std::vector<std::byte> zeros(page_size * 64);
+    for (std::uint64_t page = 0; page < wanted; page += 64) {
+        const std::size_t size = std::min<std::uint64_t>(64, wanted - page) * page_size;
+        HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size));
+    }
+    free_.add_freed({.start = meta.log_page,
+                     .count = meta.log_pages,
+                     .born = header.checkpoint_transaction.load(),
+                     .died = version.transaction});
+    version = enlarged;
+    meta.log_page = start;
+    meta.log_pages = wanted;
+    return status::ok;
+}
+
+status engine::write_free_list(root& version, meta_on_media& meta) {
+    if (free_list_pages_ != 0) {
+        free_.add_freed({.start = free_list_page_,
+                         .count = free_list_pages_,
+                         .born = shared_.header().checkpoint_transaction.load(),
+                         .died = version.transaction});
+        free_list_pages_ = 0;
+    }
+    std::vector<std::byte> list;
+    free_.serialise(list);
+    // To take pages from the list makes it no longer: they are the first of a run.
+    const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
+    HF_STORE_TRY(take_pages(version, pages, meta.free_list));
+    free_.serialise(list);
+    if (list.size() > pages * page_size) {
+        return status::corrupted;
+    }
+    std::memcpy(file_.writable_page(meta.free_list), list.data(), list.size());
+    meta.free_list_size = list.size();
+    meta.free_list_checksum = bytes_checksum(list, meta.sequence);
+    return status::ok;
+}
+
+status engine::write_meta(meta_on_media& meta) {
+    meta.magic = store_magic;
+    meta.version = store_version;
+    meta.page_bytes = page_size;
+    meta.uuid = uuid();
+    meta.checksum = meta_checksum(meta);
+    const std::uint64_t page = meta.sequence % meta_pages;
+    std::memcpy(file_.writable_page(page), &meta, sizeof(meta));
+    if (!options_.no_sync) {
+        if (const status outcome = file_.sync_range(page * page_size, page_size); outcome != status::ok) {
+            return fail(outcome);
+        }
+    }
+    return status::ok;
+}
+
+// Behind a checkpoint: free pages that no version sees. Some keep their blocks, for the next commits.
+void engine::give_space_back(std::uint64_t next_page, bool settle) noexcept {
+    release_pages();
+    const std::vector<extent_on_media> runs = free_.ready_runs();
+    std::uint64_t kept = 0;
+    const std::uint64_t keep = settle ? 0 : std::max(least_kept, next_page / 32);
+    const std::uint64_t smallest = settle ? 1 : least_hole;
+    for (const extent_on_media& run : runs) {
+        if (kept + run.count <= keep || run.count < smallest) {
+            kept += run.count;
+            continue;
+        }
+        if (free_.is_backed(run.start + run.count - 1) || free_.is_backed(run.start)) {
+            file_.punch(run.start, run.count);
+            free_.set_backed(run.start, run.count, false);
+        }
+    }
+    if (file_.pages() > next_page + keep) {
+        file_.trim(next_page);
+        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
+}
+
+status engine::sync(bool force) {
+    shared_header& header = shared_.header();
+    if (options_.read_only) {
+        return status::access_denied;
+    }
+    if (options_.no_sync && !force) {
+        return status::ok;
+    }
+    return sync_log(header.written.load());
+}
+
+status engine::checkpoint_now() {
+    shared_lock lock;
+    write_set changes;
+    HF_STORE_TRY(begin_write(lock, changes));
+    if (shared_.header().log_end.load() == 0) {
+        give_space_back(changes.version.next_page, true);
+        return status::ok;
+    }
+    // The version stays: a checkpoint of what was committed.
+    --changes.version.transaction;
+    const status outcome = checkpoint(changes, true);
+    if (outcome != status::ok) {
+        free_transaction_ = no_transaction;
+    }
+    return outcome;
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,181 @@
+// How a store is made, opened, recovered and closed.
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "store/engine.hpp"
+#include "store/page_checksum.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+constexpr std::uint64_t first_log_pages = 256;
+
+bool is_plausible(const meta_on_media& meta, std::uint64_t pages) noexcept {
+    return meta.log_page >= meta_pages && meta.log_pages > 0 && meta.next_page <= pages &&
+           meta.log_page < meta.next_page && meta.log_pages <= meta.next_page - meta.log_page &&
+           meta.main.depth <= max_depth;
+}
+
+}  // namespace
+
+status engine::open(const engine_options& options) {
+    options_ = options;
+    bool first = true;
+    if (options.no_lock) {
+        HF_STORE_TRY(shared_.open_private());
+    } else {
+        const status outcome = shared_.open(options.lock_path, options.mode, first);
+        if (outcome == from_errno(EROFS) && options.read_only) {
+            first = true;  // nobody can write there
+            HF_STORE_TRY(shared_.open_private());
+        } else if (outcome != status::ok) {
+            return outcome;
+        }
+    }
+    HF_STORE_TRY(open_data(options.read_only, false));
+    HF_STORE_TRY(first ? start() : join());
+    shared_.header().file_pages.store(std::max(file_.pages(), shared_.header().file_pages.load()));
+    if (first) {
+        shared_.publish();
+    }
+    open_ = true;
+    return status::ok;
+}
+
+// Another process has the store open: what it says about the last commit holds.
+status engine::join() {
+    meta_on_media meta{};
+    HF_STORE_TRY(read_meta(meta));
+    shared_header& header = shared_.header();
+    if (meta.uuid != header.uuid) {
+        return status::invalid_file;  // the data file was replaced
+    }
+    if (header.unreplayed.load() != 0) {
+        if (options_.read_only) {
+            HF_STORE_TRY(open_data(true, true));
+            overlay_ = true;
+            return replay(meta);
+        }
+        bool died = false;
+        shared_lock lock;
+        HF_STORE_TRY(lock.lock(header.writer, died));
+        if (header.unreplayed.load() != 0) {
+            HF_STORE_TRY(replay(meta));
+            header.unreplayed.store(0);
+        }
+    }
+    return status::ok;
+}
+
+status engine::start() {
+    if (file_.pages() == 0) {
+        if (options_.read_only) {
+            return from_errno(ENOENT);
+        }
+        HF_STORE_TRY(create());
+    }
+    meta_on_media meta{};
+    HF_STORE_TRY(read_meta(meta));
+    if (!is_plausible(meta, file_.pages())) {
+        return status::corrupted;
+    }
+    shared_.initialise(meta.uuid, options_.reader_limit);
+    adopt(meta);
+    shared_.header().synced.store(meta.transaction);
+    log_record record;
+    if (!read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
+        return status::ok;
+    }
+    return recover(meta);
+}
+
+// Who may not write recovers through another descriptor; where that is refused, in memory of this process.
+status engine::recover(const meta_on_media& meta) {
+    if (!options_.read_only) {
+        HF_STORE_TRY(replay(meta));
+        shared_header& header = shared_.header();
+        if (!options_.no_sync) {
+            HF_STORE_TRY(file_.sync_range(header.log_page * page_size, header.log_end));
+            header.synced.store(header.written);
+            header.log_synced.store(header.log_end);
+        }
+        return status::ok;
+    }
+    if (open_data(false, false) == status::ok) {
+        HF_STORE_TRY(replay(meta));
+        return open_data(true, false);
+    }
+    HF_STORE_TRY(open_data(true, true));
+    overlay_ = true;
+    shared_.header().unreplayed.store(1);
+    return replay(meta);
+}
+
+status engine::create() {
+    meta_on_media meta{};
+    if (::getrandom(meta.uuid.data(), meta.uuid.size(), 0) != static_cast<ssize_t>(meta.uuid.size())) {
+        return last_error();
+    }
+    const std::vector<std::byte> zeros(first_log_pages * page_size);
+    HF_STORE_TRY(file_.grow(meta_pages + first_log_pages));
+    HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
+    meta.magic = store_magic;
+    meta.version = store_version;
+    meta.page_bytes = page_size;
+    meta.next_page = meta_pages + first_log_pages;
+    meta.log_page = meta_pages;
+    meta.log_pages = first_log_pages;
+    meta.checksum = meta_checksum(meta);
+    if (!options_.no_sync) {
+        HF_STORE_TRY(file_.sync_all());
+    }
+    HF_STORE_TRY(file_.write(0, &meta, sizeof(meta)));
+    return options_.no_sync ? status::ok : file_.sync_all();
+}
+
+// Without a lock file other processes say what they committed in the metas alone.
+status engine::take_in_metas() {
+    shared_header& header = shared_.header();
+    shared_lock lock;
+    bool died = false;
+    HF_STORE_TRY(lock.lock(header.syncer, died));
+    HF_STORE_TRY(file_.refresh_size());
+    meta_on_media meta{};
+    HF_STORE_TRY(read_meta(meta));
+    if (meta.sequence != header.checkpoint_sequence.load()) {
+        if (!is_plausible(meta, file_.pages())) {
+            return status::corrupted;
+        }
+        header.file_pages.store(file_.pages());
+        adopt(meta);
+    }
+    return status::ok;
+}
+
+void engine::end_overlay() noexcept {
+    const std::lock_guard guard(overlay_mutex_);
+    if (overlay_ && file_.end_overlay() == status::ok) {
+        overlay_ = false;
+    }
+}
+
+void engine::close() noexcept {
+    if (!open_) {
+        return;
+    }
+    open_ = false;
+    shared_.give_own_slots();
+    // The memory that a checkpoint needs may be missing: then the log stays, and the next who opens the store reads it.
+    if (!options_.read_only && shared_.header().panic.load() == 0 && shared_.become_last()) {
+        try {
+            static_cast<void>(checkpoint_now());
+        } catch (const std::bad_alloc&) {
+            return;
+        }
+    }
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,163 @@
+#include "store/environment.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace holdfast::store_engine {
+namespace {
+
+constexpr unsigned changeable = MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB_NOMEMINIT;
+constexpr unsigned fixed =
+    MDB_FIXEDMAP | MDB_NOSUBDIR | MDB_RDONLY | MDB_WRITEMAP | MDB_NOTLS | MDB_NOLOCK | MDB_NORDAHEAD;
+
+void end_of_thread(void* slot) noexcept { shared_state::give_slot(*static_cast<reader_slot*>(slot)); }
+
+}  // namespace
+
+environment::~environment() {
+    if (has_thread_key_) {
+        // Slots of threads that live on: they are of this environment, which is no more.
+        if (void* slot = pthread_getspecific(thread_key_); slot != nullptr) {
+            end_of_thread(slot);
+        }
+        pthread_key_delete(thread_key_);
+    }
+    store_.close();
+}
+
+status environment::open(const char* path, unsigned flags, mode_t mode) {
+    if (tried_ || (flags & ~(changeable | fixed)) != 0 || path == nullptr) {
+        return status::invalid_argument;
+    }
+    tried_ = true;
+    flags_ |= flags;
+    path_ = path;
+    const bool in_directory = !has(MDB_NOSUBDIR);
+    engine_options options;
+    options.data_path = in_directory ? path_ + "/data.mdb" : path_;
+    options.lock_path = in_directory ? path_ + "/lock.mdb" : path_ + "-lock";
+    options.read_only = has(MDB_RDONLY);
+    options.write_map = has(MDB_WRITEMAP) && !options.read_only;
+    options.no_lock = has(MDB_NOLOCK);
+    options.random = has(MDB_NORDAHEAD);
+    options.mode = mode;
+    options.limit = map_size_;
+    options.reader_limit = max_readers_ != 0 ? max_readers_ : most_readers;
+    if (options.read_only) {
+        struct stat information {};
+        if (::stat(options.data_path.c_str(), &information) != 0) {
+            return last_error();  // before a lock file is made beside nothing
+        }
+    }
+    handles_.resize(std::size_t{first_named} + max_databases_);
+    handles_[free_database].open = true;
+    handles_[main_database].open = true;
+    if (!has(MDB_NOTLS)) {
+        if (pthread_key_create(&thread_key_, end_of_thread) != 0) {
+            return static_cast<status>(MDB_TLS_FULL);
+        }
+        has_thread_key_ = true;
+    }
+    options.no_sync = has(MDB_NOSYNC) || (has(MDB_MAPASYNC) && has(MDB_WRITEMAP));
+    HF_STORE_TRY(store_.open(options));
+    open_ = true;
+    return status::ok;
+}
+
+void environment::update_sync() noexcept {
+    store_.set_no_sync(has(MDB_NOSYNC) || (has(MDB_MAPASYNC) && has(MDB_WRITEMAP)));
+}
+
+status environment::set_flags(unsigned flags, bool on) noexcept {
+    if ((flags & ~changeable) != 0) {
+        return status::invalid_argument;
+    }
+    flags_ = on ? flags_ | flags : flags_ & ~flags;
+    update_sync();
+    return status::ok;
+}
+
+status environment::set_map_size(std::size_t bytes) noexcept {
+    map_size_ = (bytes + page_size - 1) & ~(page_size - 1);
+    if (open_) {
+        // What the store has already stays usable, as in LMDB.
+        const std::size_t used = store_.last_root().next_page * page_size;
+        map_size_ = std::max(map_size_, used);
+        store_.set_limit(map_size_);
+    }
+    return status::ok;
+}
+
+status environment::set_max_readers(unsigned readers) noexcept {
+    if (open_ || readers < 1) {
+        return status::invalid_argument;
+    }
+    max_readers_ = readers;
+    return status::ok;
+}
+
+status environment::set_max_databases(MDB_dbi count) noexcept {
+    if (open_) {
+        return status::invalid_argument;
+    }
+    max_databases_ = count;
+    return status::ok;
+}
+
+status environment::set_max_key(unsigned bytes) noexcept {
+    if (open_ || bytes < default_max_key || bytes > max_key) {
+        return status::invalid_argument;
+    }
+    max_key_ = bytes;
+    return status::ok;
+}
+
+status environment::thread_slot(reader_slot*& slot) noexcept {
+    slot = static_cast<reader_slot*>(pthread_getspecific(thread_key_));
+    if (slot != nullptr) {
+        return status::ok;
+    }
+    HF_STORE_TRY(store_.take_slot(slot));
+    if (const int error = pthread_setspecific(thread_key_, slot); error != 0) {
+        shared_state::give_slot(*slot);
+        return from_errno(error);
+    }
+    return status::ok;
+}
+
+status environment::find_handle(const std::string& name, MDB_dbi& number, bool& is_new) {
+    const MDB_dbi count = handle_count();
+    MDB_dbi unused = count;
+    for (MDB_dbi i = first_named; i < count; ++i) {
+        if (handles_[i].open && handles_[i].name == name) {
+            number = i;
+            is_new = false;
+            return status::ok;
+        }
+        if (!handles_[i].open && unused == count) {
+            unused = i;
+        }
+    }
+    if (unused >= handles_.size()) {
+        return status::databases_full;
+    }
+    number = unused;
+    is_new = true;
+    database_handle& handle = handles_[unused];
+    const std::uint32_t sequence = handle.sequence + 1;
+    handle = database_handle();
+    handle.name = name;
+    handle.sequence = sequence;
+    handle_count_.store(std::max(count, unused + 1), std::memory_order_release);
+    return status::ok;
+}
+
+void environment::close_handle(MDB_dbi number) noexcept {
+    if (number >= first_named && number < handle_count()) {
+        handles_[number].open = false;
+        ++handles_[number].sequence;
+    }
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,95 @@
+// An open store, as LMDB's MDB_env: options, and the databases that have handles.
+#pragma once
+
+#include <pthread.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "store/engine.hpp"
+#include "store/order.hpp"
+
+namespace holdfast::store_engine {
+
+inline constexpr unsigned default_max_key = 511;
+inline constexpr unsigned default_readers = 126;
+inline constexpr std::size_t default_map_size = 1048576;
+
+/// Handles 0 and 1 are the list of free pages, which is always empty here, and the main database.
+inline constexpr MDB_dbi free_database = 0;
+inline constexpr MDB_dbi main_database = 1;
+inline constexpr MDB_dbi first_named = 2;
+
+/// What a process knows of a database beside its record.
+struct database_handle {
+    std::string name;
+    bool open = false;
+    bool pending = false;        ///< of the transaction that opened it, until that commits
+    std::uint32_t sequence = 0;  ///< of uses of this handle's number
+    std::uint16_t flags = 0;
+    MDB_cmp_func* compare = nullptr;
+    MDB_cmp_func* compare_values = nullptr;
+    void* relocation_context = nullptr;
+};
+
+class environment {
+public:
+    environment() = default;
+    environment(const environment&) = delete;
+    environment& operator=(const environment&) = delete;
+    ~environment();
+
+    [[nodiscard]] status open(const char* path, unsigned flags, mode_t mode);
+    [[nodiscard]] bool is_open() const noexcept { return open_; }
+    [[nodiscard]] engine& store() noexcept { return store_; }
+
+    [[nodiscard]] unsigned flags() const noexcept { return flags_; }
+    [[nodiscard]] bool has(unsigned flag) const noexcept { return (flags_ & flag) != 0; }
+    [[nodiscard]] status set_flags(unsigned flags, bool on) noexcept;
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+    [[nodiscard]] status set_map_size(std::size_t bytes) noexcept;
+    [[nodiscard]] std::size_t map_size() const noexcept { return map_size_ != 0 ? map_size_ : default_map_size; }
+    [[nodiscard]] status set_max_readers(unsigned readers) noexcept;
+    [[nodiscard]] unsigned max_readers() const noexcept { return max_readers_ != 0 ? max_readers_ : default_readers; }
+    [[nodiscard]] status set_max_databases(MDB_dbi count) noexcept;
+    [[nodiscard]] status set_max_key(unsigned bytes) noexcept;
+    [[nodiscard]] unsigned max_key_size() const noexcept { return max_key_; }
+
+    /// The slot of this thread; it is taken at its first read transaction and given back when the thread ends.
+    [[nodiscard]] status thread_slot(reader_slot*& slot) noexcept;
+
+    // Handles. Their number never grows beyond what open() made room for.
+    [[nodiscard]] MDB_dbi handle_count() const noexcept { return handle_count_.load(std::memory_order_acquire); }
+    [[nodiscard]] database_handle& handle(MDB_dbi number) noexcept { return handles_[number]; }
+    [[nodiscard]] std::mutex& handle_mutex() noexcept { return handle_mutex_; }
+    [[nodiscard]] std::size_t handle_capacity() const noexcept { return handles_.size(); }
+    /// By who has the mutex: the handle of a name, or a free one, whose name is set. databases_full: there is none.
+    [[nodiscard]] status find_handle(const std::string& name, MDB_dbi& number, bool& is_new);
+    void close_handle(MDB_dbi number) noexcept;
+
+    void* user_context = nullptr;
+    MDB_assert_func* assertion = nullptr;
+
+private:
+    void update_sync() noexcept;
+
+    engine store_;
+    std::string path_;
+    unsigned flags_ = 0;
+    std::size_t map_size_ = 0;
+    unsigned max_readers_ = 0;
+    MDB_dbi max_databases_ = 0;
+    unsigned max_key_ = default_max_key;
+    bool open_ = false;
+    bool tried_ = false;
+    pthread_key_t thread_key_{};
+    bool has_thread_key_ = false;
+    std::vector<database_handle> handles_;
+    std::atomic<MDB_dbi> handle_count_{first_named};
+    std::mutex handle_mutex_;
+};
+
+}  // namespace holdfast::store_engine

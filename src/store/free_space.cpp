@@ -1,0 +1,247 @@
+#include "store/free_space.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace holdfast::store_engine {
+
+void free_space::clear() noexcept { *this = free_space(); }
+
+void free_space::reserve(std::uint64_t pages) {
+    if (pages > died_.size()) {
+        const std::uint64_t rounded = (pages + pages / 4 + 1023) / 64 * 64;
+        ready_.resize(rounded / 64);
+        holes_.resize(rounded / 64);
+        died_.resize(rounded);
+    }
+}
+
+void free_space::set_ready(std::uint64_t page) noexcept {
+    std::uint64_t& word = ready_[page / 64];
+    const std::uint64_t mask = std::uint64_t{1} << (page % 64);
+    ready_count_ += (word & mask) == 0 ? 1 : 0;
+    word |= mask;
+    first_word_ = std::min(first_word_, page / 64);
+    failed_run_ = ~std::uint64_t{0};
+}
+
+void free_space::clear_ready(std::uint64_t page) noexcept {
+    std::uint64_t& word = ready_[page / 64];
+    const std::uint64_t mask = std::uint64_t{1} << (page % 64);
+    ready_count_ -= (word & mask) != 0 ? 1 : 0;
+    word &= ~mask;
+}
+
+std::uint64_t free_space::take(std::uint64_t count) {
+    if (count > ready_count_) {
+        return 0;
+    }
+    if (count > 1) {
+        return take_run(count);
+    }
+    while (ready_[first_word_] == 0) {  // ends: a bit is set, as ready_count_ says
+        ++first_word_;
+    }
+    const std::uint64_t page = first_word_ * 64 + static_cast<unsigned>(std::countr_zero(ready_[first_word_]));
+    clear_ready(page);
+    return page;
+}
+
+std::uint64_t free_space::take_run(std::uint64_t count) {
+    if (count >= failed_run_) {
+        return 0;
+    }
+    std::uint64_t length = 0;
+    for (std::uint64_t page = first_word_ * 64; page < died_.size(); ++page) {
+        if (page % 64 == 0 && ready_[page / 64] == 0) {
+            length = 0;
+            page += 63;
+            continue;
+        }
+        length = bit(ready_, page) ? length + 1 : 0;
+        if (length == count) {
+            const std::uint64_t start = page + 1 - count;
+            for (std::uint64_t taken = start; taken <= page; ++taken) {
+                clear_ready(taken);
+            }
+            return start;
+        }
+    }
+    failed_run_ = count;
+    return 0;
+}
+
+void free_space::add_ready(std::uint64_t start, std::uint64_t count) {
+    reserve(start + count);
+    for (std::uint64_t page = start; page < start + count; ++page) {
+        died_[page] = 0;
+        set_ready(page);
+    }
+}
+
+void free_space::add_freed(const freed_extent_on_media& freed) {
+    reserve(freed.start + freed.count);
+    std::fill_n(died_.begin() + static_cast<std::ptrdiff_t>(freed.start), freed.count, freed.died);
+    incoming_.push_back(freed);
+}
+
+void free_space::forget(std::uint64_t start, std::uint64_t count) noexcept {
+    for (std::uint64_t page = start; page < start + count && page < died_.size(); ++page) {
+        clear_ready(page);
+        died_[page] = 0;
+    }
+}
+
+// An entry is ready, or waits for one snapshot that sees it; when that is gone, it is looked at again.
+void free_space::place(const freed_extent_on_media& freed, std::span<const std::uint64_t> snapshots) {
+    const auto blocker = std::lower_bound(snapshots.begin(), snapshots.end(), freed.born);
+    if (blocker != snapshots.end() && *blocker < freed.died) {
+        // The last that sees it: of many readers, the youngest tends to stay longest.
+        const auto behind = std::lower_bound(blocker, snapshots.end(), freed.died);
+        blocked_[*std::prev(behind)].push_back(freed);
+        return;
+    }
+    for (std::uint64_t page = freed.start; page < freed.start + freed.count; ++page) {
+        if (died_[page] == freed.died) {
+            died_[page] = 0;
+            set_ready(page);
+        }
+    }
+}
+
+void free_space::release(std::span<const std::uint64_t> snapshots) {
+    std::vector<freed_extent_on_media> again;
+    again.swap(incoming_);
+    for (auto bucket = blocked_.begin(); bucket != blocked_.end();) {
+        if (std::binary_search(snapshots.begin(), snapshots.end(), bucket->first)) {
+            ++bucket;
+            continue;
+        }
+        again.insert(again.end(), bucket->second.begin(), bucket->second.end());
+        bucket = blocked_.erase(bucket);
+    }
+    for (const freed_extent_on_media& freed : again) {
+        place(freed, snapshots);
+    }
+}
+
+std::uint64_t free_space::oldest_blocker() const noexcept {
+    return blocked_.empty() ? ~std::uint64_t{0} : blocked_.begin()->first;
+}
+
+void free_space::set_backed(std::uint64_t start, std::uint64_t count, bool backed) {
+    reserve(start + count);
+    for (std::uint64_t page = start; page < start + count; ++page) {
+        const std::uint64_t mask = std::uint64_t{1} << (page % 64);
+        holes_[page / 64] = backed ? holes_[page / 64] & ~mask : holes_[page / 64] | mask;
+    }
+}
+
+std::uint64_t free_space::run_without_blocks(std::uint64_t start, std::uint64_t limit) const noexcept {
+    std::uint64_t count = 0;
+    while (count < limit && bit(ready_, start + count) && bit(holes_, start + count)) {
+        ++count;
+    }
+    return count;
+}
+
+std::vector<extent_on_media> free_space::ready_runs() const {
+    std::vector<extent_on_media> runs;
+    for (std::uint64_t word = 0; word < ready_.size(); ++word) {
+        for (std::uint64_t bits = ready_[word]; bits != 0; bits &= bits - 1) {
+            const std::uint64_t page = word * 64 + static_cast<unsigned>(std::countr_zero(bits));
+            if (!runs.empty() && runs.back().start + runs.back().count == page) {
+                ++runs.back().count;
+            } else {
+                runs.push_back({.start = page, .count = 1});
+            }
+        }
+    }
+    return runs;
+}
+
+std::uint64_t free_space::cut(std::uint64_t next_page) {
+    while (next_page > meta_pages && is_ready(next_page - 1)) {
+        --next_page;
+        clear_ready(next_page);
+        holes_[next_page / 64] &= ~(std::uint64_t{1} << (next_page % 64));
+    }
+    return next_page;
+}
+
+void free_space::serialise(std::vector<std::byte>& list) const {
+    const auto append = [&list](const void* bytes, std::size_t size) {
+        const auto* from = static_cast<const std::byte*>(bytes);
+        list.insert(list.end(), from, from + size);
+    };
+    const std::vector<extent_on_media> ready = ready_runs();
+    std::vector<freed_extent_on_media> freed;
+    const auto collect = [&](const freed_extent_on_media& entry) {
+        for (std::uint64_t page = entry.start; page < entry.start + entry.count; ++page) {
+            if (died_[page] != entry.died) {
+                continue;
+            }
+            freed_extent_on_media* last = freed.empty() ? nullptr : &freed.back();
+            if (last != nullptr && last->start + last->count == page && last->born == entry.born &&
+                last->died == entry.died) {
+                ++last->count;
+            } else {
+                freed.push_back({.start = page, .count = 1, .born = entry.born, .died = entry.died});
+            }
+        }
+    };
+    for (const auto& entry : incoming_) {
+        collect(entry);
+    }
+    for (const auto& bucket : blocked_) {
+        for (const auto& entry : bucket.second) {
+            collect(entry);
+        }
+    }
+    list.clear();
+    const free_list_on_media head{.ready_count = ready.size(), .freed_count = freed.size()};
+    append(&head, sizeof(head));
+    append(ready.data(), ready.size() * sizeof(ready[0]));
+    append(freed.data(), freed.size() * sizeof(freed[0]));
+}
+
+status free_space::load(std::span<const std::byte> list, std::uint64_t next_page) {
+    clear();
+    free_list_on_media head{};
+    if (list.size() < sizeof(head)) {
+        return status::corrupted;
+    }
+    std::memcpy(&head, list.data(), sizeof(head));
+    const std::uint64_t most = list.size() / sizeof(extent_on_media);
+    if (head.ready_count > most || head.freed_count > most ||
+        list.size() != sizeof(head) + head.ready_count * sizeof(extent_on_media) +
+                           head.freed_count * sizeof(freed_extent_on_media)) {
+        return status::corrupted;
+    }
+    const auto is_inside = [next_page](std::uint64_t start, std::uint64_t count) {
+        return start >= meta_pages && count > 0 && start < next_page && count <= next_page - start;
+    };
+    reserve(next_page);
+    const std::byte* at = list.data() + sizeof(head);
+    for (std::uint64_t i = 0; i < head.ready_count; ++i, at += sizeof(extent_on_media)) {
+        extent_on_media extent{};
+        std::memcpy(&extent, at, sizeof(extent));
+        if (!is_inside(extent.start, extent.count)) {
+            return status::corrupted;
+        }
+        add_ready(extent.start, extent.count);
+        set_backed(extent.start, extent.count, false);
+    }
+    for (std::uint64_t i = 0; i < head.freed_count; ++i, at += sizeof(freed_extent_on_media)) {
+        freed_extent_on_media freed{};
+        std::memcpy(&freed, at, sizeof(freed));
+        if (!is_inside(freed.start, freed.count) || freed.died == 0) {
+            return status::corrupted;
+        }
+        add_freed(freed);
+    }
+    return status::ok;
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,76 @@
+// Pages that no tree uses: those that the next transaction may take, and those that a reader, or the last checkpoint,
+// may still reach. A page that was born in transaction b and died in d is ready as soon as no snapshot s has
+// b <= s < d. (LMDB asks only for the oldest reader, so that one that stays keeps all later pages.)
+//
+// Kept in memory by each process that writes, from the list of the last checkpoint and the records of the log since.
+// Thread safety: none; used by who holds the store's write lock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "store/status.hpp"
+#include "store/store_format.hpp"
+
+namespace holdfast::store_engine {
+
+class free_space {
+public:
+    void clear() noexcept;
+
+    /// Takes `count` pages in a row, lowest first. 0: there is no such run. The caller asks is_backed() before use.
+    [[nodiscard]] std::uint64_t take(std::uint64_t count);
+    /// Pages that the next transaction may take.
+    void add_ready(std::uint64_t start, std::uint64_t count);
+    /// Pages of a tree until transaction `died`.
+    void add_freed(const freed_extent_on_media& freed);
+    /// Pages that another process took: they are ready or freed here.
+    void forget(std::uint64_t start, std::uint64_t count) noexcept;
+
+    /// Makes ready what none of the snapshots sees. `snapshots`: sorted, without repetition.
+    void release(std::span<const std::uint64_t> snapshots);
+
+    /// The smallest snapshot that keeps pages from use; ~0: none does.
+    [[nodiscard]] std::uint64_t oldest_blocker() const noexcept;
+    [[nodiscard]] std::uint64_t ready_pages() const noexcept { return ready_count_; }
+    [[nodiscard]] bool is_ready(std::uint64_t page) const noexcept { return bit(ready_, page); }
+
+    /// Whether the page is known to have blocks of the file system.
+    [[nodiscard]] bool is_backed(std::uint64_t page) const noexcept { return !bit(holes_, page); }
+    void set_backed(std::uint64_t start, std::uint64_t count, bool backed);
+    /// Ready pages from `start` on, at most `limit`, that have no blocks.
+    [[nodiscard]] std::uint64_t run_without_blocks(std::uint64_t start, std::uint64_t limit) const noexcept;
+    /// Runs of ready pages, in order.
+    [[nodiscard]] std::vector<extent_on_media> ready_runs() const;
+    /// Drops ready pages at the end: returns the first page number from which on all are ready.
+    [[nodiscard]] std::uint64_t cut(std::uint64_t next_page);
+
+    /// The list as it lies on media (docs/store-format.md).
+    void serialise(std::vector<std::byte>& list) const;
+    /// corrupted: the list is not valid.
+    [[nodiscard]] status load(std::span<const std::byte> list, std::uint64_t next_page);
+
+private:
+    [[nodiscard]] static bool bit(const std::vector<std::uint64_t>& bits, std::uint64_t page) noexcept {
+        return page / 64 < bits.size() && (bits[page / 64] >> (page % 64) & 1U) != 0;
+    }
+    void reserve(std::uint64_t pages);
+    void set_ready(std::uint64_t page) noexcept;
+    void clear_ready(std::uint64_t page) noexcept;
+    void place(const freed_extent_on_media& freed, std::span<const std::uint64_t> snapshots);
+    [[nodiscard]] std::uint64_t take_run(std::uint64_t count);
+
+    std::vector<std::uint64_t> ready_;  ///< a bit a page
+    std::vector<std::uint64_t> holes_;  ///< a bit a page: it may have no blocks
+    std::vector<std::uint64_t> died_;   ///< of a freed page; 0: it is none
+    std::uint64_t ready_count_ = 0;
+    std::uint64_t first_word_ = 0;                  ///< no word of ready_ below has a bit
+    std::uint64_t failed_run_ = ~std::uint64_t{0};  ///< runs of so many pages are not to be found
+    std::vector<freed_extent_on_media> incoming_;   ///< not yet compared with the snapshots
+    std::map<std::uint64_t, std::vector<freed_extent_on_media>> blocked_;  ///< by a snapshot that sees them
+};
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,252 @@
+// holdfast::store: a key-value store in a file, by name and value of C++.
+//
+//     holdfast::store shop("shop.store");
+//     {
+//         auto change = shop.write();
+//         change.put("apples", "12");
+//         change.put("pears", "7");
+//         change.commit();
+//     }
+//     auto view = shop.read();
+//     for (const auto& [fruit, number] : view.from("b")) { ... }
+//
+// It is the engine of lmdb.h (docs/store.md): any number of processes and threads read versions that do not change, one
+// at a time writes, and a commit is durable when commit() returns. Programs link the library lmdb of
+// Holdfast, and find its lmdb.h in include/holdfast/lmdb.
+//
+// What a view or a transaction returns is valid until its end, in a transaction until its next change. Errors are
+// thrown as holdfast::store_error, but for keys that are not there.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <lmdb.h>
+
+namespace holdfast {
+
+/// An error of a store: `code` is one of lmdb.h, or an error number of the system.
+class store_error : public std::exception {
+public:
+    explicit store_error(int code) noexcept : code_(code) {}
+    [[nodiscard]] int code() const noexcept { return code_; }
+    [[nodiscard]] const char* what() const noexcept override { return mdb_strerror(code_); }
+
+private:
+    int code_;
+};
+
+struct store_options {
+    bool durable = true;  ///< false: a commit survives the process, not a loss of power
+    bool read_only = false;
+    std::size_t limit = 0;    ///< bytes that the store may have; 0: as the file system has
+    unsigned databases = 16;  ///< named ones that this process opens
+    mode_t mode = 0664;
+};
+
+namespace store_detail {
+
+inline void check(int outcome) {
+    if (outcome != MDB_SUCCESS) {
+        throw store_error(outcome);
+    }
+}
+[[nodiscard]] inline MDB_val to_value(std::string_view text) noexcept {
+    return {text.size(), const_cast<char*>(text.data())};
+}
+[[nodiscard]] inline std::string_view to_view(const MDB_val& value) noexcept {
+    return {static_cast<const char*>(value.mv_data), value.mv_size};
+}
+
+struct environment_closer {
+    void operator()(MDB_env* env) const noexcept { mdb_env_close(env); }
+};
+struct transaction_ender {
+    void operator()(MDB_txn* txn) const noexcept { mdb_txn_abort(txn); }
+};
+struct cursor_closer {
+    void operator()(MDB_cursor* cursor) const noexcept { mdb_cursor_close(cursor); }
+};
+
+}  // namespace store_detail
+
+/// Entries in the order of their keys, from one on: for range-based loops, once.
+class store_range {
+public:
+    using entry = std::pair<std::string_view, std::string_view>;
+
+    class iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = entry;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const entry*;
+        using reference = const entry&;
+
+        iterator() = default;
+        explicit iterator(MDB_cursor* cursor, MDB_cursor_op how, std::string_view key) : cursor_(cursor) {
+            move(how, store_detail::to_value(key));
+        }
+        [[nodiscard]] reference operator*() const noexcept { return entry_; }
+        [[nodiscard]] pointer operator->() const noexcept { return &entry_; }
+        iterator& operator++() {
+            move(MDB_NEXT, {});
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        [[nodiscard]] bool operator==(const iterator& other) const noexcept { return cursor_ == other.cursor_; }
+
+    private:
+        void move(MDB_cursor_op how, MDB_val key) {
+            MDB_val value{};
+            const int outcome = mdb_cursor_get(cursor_, &key, &value, how);
+            if (outcome == MDB_NOTFOUND) {
+                cursor_ = nullptr;
+                return;
+            }
+            store_detail::check(outcome);
+            entry_ = {store_detail::to_view(key), store_detail::to_view(value)};
+        }
+        MDB_cursor* cursor_ = nullptr;
+        entry entry_;
+    };
+
+    store_range(MDB_txn* in, MDB_dbi database, std::string_view key) : key_(key) {
+        MDB_cursor* made = nullptr;
+        store_detail::check(mdb_cursor_open(in, database, &made));
+        cursor_.reset(made);
+    }
+    [[nodiscard]] iterator begin() const {
+        return iterator(cursor_.get(), key_.empty() ? MDB_FIRST : MDB_SET_RANGE, key_);
+    }
+    [[nodiscard]] iterator end() const noexcept { return {}; }
+
+private:
+    std::string key_;
+    std::unique_ptr<MDB_cursor, store_detail::cursor_closer> cursor_;
+};
+
+/// One version of the store, unchanged while the view lives. Thread safety: by one thread at a time.
+class store_view {
+public:
+    /// The value; none: the key is not there.
+    [[nodiscard]] std::optional<std::string_view> get(std::string_view key, MDB_dbi database = 1) const {
+        MDB_val name = store_detail::to_value(key);
+        MDB_val value{};
+        const int outcome = mdb_get(transaction_.get(), database, &name, &value);
+        if (outcome == MDB_NOTFOUND) {
+            return std::nullopt;
+        }
+        store_detail::check(outcome);
+        return store_detail::to_view(value);
+    }
+    [[nodiscard]] bool contains(std::string_view key, MDB_dbi database = 1) const {
+        return get(key, database).has_value();
+    }
+    [[nodiscard]] std::size_t size(MDB_dbi database = 1) const {
+        MDB_stat sums{};
+        store_detail::check(mdb_stat(transaction_.get(), database, &sums));
+        return sums.ms_entries;
+    }
+    /// All entries from a key on; the empty key: all.
+    [[nodiscard]] store_range from(std::string_view key, MDB_dbi database = 1) const {
+        return {transaction_.get(), database, key};
+    }
+    [[nodiscard]] store_range all(MDB_dbi database = 1) const { return from({}, database); }
+
+protected:
+    friend class store;
+    store_view(MDB_env* env, MDB_txn* outer, unsigned flags) {
+        MDB_txn* made = nullptr;
+        store_detail::check(mdb_txn_begin(env, outer, flags, &made));
+        transaction_.reset(made);
+    }
+    std::unique_ptr<MDB_txn, store_detail::transaction_ender> transaction_;
+};
+
+/// Changes that become visible, and durable, together: by commit(). Without it they are undone at the end. A range of
+/// entries must end before the transaction does. Thread safety: by the thread that began it.
+class store_transaction : public store_view {
+public:
+    void put(std::string_view key, std::string_view value, MDB_dbi database = 1) {
+        MDB_val name = store_detail::to_value(key);
+        MDB_val data = store_detail::to_value(value);
+        store_detail::check(mdb_put(transaction_.get(), database, &name, &data, 0));
+    }
+    /// False: the key has a value, which stays.
+    bool insert(std::string_view key, std::string_view value, MDB_dbi database = 1) {
+        MDB_val name = store_detail::to_value(key);
+        MDB_val data = store_detail::to_value(value);
+        const int outcome = mdb_put(transaction_.get(), database, &name, &data, MDB_NOOVERWRITE);
+        if (outcome != MDB_KEYEXIST) {
+            store_detail::check(outcome);
+        }
+        return outcome == MDB_SUCCESS;
+    }
+    /// False: the key is not there.
+    bool erase(std::string_view key, MDB_dbi database = 1) {
+        MDB_val name = store_detail::to_value(key);
+        const int outcome = mdb_del(transaction_.get(), database, &name, nullptr);
+        if (outcome != MDB_NOTFOUND) {
+            store_detail::check(outcome);
+        }
+        return outcome == MDB_SUCCESS;
+    }
+    void clear(MDB_dbi database = 1) { store_detail::check(mdb_drop(transaction_.get(), database, 0)); }
+    /// A transaction in this one: its changes are part of this one when it commits. This one waits meanwhile.
+    [[nodiscard]] store_transaction nested() { return {mdb_txn_env(transaction_.get()), transaction_.get()}; }
+    void commit() { store_detail::check(mdb_txn_commit(transaction_.release())); }
+
+private:
+    friend class store;
+    store_transaction(MDB_env* env, MDB_txn* outer) : store_view(env, outer, 0) {}
+};
+
+/// An open store. Thread safety: any number of threads; each has its views and transactions.
+class store {
+public:
+    /// Opens the file, or makes it. Beside it lies a file with -lock at the end of its name.
+    explicit store(const std::string& path, const store_options& options = {}) {
+        MDB_env* made = nullptr;
+        store_detail::check(mdb_env_create(&made));
+        env_.reset(made);
+        store_detail::check(mdb_env_set_maxdbs(made, options.databases));
+        if (options.limit != 0) {
+            store_detail::check(mdb_env_set_mapsize(made, options.limit));
+        }
+        const unsigned flags = MDB_NOSUBDIR | MDB_NOTLS | (options.durable ? 0U : unsigned{MDB_NOSYNC}) |
+                               (options.read_only ? unsigned{MDB_RDONLY} : 0U);
+        store_detail::check(mdb_env_open(made, path.c_str(), flags, options.mode));
+    }
+    [[nodiscard]] store_view read() const { return {env_.get(), nullptr, MDB_RDONLY}; }
+    /// Waits for the transaction of another thread or process to end.
+    [[nodiscard]] store_transaction write() { return {env_.get(), nullptr}; }
+    /// A number for a named database, which is made where it is missing; 1 is the one without a name.
+    [[nodiscard]] MDB_dbi database(const std::string& name, unsigned flags = 0) {
+        store_transaction in = write();
+        MDB_dbi number = 0;
+        store_detail::check(mdb_dbi_open(in.transaction_.get(), name.c_str(), flags | MDB_CREATE, &number));
+        in.commit();
+        return number;
+    }
+    /// Makes durable what was committed without that.
+    void sync() { store_detail::check(mdb_env_sync(env_.get(), 1)); }
+    /// Throws store_error where a page is damaged; returns how many pages there are.
+    std::size_t check() const {
+        std::size_t pages = 0;
+        store_detail::check(hf_lmdb_check(env_.get(), &pages));
+        return pages;
+    }
+    [[nodiscard]] MDB_env* native() const noexcept { return env_.get(); }
+
+private:
+    std::unique_ptr<MDB_env, store_detail::environment_closer> env_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,194 @@
+// Recovery: a store whose file is as a crash may leave it. The last record of the log cut at any byte, each byte of it
+// changed, a meta torn: what was committed before is there, what follows is there as a whole or not at all, and damage
+// to what a checkpoint holds is an error, never a wrong answer.
+#include "store/log.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "store/page_checksum.hpp"
+#include "store/store_test_support.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+using bytes = std::vector<char>;
+
+bytes read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+void write_file(const std::string& path, const bytes& content) {
+    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+}
+
+// A process that commits `count` transactions and ends without closing the store.
+void crash_after(const std::string& path, unsigned count) {
+    const pid_t child = ::fork();  // lint-allow(fork): a layer above base/
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        MDB_env* env = nullptr;
+        bool good = mdb_env_create(&env) == 0 && mdb_env_open(env, path.c_str(), MDB_NOSYNC, 0664) == 0;
+        for (unsigned i = 0; good && i < count; ++i) {
+            MDB_txn* in = nullptr;
+            MDB_dbi database = 0;
+            good = mdb_txn_begin(env, nullptr, 0, &in) == 0 && mdb_dbi_open(in, nullptr, 0, &database) == 0 &&
+                   put(in, database, "last", std::to_string(i)) == 0 &&
+                   put(in, database, "key" + std::to_string(i * 37 % 100), std::string(50 + i * 13 % 700, 'v')) == 0 &&
+                   mdb_txn_commit(in) == 0;
+        }
+        ::_exit(good ? 0 : 1);
+    }
+    int outcome = 0;
+    ASSERT_EQ(::waitpid(child, &outcome, 0), child);
+    ASSERT_EQ(outcome, 0);
+}
+
+// The last transaction that a store opened from this content has; -1: none, -2: an error.
+int last_of(const bytes& content) {
+    const store_directory directory;
+    write_file(directory.data(), content);
+    const test_environment env(directory.path(), MDB_NOSYNC);
+    if (env.opened() != 0) {
+        return -2;
+    }
+    MDB_txn* in = env.begin(MDB_RDONLY);
+    MDB_dbi database = 0;
+    EXPECT_EQ(mdb_dbi_open(in, nullptr, 0, &database), 0);
+    const std::string last = get(in, database, "last");
+    mdb_txn_abort(in);
+    if (last.starts_with("error")) {
+        return last == "error -30798" ? -1 : -2;
+    }
+    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+    return std::atoi(last.c_str());
+}
+
+// Where the records of the log lie in the file.
+std::vector<std::pair<std::size_t, std::size_t>> records_of(const bytes& content) {
+    meta_on_media meta{};
+    for (std::size_t page = 0; page < meta_pages; ++page) {
+        meta_on_media one{};
+        std::memcpy(&one, content.data() + page * page_size, sizeof(one));
+        if (one.checksum == meta_checksum(one) && (meta.log_page == 0 || one.sequence > meta.sequence)) {
+            meta = one;
+        }
+    }
+    std::vector<std::pair<std::size_t, std::size_t>> records;
+    std::size_t at = meta.log_page * page_size;
+    for (std::uint64_t transaction = meta.transaction + 1;; ++transaction) {
+        log_record_on_media head{};
+        std::memcpy(&head, content.data() + at, sizeof(head));
+        if (head.transaction != transaction || head.size < sizeof(head)) {
+            return records;
+        }
+        records.emplace_back(at, head.size);
+        at += head.size;
+    }
+}
+
+class recovery_test : public testing::Test {
+protected:
+    void SetUp() override {
+        crash_after(directory_.path(), count);
+        content_ = read_file(directory_.data());
+        records_ = records_of(content_);
+        ASSERT_EQ(records_.size(), count);
+    }
+    static constexpr unsigned count = 40;
+    store_directory directory_;
+    bytes content_;
+    std::vector<std::pair<std::size_t, std::size_t>> records_;
+};
+
+TEST_F(recovery_test, the_log_rebuilds_pages_that_were_never_written) {
+    // All that lies behind metas and log is what the commits wrote: none of it needs to have reached the disk.
+    std::memset(content_.data() + 258 * page_size, 0xA5, content_.size() - 258 * page_size);
+    EXPECT_EQ(last_of(content_), count - 1);
+    content_.resize(258 * page_size);
+    EXPECT_EQ(last_of(content_), count - 1);
+}
+
+TEST_F(recovery_test, a_log_that_ends_with_any_record_gives_the_commits_before) {
+    for (unsigned kept = 0; kept < count; ++kept) {
+        bytes cut = content_;
+        std::memset(cut.data() + records_[kept].first, 0, records_[kept].second);
+        ASSERT_EQ(last_of(cut), static_cast<int>(kept) - 1);
+    }
+}
+
+TEST_F(recovery_test, a_record_that_is_torn_or_damaged_anywhere_is_not_there) {
+    const auto [start, size] = records_.back();
+    for (std::size_t at = 0; at < size; at += 1 + size / 40) {
+        bytes torn = content_;
+        std::memset(torn.data() + start + at, 0, size - at);
+        if (std::memcmp(torn.data() + start, content_.data() + start, size) != 0) {
+            ASSERT_EQ(last_of(torn), static_cast<int>(count) - 2) << "cut at " << at;
+        }
+        bytes damaged = content_;
+        damaged[start + at] = static_cast<char>(damaged[start + at] ^ 0x10);
+        ASSERT_EQ(last_of(damaged), static_cast<int>(count) - 2) << "changed at " << at;
+    }
+}
+
+TEST_F(recovery_test, a_meta_that_was_being_written_does_not_count) {
+    {
+        const test_environment closed(directory_.path());  // writes a checkpoint: the second meta
+        ASSERT_EQ(closed.opened(), 0);
+    }
+    const bytes closed = read_file(directory_.data());
+    ASSERT_EQ(last_of(closed), count - 1);
+    for (std::size_t at = 0; at < sizeof(meta_on_media); at += 7) {
+        // The file as it was before the checkpoint, with a part of its meta.
+        bytes torn = content_;
+        std::memcpy(torn.data() + page_size, closed.data() + page_size, at);
+        ASSERT_EQ(last_of(torn), count - 1) << "torn at " << at;
+    }
+}
+
+TEST_F(recovery_test, a_damaged_page_is_an_error) {
+    {
+        const test_environment closed(directory_.path());
+        ASSERT_EQ(closed.opened(), 0);
+    }
+    const bytes closed = read_file(directory_.data());
+    unsigned noticed = 0;
+    for (std::size_t page = 258; page < closed.size() / page_size; ++page) {
+        bytes damaged = closed;
+        for (std::size_t at = page * page_size + 40; at < (page + 1) * page_size; at += 64) {
+            damaged[at] = static_cast<char>(damaged[at] ^ 1);
+        }
+        const store_directory directory;
+        write_file(directory.data(), damaged);
+        const test_environment env(directory.path(), MDB_RDONLY);
+        ASSERT_EQ(env.opened(), 0);
+        const int outcome = hf_lmdb_check(env.get(), nullptr);
+        ASSERT_TRUE(outcome == 0 || outcome == MDB_CORRUPTED || outcome == MDB_PAGE_NOTFOUND);
+        noticed += outcome != 0 ? 1 : 0;
+    }
+    EXPECT_GE(noticed, 3U);  // of all pages that the last version uses; the others are free
+}
+
+TEST(store_file_test, other_files_are_refused) {
+    const store_directory directory;
+    write_file(directory.data(), bytes(8192, 'x'));
+    EXPECT_EQ(test_environment(directory.path()).opened(), MDB_INVALID);
+    EXPECT_EQ(test_environment(directory.path() + "/missing").opened(), ENOENT);
+    const store_directory empty;
+    EXPECT_EQ(test_environment(empty.path(), MDB_RDONLY).opened(), ENOENT);
+    const test_environment made(empty.path());
+    ASSERT_EQ(made.opened(), 0);
+    bytes other = read_file(empty.data());
+    const store_directory version;
+    other[8] = 99;
+    write_file(version.data(), other);
+    EXPECT_EQ(test_environment(version.path()).opened(), MDB_VERSION_MISMATCH);
+}
+
+}  // namespace
+}  // namespace holdfast::store_engine

@@ -1,0 +1,101 @@
+// Orders of keys and values: LMDB's four, and the caller's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "store/lmdb_header.hpp"
+
+namespace holdfast::store_engine {
+
+enum class order_kind : std::uint8_t { bytes, reversed, integer, custom };
+
+/// How keys are ordered. Copies are cheap.
+struct order {
+    order_kind kind = order_kind::bytes;
+    MDB_cmp_func* custom = nullptr;  ///< kind custom; it must not throw
+};
+
+/// Bytes as unsigned numbers; of two of which one begins the other, the shorter is first.
+[[nodiscard]] inline int compare_bytes(std::string_view a, std::string_view b) noexcept {
+    const std::size_t common = std::min(a.size(), b.size());
+    const int by_content = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);
+    if (by_content != 0) {
+        return by_content;
+    }
+    return a.size() < b.size() ? -1 : static_cast<int>(a.size() > b.size());
+}
+
+/// As compare_bytes, from the last byte to the first.
+[[nodiscard]] inline int compare_reversed(std::string_view a, std::string_view b) noexcept {
+    const std::size_t common = std::min(a.size(), b.size());
+    for (std::size_t i = 1; i <= common; ++i) {
+        const int difference =
+            static_cast<unsigned char>(a[a.size() - i]) - static_cast<unsigned char>(b[b.size() - i]);
+        if (difference != 0) {
+            return difference;
+        }
+    }
+    return a.size() < b.size() ? -1 : static_cast<int>(a.size() > b.size());
+}
+
+template <class Number>
+[[nodiscard]] int compare_numbers(std::string_view a, std::string_view b) noexcept {
+    Number left;
+    Number right;
+    std::memcpy(&left, a.data(), sizeof(left));
+    std::memcpy(&right, b.data(), sizeof(right));
+    return left < right ? -1 : static_cast<int>(left > right);
+}
+
+/// Unsigned numbers of the machine, of four or eight bytes. Other sizes, which only a damaged store has, are ordered by
+/// their bytes.
+[[nodiscard]] inline int compare_integers(std::string_view a, std::string_view b) noexcept {
+    if (a.size() == sizeof(std::uint64_t) && b.size() == sizeof(std::uint64_t)) {
+        return compare_numbers<std::uint64_t>(a, b);
+    }
+    if (a.size() == sizeof(std::uint32_t) && b.size() == sizeof(std::uint32_t)) {
+        return compare_numbers<std::uint32_t>(a, b);
+    }
+    return compare_bytes(a, b);
+}
+
+/// The orders that a database's flags ask for, unless the caller has its own.
+[[nodiscard]] inline order order_of_keys(unsigned flags, MDB_cmp_func* custom) noexcept {
+    if (custom != nullptr) {
+        return {.kind = order_kind::custom, .custom = custom};
+    }
+    return {.kind = (flags & MDB_REVERSEKEY) != 0   ? order_kind::reversed
+                    : (flags & MDB_INTEGERKEY) != 0 ? order_kind::integer
+                                                    : order_kind::bytes,
+            .custom = nullptr};
+}
+[[nodiscard]] inline order order_of_values(unsigned flags, MDB_cmp_func* custom) noexcept {
+    if (custom != nullptr) {
+        return {.kind = order_kind::custom, .custom = custom};
+    }
+    return {.kind = (flags & MDB_REVERSEDUP) != 0   ? order_kind::reversed
+                    : (flags & MDB_INTEGERDUP) != 0 ? order_kind::integer
+                                                    : order_kind::bytes,
+            .custom = nullptr};
+}
+
+[[nodiscard]] inline MDB_val to_value(std::string_view text) noexcept {
+    return {text.size(), const_cast<char*>(text.data())};
+}
+
+[[nodiscard]] inline int compare(const order& by, std::string_view a, std::string_view b) {
+    switch (by.kind) {
+        case order_kind::bytes: return compare_bytes(a, b);
+        case order_kind::reversed: return compare_reversed(a, b);
+        case order_kind::integer: return compare_integers(a, b);
+        case order_kind::custom: break;
+    }
+    const MDB_val left = to_value(a);
+    const MDB_val right = to_value(b);
+    return by.custom(&left, &right);
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,71 @@
+// The pages of one transaction: what its trees read, and what they write.
+//
+// A page that this transaction wrote is changed in place; any other is copied first, and the copy takes its place. A
+// nested transaction owns only what it wrote itself, so that its end can leave the outer one as it was.
+#pragma once
+
+#include <cstdint>
+
+#include "store/engine.hpp"
+
+namespace holdfast::store_engine {
+
+/// What a write transaction and those nested in it share.
+struct write_state {
+    write_set changes;
+    shared_lock lock;
+    std::uint32_t generation = 0;  ///< of the transaction that was nested last
+};
+
+class transaction_pages {
+public:
+    void read(engine& store, std::uint64_t transaction, std::uint64_t next_page) noexcept;
+    void write(engine& store, write_state& state) noexcept;
+    /// Nested in a transaction whose pages these are a copy of.
+    void nest();
+
+    [[nodiscard]] status get(std::uint64_t number, const page_header*& page) const {
+        return store_->get(number, state_ != nullptr ? state_->changes.version.next_page : next_page_, page);
+    }
+    [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept { return store_->writable(number); }
+    [[nodiscard]] bool is_writer() const noexcept { return state_ != nullptr; }
+    [[nodiscard]] std::uint64_t transaction() const noexcept { return transaction_; }
+    [[nodiscard]] bool owns(const page_header& page) const noexcept {
+        return page.birth == transaction_ && page.generation >= first_generation_;
+    }
+
+    /// A page without entries.
+    [[nodiscard]] status create(page_kind kind, std::uint32_t item_size, std::uint64_t& number);
+    /// A run for a long value; its memory, but for the header, is to be written. What lies behind the value is zeros.
+    [[nodiscard]] status create_run(std::uint64_t value_size, std::uint64_t& number, std::byte*& value);
+    /// Lets the page be changed in place: itself, or a copy, whose number is returned in `number`.
+    [[nodiscard]] status own(std::uint64_t& number);
+    void release(std::uint64_t number, const page_header& page);
+
+    /// Ends of a nested transaction.
+    void join(transaction_pages& outer);
+    void undo();
+
+    [[nodiscard]] engine& store() const noexcept { return *store_; }
+    [[nodiscard]] write_state* state() const noexcept { return state_; }
+
+private:
+    void loosen(std::uint64_t number, const page_header& page);
+
+    engine* store_ = nullptr;
+    write_state* state_ = nullptr;
+    std::uint64_t transaction_ = 0;
+    std::uint64_t next_page_ = 0;
+    std::uint32_t first_generation_ = 0;
+    std::vector<std::uint64_t> superseded_;  ///< pages of outer transactions that this one replaced
+    // What the outer transaction had when this one began.
+    std::size_t dirty_before_ = 0;
+    std::size_t freed_before_ = 0;
+    std::vector<std::uint64_t> loose_before_;
+};
+
+[[nodiscard]] constexpr std::uint64_t run_pages_for(std::uint64_t value_size) noexcept {
+    return (value_size + run_header_size + page_size - 1) / page_size;
+}
+
+}  // namespace holdfast::store_engine

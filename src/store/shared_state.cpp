@@ -1,0 +1,336 @@
+#include "store/shared_state.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+#include <utility>
+
+namespace holdfast::store_engine {
+namespace {
+
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '1'};
+constexpr off_t presence_byte = 0;                     // shared by all who have the store open
+constexpr off_t first_process_byte = off_t{1} << 32U;  // one of each process
+constexpr unsigned slots_at_first = 128;
+
+status lock_byte(int file, off_t byte, short how, bool wait) noexcept {
+    struct flock request {};
+    request.l_type = how;
+    request.l_whence = SEEK_SET;
+    request.l_start = byte;
+    request.l_len = 1;
+    while (::fcntl(file, wait ? F_OFD_SETLKW : F_OFD_SETLK, &request) != 0) {
+        if (errno != EINTR) {
+            return last_error();
+        }
+    }
+    return status::ok;
+}
+
+bool is_refused(status what) noexcept { return what == from_errno(EAGAIN) || what == from_errno(EACCES); }
+
+void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    if (shared) {
+        pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    }
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);  // twice in a thread is an error, no deadlock
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+}  // namespace
+
+// --- shared_lock ----------------------------------------------------------------------------------------------------
+
+shared_lock::shared_lock(shared_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)) {}
+shared_lock& shared_lock::operator=(shared_lock&& other) noexcept {
+    std::swap(mutex_, other.mutex_);
+    return *this;
+}
+
+status shared_lock::lock(pthread_mutex_t& mutex, bool& died) noexcept {
+    int error = pthread_mutex_lock(&mutex);
+    died = error == EOWNERDEAD;
+    if (died) {
+        error = pthread_mutex_consistent(&mutex);
+    }
+    if (error != 0) {
+        return from_errno(error);
+    }
+    mutex_ = &mutex;
+    return status::ok;
+}
+
+void shared_lock::unlock() noexcept {
+    if (mutex_ != nullptr) {
+        pthread_mutex_unlock(std::exchange(mutex_, nullptr));
+    }
+}
+
+// --- opening --------------------------------------------------------------------------------------------------------
+
+status shared_state::open(const std::string& path, mode_t mode, bool& first) {
+    file_ = descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode));
+    if (!file_.valid()) {
+        return last_error();
+    }
+    for (;;) {
+        const status alone = lock_byte(file_.get(), presence_byte, F_WRLCK, false);
+        if (alone == status::ok) {
+            first = true;
+            if (::ftruncate(file_.get(), 0) != 0) {
+                return last_error();
+            }
+            return map(readers_offset + slots_at_first * sizeof(reader_slot));
+        }
+        if (!is_refused(alone)) {
+            return alone;
+        }
+        // Waits for a first opener to be done, and keeps the store from being taken for deserted.
+        HF_STORE_TRY(lock_byte(file_.get(), presence_byte, F_RDLCK, true));
+        HF_STORE_TRY(map(0));
+        if (memory_.size() != 0 && header_->magic == lock_magic && header_->ready.load() == lock_ready) {
+            break;
+        }
+        struct stat information {};
+        if (::fstat(file_.get(), &information) != 0) {
+            return last_error();
+        }
+        const bool foreign = memory_.size() != 0 && header_->magic != lock_magic && header_->magic[0] != 0;
+        HF_STORE_TRY(lock_byte(file_.get(), presence_byte, F_UNLCK, false));
+        if (foreign) {
+            return status::version_mismatch;
+        }
+    }
+    first = false;
+    if (header_->version != store_version || header_->header_bytes != sizeof(shared_header)) {
+        return status::version_mismatch;
+    }
+    process_ = header_->next_process.fetch_add(1) + 1;
+    return lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false);
+}
+
+// Backed: bytes of the file that get blocks, so that a full disk is an error here and no signal later.
+status shared_state::map(std::size_t backed) {
+    memory_ = mapping();
+    if (backed != 0) {
+        if (const int error = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(backed)); error != 0) {
+            return from_errno(error);
+        }
+    } else {
+        struct stat information {};
+        if (::fstat(file_.get(), &information) != 0) {
+            return last_error();
+        }
+        if (static_cast<std::size_t>(information.st_size) < readers_offset) {
+            return status::ok;  // not ready
+        }
+    }
+    void* at = ::mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+    if (at == MAP_FAILED) {
+        return last_error();
+    }
+    memory_ = mapping(static_cast<std::byte*>(at), shared_bytes);
+    header_ = reinterpret_cast<shared_header*>(memory_.start());
+    readers_ = reinterpret_cast<reader_slot*>(memory_.start() + readers_offset);
+    return status::ok;
+}
+
+status shared_state::open_private() {
+    void* at = ::mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+        return last_error();
+    }
+    memory_ = mapping(static_cast<std::byte*>(at), shared_bytes);
+    header_ = reinterpret_cast<shared_header*>(memory_.start());
+    readers_ = reinterpret_cast<reader_slot*>(memory_.start() + readers_offset);
+    return status::ok;
+}
+
+void shared_state::initialise(const std::array<std::uint8_t, 16>& uuid, unsigned reader_limit) noexcept {
+    // The memory is zeros, which is what the atomic members begin with.
+    header_ = ::new (memory_.start()) shared_header{};
+    header_->magic = lock_magic;
+    header_->version = store_version;
+    header_->header_bytes = sizeof(shared_header);
+    header_->uuid = uuid;
+    header_->reader_limit = std::min(reader_limit, most_readers);
+    make_mutex(header_->writer, !is_private());
+    make_mutex(header_->syncer, !is_private());
+    make_mutex(header_->table, !is_private());
+    process_ = header_->next_process.fetch_add(1) + 1;
+}
+
+void shared_state::publish() noexcept {
+    header_->ready.store(lock_ready);
+    if (!is_private()) {
+        // Its own byte cannot be refused: no other process knows the number.
+        static_cast<void>(lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false));
+        static_cast<void>(lock_byte(file_.get(), presence_byte, F_RDLCK, false));
+    }
+}
+
+bool shared_state::become_last() noexcept {
+    return is_private() || lock_byte(file_.get(), presence_byte, F_WRLCK, false) == status::ok;
+}
+
+// --- versions -------------------------------------------------------------------------------------------------------
+
+void shared_state::set_root(const root& version) noexcept {
+    std::array<std::uint64_t, 8> words{};
+    std::memcpy(words.data(), &version, sizeof(version));
+    auto& slot = header_->roots[version.transaction % root_slots];
+    slot[0].store(no_transaction, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    for (unsigned i = 1; i < words.size(); ++i) {
+        slot[i].store(words[i], std::memory_order_relaxed);
+    }
+    slot[0].store(version.transaction, std::memory_order_release);
+}
+
+bool shared_state::get_root(std::uint64_t transaction, root& version) const noexcept {
+    const auto& slot = header_->roots[transaction % root_slots];
+    std::array<std::uint64_t, 8> words{};
+    words[0] = slot[0].load(std::memory_order_acquire);
+    for (unsigned i = 1; i < words.size(); ++i) {
+        words[i] = slot[i].load(std::memory_order_relaxed);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (words[0] != transaction || slot[0].load(std::memory_order_relaxed) != transaction) {
+        return false;
+    }
+    std::memcpy(&version, words.data(), sizeof(version));
+    return true;
+}
+
+// --- readers --------------------------------------------------------------------------------------------------------
+
+// A writer that looked at the slots before the announcement may have taken pages of that version: then the durable
+// version has moved on, which the second look shows.
+root shared_state::enter(reader_slot& slot) const noexcept {
+    root version{};
+    for (;;) {
+        const std::uint64_t transaction = header_->durable.load(std::memory_order_acquire);
+        slot.transaction.store(transaction, std::memory_order_seq_cst);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (header_->durable.load(std::memory_order_acquire) == transaction && get_root(transaction, version)) {
+            return version;
+        }
+    }
+}
+
+status shared_state::extend_table(unsigned slots) noexcept {
+    if (is_private() || slots <= slots_at_first || slots % slots_at_first != 1) {
+        return status::ok;
+    }
+    const std::size_t start = readers_offset + (slots - 1) * sizeof(reader_slot);
+    const int error = ::posix_fallocate(file_.get(), static_cast<off_t>(start),
+                                        static_cast<off_t>(slots_at_first * sizeof(reader_slot)));
+    return error == 0 ? status::ok : from_errno(error);
+}
+
+status shared_state::take_slot(reader_slot*& slot) noexcept {
+    shared_lock guard;
+    bool died = false;  // a slot that was being taken is free or belongs to a process that is dead
+    HF_STORE_TRY(guard.lock(header_->table, died));
+    const unsigned limit = header_->reader_limit.load(std::memory_order_relaxed);
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        const unsigned used = header_->reader_count.load(std::memory_order_relaxed);
+        unsigned index = 0;
+        while (index < used && readers_[index].process.load(std::memory_order_relaxed) != 0) {
+            ++index;
+        }
+        if (index < limit) {
+            HF_STORE_TRY(extend_table(index + 1));
+            slot = &readers_[index];
+            slot->transaction.store(no_transaction, std::memory_order_relaxed);
+            slot->pid.store(::getpid(), std::memory_order_relaxed);
+            slot->thread.store(static_cast<std::uint64_t>(::syscall(SYS_gettid)), std::memory_order_relaxed);
+            slot->process.store(process_, std::memory_order_release);
+            header_->reader_count.store(std::max(used, index + 1), std::memory_order_release);
+            return status::ok;
+        }
+        if (clear_dead_locked() == 0) {
+            break;
+        }
+    }
+    return status::readers_full;
+}
+
+void shared_state::give_slot(reader_slot& slot) noexcept {
+    slot.transaction.store(no_transaction, std::memory_order_release);
+    slot.process.store(0, std::memory_order_release);
+}
+
+// Own locks are no conflict to the kernel, so it is not asked about them.
+bool shared_state::is_alive(std::uint32_t process) const noexcept {
+    if (process == process_ || is_private()) {
+        return true;
+    }
+    struct flock question {};
+    question.l_type = F_WRLCK;
+    question.l_whence = SEEK_SET;
+    question.l_start = first_process_byte + process;
+    question.l_len = 1;
+    return ::fcntl(file_.get(), F_OFD_GETLK, &question) != 0 || question.l_type != F_UNLCK;
+}
+
+unsigned shared_state::clear_dead_locked() noexcept {
+    unsigned cleared = 0;
+    const unsigned used = header_->reader_count.load(std::memory_order_acquire);
+    std::uint32_t last = 0;  // slots of a process tend to lie together
+    bool last_alive = true;
+    for (unsigned i = 0; i < used; ++i) {
+        const std::uint32_t process = readers_[i].process.load(std::memory_order_acquire);
+        if (process == 0) {
+            continue;
+        }
+        if (process != last) {
+            last = process;
+            last_alive = is_alive(process);
+        }
+        if (!last_alive) {
+            give_slot(readers_[i]);
+            ++cleared;
+        }
+    }
+    return cleared;
+}
+
+unsigned shared_state::clear_dead() noexcept {
+    shared_lock guard;
+    bool died = false;
+    return guard.lock(header_->table, died) == status::ok ? clear_dead_locked() : 0;
+}
+
+void shared_state::give_own_slots() noexcept {
+    const unsigned used = header_->reader_count.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < used; ++i) {
+        if (readers_[i].process.load(std::memory_order_relaxed) == process_) {
+            give_slot(readers_[i]);
+        }
+    }
+}
+
+void shared_state::collect_snapshots(std::vector<std::uint64_t>& snapshots) const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const unsigned used = header_->reader_count.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < used; ++i) {
+        const std::uint64_t transaction = readers_[i].transaction.load(std::memory_order_acquire);
+        if (readers_[i].process.load(std::memory_order_relaxed) != 0 && transaction != no_transaction) {
+            snapshots.push_back(transaction);
+        }
+    }
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,137 @@
+// What the processes that have a store open share: the lock file. It says which commit is the last, who writes, who
+// reads what. It holds nothing that outlives them: the first that opens a store writes it anew.
+//
+// A process that is killed holds nothing up: mutexes are robust, and each process keeps a byte of the lock file locked
+// by its open file description, which the kernel lets go.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "store/data_file.hpp"
+#include "store/store_format.hpp"
+
+namespace holdfast::store_engine {
+
+/// A version of a store.
+struct root {
+    std::uint64_t transaction;
+    tree_record main;
+    std::uint64_t next_page;
+};
+static_assert(sizeof(root) == 64);
+
+inline constexpr std::uint64_t no_transaction = ~std::uint64_t{0};
+inline constexpr unsigned root_slots = 256;
+inline constexpr unsigned most_readers = 16384;
+
+/// Whose snapshot keeps pages from being used again. `process` 0: the slot is free.
+struct alignas(64) reader_slot {
+    std::atomic<std::uint64_t> transaction;  ///< no_transaction: it reads nothing now
+    std::atomic<std::uint32_t> process;
+    std::atomic<std::int32_t> pid;
+    std::atomic<std::uint64_t> thread;
+};
+static_assert(sizeof(reader_slot) == 64);
+
+struct shared_header {
+    std::array<char, 8> magic;
+    std::uint32_t version;
+    std::uint32_t header_bytes;
+    std::array<std::uint8_t, 16> uuid;   ///< of the store
+    std::atomic<std::uint32_t> ready;    ///< lock_ready, or the lock file is being written
+    std::atomic<std::uint32_t> panic;    ///< a sync failed: no promise can be made any more
+    pthread_mutex_t writer;              ///< who has it has the only write transaction
+    pthread_mutex_t syncer;              ///< who has it makes the log durable, for all
+    pthread_mutex_t table;               ///< of readers
+    std::atomic<std::uint64_t> written;  ///< the last commit; the next writer begins there
+    std::atomic<std::uint64_t> durable;  ///< the last commit that readers may see
+    std::atomic<std::uint64_t> synced;   ///< the last commit that survives a loss of power
+    std::atomic<std::uint64_t> checkpoint_sequence;
+    std::atomic<std::uint64_t> checkpoint_transaction;
+    std::atomic<std::uint64_t> log_page;
+    std::atomic<std::uint64_t> log_pages;
+    std::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
+    std::atomic<std::uint64_t> file_pages;  ///< that have blocks behind them
+    std::atomic<std::uint64_t> log_synced;  ///< of these, durable
+    std::atomic<std::uint32_t> unsynced;    ///< a checkpoint was not synced, or pages that it holds
+    std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
+    std::atomic<std::uint32_t> next_process;
+    std::atomic<std::uint32_t> reader_limit;
+    std::atomic<std::uint32_t> reader_count;  ///< slots that were ever used
+    std::array<std::array<std::atomic<std::uint64_t>, 8>, root_slots> roots;
+};
+
+inline constexpr std::uint32_t lock_ready = 0x52454144;
+inline constexpr std::size_t readers_offset = (sizeof(shared_header) + 4095) / 4096 * 4096;
+inline constexpr std::size_t shared_bytes = readers_offset + most_readers * sizeof(reader_slot);
+
+/// A robust mutex of the lock file, held while the object lives.
+class shared_lock {
+public:
+    shared_lock() = default;
+    shared_lock(shared_lock&& other) noexcept;
+    shared_lock& operator=(shared_lock&& other) noexcept;
+    ~shared_lock() { unlock(); }
+    /// `died`: its last owner died with it.
+    [[nodiscard]] status lock(pthread_mutex_t& mutex, bool& died) noexcept;
+    void unlock() noexcept;
+    [[nodiscard]] bool owns() const noexcept { return mutex_ != nullptr; }
+
+private:
+    pthread_mutex_t* mutex_ = nullptr;
+};
+
+/// Thread safety: any number of threads.
+class shared_state {
+public:
+    /// Opens or makes the lock file. `first`: this process is alone with the store, and must call publish() or fail.
+    [[nodiscard]] status open(const std::string& path, mode_t mode, bool& first);
+    /// Memory of this process instead of a lock file: the caller takes care of what locks are for.
+    [[nodiscard]] status open_private();
+    /// Others may come in from here on.
+    void publish() noexcept;
+    /// Whether no other process has the store open; nobody comes in then.
+    [[nodiscard]] bool become_last() noexcept;
+
+    [[nodiscard]] shared_header& header() const noexcept { return *header_; }
+    [[nodiscard]] bool is_private() const noexcept { return !file_.valid(); }
+    /// Fills in what a first opener sets; mutexes are made.
+    void initialise(const std::array<std::uint8_t, 16>& uuid, unsigned reader_limit) noexcept;
+
+    void set_root(const root& version) noexcept;
+    /// False: the version is gone.
+    [[nodiscard]] bool get_root(std::uint64_t transaction, root& version) const noexcept;
+
+    /// A slot for a thread or a transaction. readers_full, or an error of the system.
+    [[nodiscard]] status take_slot(reader_slot*& slot) noexcept;
+    static void give_slot(reader_slot& slot) noexcept;
+    /// Announces the last durable version in the slot, so that its pages stay, and returns it.
+    [[nodiscard]] root enter(reader_slot& slot) const noexcept;
+    /// Clears the slots of processes that died; returns how many.
+    unsigned clear_dead() noexcept;
+    /// Gives back all slots of this process: its threads read no more.
+    void give_own_slots() noexcept;
+    /// Versions that readers see, unsorted, added to the list.
+    void collect_snapshots(std::vector<std::uint64_t>& snapshots) const;
+    [[nodiscard]] reader_slot& slot(unsigned index) const noexcept { return readers_[index]; }
+
+private:
+    [[nodiscard]] status map(std::size_t backed);
+    [[nodiscard]] status extend_table(unsigned slots) noexcept;
+    [[nodiscard]] unsigned clear_dead_locked() noexcept;
+    [[nodiscard]] bool is_alive(std::uint32_t process) const noexcept;
+
+    descriptor file_;
+    mapping memory_;
+    shared_header* header_ = nullptr;
+    reader_slot* readers_ = nullptr;
+    std::uint32_t process_ = 0;
+};
+
+}  // namespace holdfast::store_engine

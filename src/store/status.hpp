@@ -1,0 +1,45 @@
+// What the engine's functions return: LMDB's codes, or an error number of the system. A status must not be ignored.
+#pragma once
+
+#include <cerrno>
+
+#include "store/lmdb_header.hpp"
+
+namespace holdfast::store_engine {
+
+enum class [[nodiscard]] status : int {
+    ok = MDB_SUCCESS,
+    key_exists = MDB_KEYEXIST,
+    not_found = MDB_NOTFOUND,
+    page_not_found = MDB_PAGE_NOTFOUND,
+    corrupted = MDB_CORRUPTED,
+    panic = MDB_PANIC,
+    version_mismatch = MDB_VERSION_MISMATCH,
+    invalid_file = MDB_INVALID,
+    map_full = MDB_MAP_FULL,
+    databases_full = MDB_DBS_FULL,
+    readers_full = MDB_READERS_FULL,
+    incompatible = MDB_INCOMPATIBLE,
+    bad_reader_slot = MDB_BAD_RSLOT,
+    bad_transaction = MDB_BAD_TXN,
+    bad_value_size = MDB_BAD_VALSIZE,
+    bad_database = MDB_BAD_DBI,
+    invalid_argument = EINVAL,
+    access_denied = EACCES,
+    no_memory = ENOMEM,
+};
+
+[[nodiscard]] inline status from_errno(int error) noexcept { return static_cast<status>(error == 0 ? EIO : error); }
+[[nodiscard]] inline status last_error() noexcept { return from_errno(errno); }
+[[nodiscard]] constexpr int code_of(status what) noexcept { return static_cast<int>(what); }
+
+}  // namespace holdfast::store_engine
+
+// Returns from the enclosing function unless the expression is ok, which only a macro can do.
+#define HF_STORE_TRY(expression)                                                   \
+    do {                                                                           \
+        if (const ::holdfast::store_engine::status hf_store_status = (expression); \
+            hf_store_status != ::holdfast::store_engine::status::ok) {             \
+            return hf_store_status;                                                \
+        }                                                                          \
+    } while (false)

@@ -1,0 +1,84 @@
+// What lies in a store's file besides pages: the two metas, the log's records, the list of free pages
+// (docs/store-format.md).
+#pragma once
+
+#include <array>
+
+#include "store/page_format.hpp"
+
+namespace holdfast::store_engine {
+
+inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
+inline constexpr std::uint32_t store_version = 1;
+inline constexpr std::uint64_t meta_pages = 2;
+
+/// Page 0 or 1: the last checkpoint, or the one before. The valid one with the greater sequence counts.
+struct meta_on_media {
+    std::array<char, 8> magic;
+    std::uint32_t version;
+    std::uint32_t page_bytes;
+    std::array<std::uint8_t, 16> uuid;
+    std::uint64_t sequence;        ///< of checkpoints; the page is sequence % 2
+    std::uint64_t transaction;     ///< the last transaction that the checkpoint holds
+    tree_record main;              ///< the main database
+    std::uint64_t next_page;       ///< pages from here on were never used
+    std::uint64_t free_list;       ///< first page of the list of free pages; 0: none is free
+    std::uint64_t free_list_size;  ///< bytes
+    std::uint64_t free_list_checksum;
+    std::uint64_t log_page;  ///< first page of the log
+    std::uint64_t log_pages;
+    std::uint64_t checksum;  ///< XXH3 of what is above
+};
+static_assert(sizeof(meta_on_media) == 152 && offsetof(meta_on_media, checksum) == 144);
+
+/// A commit in the log. Behind it: extents taken, extents given back, extents freed, then page changes.
+struct log_record_on_media {
+    std::uint64_t checksum;  ///< XXH3 of the rest and what follows; seed: of the store, the checkpoint and the place
+    std::uint64_t size;      ///< bytes with this header; a multiple of 8
+    std::uint64_t transaction;
+    tree_record main;
+    std::uint64_t next_page;
+    std::uint32_t taken_count;
+    std::uint32_t returned_count;
+    std::uint32_t freed_count;
+    std::uint32_t page_count;
+};
+static_assert(sizeof(log_record_on_media) == 96);
+
+struct extent_on_media {
+    std::uint64_t start;  ///< page number
+    std::uint64_t count;  ///< pages
+};
+static_assert(sizeof(extent_on_media) == 16);
+
+/// Pages that transactions from `born` on may read, up to the one before `died`.
+struct freed_extent_on_media {
+    std::uint64_t start;
+    std::uint64_t count;
+    std::uint64_t born;
+    std::uint64_t died;
+};
+static_assert(sizeof(freed_extent_on_media) == 32);
+
+/// A page that a commit wrote: the page `base` (0: zeros), and the ranges that differ. Behind it, for each range, a
+/// log_range_on_media and its bytes, padded to a multiple of four. A run of pages is written as one.
+struct log_page_on_media {
+    std::uint64_t page;
+    std::uint64_t base;
+    std::uint32_t pages;
+    std::uint32_t range_count;
+};
+static_assert(sizeof(log_page_on_media) == 24);
+
+struct log_range_on_media {
+    std::uint32_t offset;  ///< from the page's start
+    std::uint32_t size;    ///< bytes
+};
+
+/// The list of free pages: this, extents that any transaction may use, extents that readers may still see.
+struct free_list_on_media {
+    std::uint64_t ready_count;
+    std::uint64_t freed_count;
+};
+
+}  // namespace holdfast::store_engine

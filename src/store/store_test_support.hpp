@@ -1,0 +1,99 @@
+// What tests of the store share: environments in directories that are removed, and values as strings.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "store/lmdb_header.hpp"
+
+namespace holdfast::store_engine {
+
+/// An empty directory, removed at the end. On the disk that holds the tests' working directory.
+class store_directory {
+public:
+    store_directory() {
+        std::string pattern = (std::filesystem::current_path() / "store-XXXXXX").string();
+        path_ = ::mkdtemp(pattern.data()) != nullptr ? pattern : std::string();
+    }
+    store_directory(const store_directory&) = delete;
+    store_directory& operator=(const store_directory&) = delete;
+    ~store_directory() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] std::string data() const { return path_ + "/data.mdb"; }
+    [[nodiscard]] std::string lock() const { return path_ + "/lock.mdb"; }
+
+private:
+    std::string path_;
+};
+
+inline MDB_val as_val(std::string_view text) noexcept { return {text.size(), const_cast<char*>(text.data())}; }
+inline std::string_view as_view(const MDB_val& value) noexcept {
+    return {static_cast<const char*>(value.mv_data), value.mv_size};
+}
+
+/// An environment, closed at the end.
+class test_environment {
+public:
+    explicit test_environment(const std::string& path, unsigned flags = 0, MDB_dbi databases = 8,
+                              std::size_t map_size = 0) {
+        EXPECT_EQ(mdb_env_create(&env_), 0);
+        EXPECT_EQ(mdb_env_set_maxdbs(env_, databases), 0);
+        if (map_size != 0) {
+            EXPECT_EQ(mdb_env_set_mapsize(env_, map_size), 0);
+        }
+        opened_ = mdb_env_open(env_, path.c_str(), flags, 0664);
+    }
+    test_environment(const test_environment&) = delete;
+    test_environment& operator=(const test_environment&) = delete;
+    ~test_environment() { mdb_env_close(env_); }
+    [[nodiscard]] MDB_env* get() const noexcept { return env_; }
+    [[nodiscard]] int opened() const noexcept { return opened_; }
+
+    [[nodiscard]] MDB_txn* begin(unsigned flags = 0, MDB_txn* outer = nullptr) const {
+        MDB_txn* made = nullptr;
+        EXPECT_EQ(mdb_txn_begin(env_, outer, flags, &made), 0);
+        return made;
+    }
+    [[nodiscard]] MDB_dbi open(const char* name = nullptr, unsigned flags = 0) const {
+        MDB_txn* in = begin();
+        MDB_dbi database = 0;
+        EXPECT_EQ(mdb_dbi_open(in, name, flags, &database), 0);
+        EXPECT_EQ(mdb_txn_commit(in), 0);
+        return database;
+    }
+
+private:
+    MDB_env* env_ = nullptr;
+    int opened_ = 0;
+};
+
+inline int put(MDB_txn* in, MDB_dbi database, std::string_view key, std::string_view value, unsigned flags = 0) {
+    MDB_val k = as_val(key);
+    MDB_val v = as_val(value);
+    return mdb_put(in, database, &k, &v, flags);
+}
+/// The value, or the error's number as "error -30798".
+inline std::string get(MDB_txn* in, MDB_dbi database, std::string_view key) {
+    MDB_val k = as_val(key);
+    MDB_val v{};
+    const int outcome = mdb_get(in, database, &k, &v);
+    return outcome == 0 ? std::string(as_view(v)) : "error " + std::to_string(outcome);
+}
+inline int del(MDB_txn* in, MDB_dbi database, std::string_view key) {
+    MDB_val k = as_val(key);
+    return mdb_del(in, database, &k, nullptr);
+}
+inline int del(MDB_txn* in, MDB_dbi database, std::string_view key, std::string_view value) {
+    MDB_val k = as_val(key);
+    MDB_val v = as_val(value);
+    return mdb_del(in, database, &k, &v);
+}
+
+}  // namespace holdfast::store_engine

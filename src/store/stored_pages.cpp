@@ -1,0 +1,264 @@
+#include "store/stored_pages.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "store/block.hpp"
+#include "store/page_checksum.hpp"
+
+namespace holdfast::store_engine {
+
+status stored_pages::open_data(bool read_only, bool overlay) {
+    HF_STORE_TRY(file_.open(options_.data_path, {.read_only = read_only,
+                                                 .write_map = options_.write_map,
+                                                 .random = options_.random,
+                                                 .overlay = overlay,
+                                                 .mode = options_.mode,
+                                                 .reserve = options_.limit}));
+    return map_verified();
+}
+
+status stored_pages::map_verified() {
+    const std::size_t size = file_.reserved_pages() / 8 + 8;
+    void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        return last_error();
+    }
+    verified_memory_ = mapping(static_cast<std::byte*>(at), size);
+    verified_ = static_cast<std::atomic<std::uint64_t>*>(at);
+    return status::ok;
+}
+
+status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const {
+    if (number < meta_pages || number >= next_page || next_page > file_.reserved_pages()) {
+        return status::page_not_found;
+    }
+    const page_header& page = *file_.page(number);
+    if (page.block.kind == page_kind::run) {
+        if (page.run_pages == 0 || page.run_pages > next_page - number) {
+            return status::corrupted;
+        }
+    } else if (!is_valid(page.block, block_capacity)) {
+        return status::corrupted;
+    }
+    // A page from the future is one that a transaction in progress would take for its own.
+    if (page.birth > shared_.header().written.load(std::memory_order_acquire) ||
+        page.checksum != page_checksum(page, number)) {
+        return status::corrupted;
+    }
+    set_verified(number);
+    return status::ok;
+}
+
+root stored_pages::last_root() const noexcept {
+    root version{};
+    while (!shared_.get_root(shared_.header().durable.load(std::memory_order_acquire), version)) {
+    }
+    return version;
+}
+
+// The valid meta with the greater sequence. One that is not valid was being written when power failed.
+status stored_pages::read_meta(meta_on_media& best) const {
+    bool found = false;
+    bool ours = false;
+    bool other_version = false;
+    for (std::uint64_t number = 0; number < meta_pages; ++number) {
+        if ((number + 1) * page_size > file_.pages() * page_size) {
+            continue;
+        }
+        meta_on_media meta{};
+        std::memcpy(&meta, file_.page(number), sizeof(meta));
+        if (meta.magic != store_magic) {
+            continue;
+        }
+        ours = true;
+        other_version = meta.version != store_version || meta.page_bytes != page_size;
+        if (!other_version && meta.checksum == meta_checksum(meta) && meta.sequence % meta_pages == number &&
+            (!found || meta.sequence > best.sequence)) {
+            best = meta;
+            found = true;
+        }
+    }
+    if (found) {
+        return status::ok;
+    }
+    if (!ours) {
+        return status::invalid_file;
+    }
+    return other_version ? status::version_mismatch : status::corrupted;
+}
+
+void stored_pages::adopt(const meta_on_media& meta) noexcept {
+    shared_header& header = shared_.header();
+    shared_.set_root({.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page});
+    header.log_page.store(meta.log_page);
+    header.log_pages.store(meta.log_pages);
+    header.log_synced.store(0);
+    header.log_end.store(0);
+    header.checkpoint_sequence.store(meta.sequence);
+    header.checkpoint_transaction.store(meta.transaction);
+    header.written.store(meta.transaction, std::memory_order_release);
+    raise_durable(meta.transaction);
+}
+
+void stored_pages::raise_durable(std::uint64_t transaction) noexcept {
+    std::atomic<std::uint64_t>& durable = shared_.header().durable;
+    std::uint64_t now = durable.load(std::memory_order_relaxed);
+    while (now < transaction && !durable.compare_exchange_weak(now, transaction)) {
+    }
+}
+
+std::span<const std::byte> stored_pages::log_bytes() const noexcept {
+    const shared_header& header = shared_.header();
+    return {reinterpret_cast<const std::byte*>(file_.page(header.log_page.load(std::memory_order_relaxed))),
+            header.log_pages.load(std::memory_order_relaxed) * page_size};
+}
+
+std::uint64_t stored_pages::log_seed() const noexcept {
+    std::uint64_t identity = 0;
+    std::memcpy(&identity, uuid().data(), sizeof(identity));
+    return identity ^ shared_.header().checkpoint_sequence.load(std::memory_order_relaxed) * 0xD6E8FEB86659FD93U;
+}
+
+status stored_pages::load_free_list() {
+    meta_on_media meta{};
+    HF_STORE_TRY(read_meta(meta));
+    if (meta.sequence != shared_.header().checkpoint_sequence.load(std::memory_order_relaxed)) {
+        return status::corrupted;
+    }
+    free_.clear();
+    free_list_page_ = meta.free_list;
+    free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
+    if (meta.free_list != 0) {
+        if (meta.free_list < meta_pages || meta.free_list >= meta.next_page ||
+            free_list_pages_ > meta.next_page - meta.free_list) {
+            return status::corrupted;
+        }
+        const std::span list(reinterpret_cast<const std::byte*>(file_.page(meta.free_list)), meta.free_list_size);
+        if (bytes_checksum(list, meta.sequence) != meta.free_list_checksum) {
+            return status::corrupted;
+        }
+        HF_STORE_TRY(free_.load(list, meta.next_page));
+    }
+    free_transaction_ = meta.transaction;
+    free_sequence_ = meta.sequence;
+    free_offset_ = 0;
+    return status::ok;
+}
+
+status stored_pages::apply(const log_record& record) {
+    const std::uint64_t next_page = record.head.next_page;
+    if (next_page > file_.reserved_pages()) {
+        return status::corrupted;
+    }
+    bool valid = true;
+    const auto is_inside = [&](std::uint64_t start, std::uint64_t count) {
+        const bool inside = start >= meta_pages && start < next_page && count <= next_page - start;
+        valid = valid && inside;
+        return inside;
+    };
+    for_each_item<extent_on_media>(record.taken, [&](const extent_on_media& extent) {
+        if (is_inside(extent.start, extent.count)) {
+            free_.forget(extent.start, extent.count);
+            free_.set_backed(extent.start, extent.count, true);
+        }
+    });
+    for_each_item<extent_on_media>(record.returned, [&](const extent_on_media& extent) {
+        if (is_inside(extent.start, extent.count)) {
+            free_.add_ready(extent.start, extent.count);
+        }
+    });
+    for_each_item<freed_extent_on_media>(record.freed, [&](const freed_extent_on_media& freed) {
+        if (is_inside(freed.start, freed.count)) {
+            free_.add_freed(freed);
+        }
+    });
+    return valid ? status::ok : status::corrupted;
+}
+
+// Applies one change to the pages in memory. Its base is a page there, or one of the checkpoint.
+status stored_pages::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
+    const log_page_on_media& head = change.head;
+    if (head.page < meta_pages || head.page >= next_page || head.pages == 0 || head.pages > next_page - head.page ||
+        (head.base != 0 && head.pages != 1)) {
+        return status::corrupted;
+    }
+    std::vector<std::byte> content(head.pages * page_size);
+    if (head.base != 0) {
+        const auto known = pages.find(head.base);
+        if (known != pages.end()) {
+            std::memcpy(content.data(), known->second->data(), page_size);
+        } else {
+            const page_header* base = nullptr;
+            HF_STORE_TRY(get(head.base, std::min(next_page, file_.pages()), base));
+            std::memcpy(content.data(), base, page_size);
+        }
+    }
+    std::span<const std::byte> ranges = change.ranges;
+    while (!ranges.empty()) {  // each was looked at when the change was read
+        log_range_on_media range{};
+        std::memcpy(&range, ranges.data(), sizeof(range));
+        std::memcpy(content.data() + range.offset, ranges.data() + sizeof(range), range.size);
+        ranges = ranges.subspan(sizeof(range) + (range.size + 3U) / 4U * 4U);
+    }
+    for (std::uint32_t i = 0; i < head.pages; ++i) {
+        auto& page = pages[head.page + i];
+        if (!page) {
+            page = std::make_unique<page_content>();
+        }
+        std::memcpy(page->data(), content.data() + std::size_t{i} * page_size, page_size);
+    }
+    return status::ok;
+}
+
+// The records behind the checkpoint, in order. Pages go to the file when all are rebuilt: a page that one record reads
+// may be one that a later record wrote before the crash.
+status stored_pages::replay(const meta_on_media& meta) {
+    HF_STORE_TRY(load_free_list());
+    page_table pages;
+    root version{.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page};
+    log_record record;
+    while (read_record(log_bytes(), free_offset_, log_seed(), version.transaction + 1, record)) {
+        HF_STORE_TRY(apply(record));
+        page_change change;
+        std::span<const std::byte> rest = record.pages;
+        for (std::uint32_t i = 0; i < record.head.page_count; ++i) {
+            if (!next_page_change(rest, change)) {
+                return status::corrupted;
+            }
+            HF_STORE_TRY(rebuild(change, record.head.next_page, pages));
+        }
+        version = {
+            .transaction = record.head.transaction, .main = record.head.main, .next_page = record.head.next_page};
+        free_offset_ += record.head.size;
+        free_transaction_ = version.transaction;
+    }
+    HF_STORE_TRY(write_rebuilt(pages, version.next_page));
+    shared_header& header = shared_.header();
+    if (header.written.load() <= version.transaction) {
+        shared_.set_root(version);
+        header.log_end.store(free_offset_);
+        header.written.store(version.transaction, std::memory_order_release);
+        raise_durable(version.transaction);
+    }
+    return status::ok;
+}
+
+status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_page) {
+    if (!overlay_ && next_page > file_.pages()) {
+        HF_STORE_TRY(file_.grow(next_page));
+    }
+    for (const auto& [number, content] : pages) {
+        if (!overlay_) {
+            HF_STORE_TRY(file_.reserve(number, 1));
+        } else if (number >= file_.pages()) {
+            return status::access_denied;  // only who may write can recover what lies beyond the file's end
+        }
+        std::memcpy(file_.writable_page(number), content->data(), page_size);
+    }
+    return status::ok;
+}
+
+}  // namespace holdfast::store_engine

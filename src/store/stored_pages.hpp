@@ -1,0 +1,111 @@
+// A store's pages and versions, below the engine that changes them (engine.hpp): how they are found, checked, and
+// rebuilt after a crash.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "store/data_file.hpp"
+#include "store/free_space.hpp"
+#include "store/log.hpp"
+#include "store/shared_state.hpp"
+
+namespace holdfast::store_engine {
+
+struct engine_options {
+    std::string data_path;
+    std::string lock_path;
+    bool read_only = false;
+    bool write_map = false;
+    bool no_lock = false;
+    bool no_sync = false;
+    bool random = false;
+    mode_t mode = 0664;
+    std::size_t limit = 0;  ///< bytes of pages, 0: none
+    unsigned reader_limit = most_readers;
+};
+
+/// Thread safety: get() and what returns a reference, by any number of threads; the rest by who has the write lock, or
+/// while the store is opened.
+class stored_pages {
+public:
+    stored_pages() = default;
+    stored_pages(const stored_pages&) = delete;
+    stored_pages& operator=(const stored_pages&) = delete;
+
+    /// A page or run that a version of the store uses; its first use in this process checks it.
+    [[nodiscard]] status get(std::uint64_t number, std::uint64_t next_page, const page_header*& page) const {
+        page = file_.page(number);
+        if (number >= meta_pages && number < next_page && is_verified(number)) {
+            return status::ok;
+        }
+        return verify(number, next_page);
+    }
+    [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept { return file_.writable_page(number); }
+    /// The last version that readers see.
+    [[nodiscard]] root last_root() const noexcept;
+    [[nodiscard]] const data_file& file() const noexcept { return file_; }
+    [[nodiscard]] shared_state& shared() noexcept { return shared_; }
+    [[nodiscard]] const engine_options& options() const noexcept { return options_; }
+    /// Which pages are free; for check. By who has begun to write.
+    [[nodiscard]] const free_space& free_pages() const noexcept { return free_; }
+    [[nodiscard]] const std::array<std::uint8_t, 16>& uuid() const noexcept { return shared_.header().uuid; }
+
+protected:
+    ~stored_pages() = default;
+
+    [[nodiscard]] bool is_verified(std::uint64_t number) const noexcept {
+        return (verified_[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
+    }
+    void set_verified(std::uint64_t number) const noexcept {
+        verified_[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
+    }
+    [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
+    [[nodiscard]] status open_data(bool read_only, bool overlay);
+
+    /// The valid meta with the greater sequence. One that is not valid was being written when power failed.
+    [[nodiscard]] status read_meta(meta_on_media& best) const;
+    /// Makes a checkpoint the store's last version.
+    void adopt(const meta_on_media& meta) noexcept;
+    void raise_durable(std::uint64_t transaction) noexcept;
+    [[nodiscard]] std::span<const std::byte> log_bytes() const noexcept;
+    [[nodiscard]] std::uint64_t log_seed() const noexcept;
+    /// Applies the records behind a checkpoint.
+    [[nodiscard]] status replay(const meta_on_media& meta);
+
+    /// Begins free_ anew, with the list of the last checkpoint.
+    [[nodiscard]] status load_free_list();
+    /// What a commit does to free_.
+    [[nodiscard]] status apply(const log_record& record);
+
+    engine_options options_;
+    data_file file_;
+    shared_state shared_;
+    std::atomic<bool> overlay_{false};  ///< what recovery rebuilt lies in memory of this process alone
+
+    // Of the writer: valid while this process has the write lock.
+    free_space free_;
+    std::uint64_t free_transaction_ = no_transaction;  ///< the version that free_ belongs to; no_transaction: none
+    std::uint64_t free_sequence_ = 0;                  ///< the checkpoint that it began with
+    std::uint64_t free_offset_ = 0;                    ///< of the log, behind the last record that it has
+    std::uint64_t free_list_page_ = 0;                 ///< where the last checkpoint's list lies
+    std::uint64_t free_list_pages_ = 0;
+
+private:
+    using page_content = std::array<std::byte, page_size>;
+    using page_table = std::unordered_map<std::uint64_t, std::unique_ptr<page_content>>;
+
+    [[nodiscard]] status map_verified();
+    [[nodiscard]] status rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const;
+    [[nodiscard]] status write_rebuilt(const page_table& pages, std::uint64_t next_page);
+
+    mapping verified_memory_;
+    std::atomic<std::uint64_t>* verified_ = nullptr;
+};
+
+}  // namespace holdfast::store_engine

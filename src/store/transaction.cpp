@@ -1,0 +1,428 @@
+#include "store/transaction.hpp"
+
+#include <algorithm>
+
+#include "store/cursor.hpp"
+
+namespace holdfast::store_engine {
+
+// --- begin and end --------------------------------------------------------------------------------------------------
+
+status transaction::begin(environment& env, transaction* outer, unsigned flags, std::unique_ptr<transaction>& made) {
+    const bool read_only = (flags & MDB_RDONLY) != 0;
+    if (env.has(MDB_RDONLY) && !read_only) {
+        return status::access_denied;
+    }
+    std::unique_ptr<transaction> one(new transaction(env));
+    one->read_only_ = read_only;
+    if (outer != nullptr) {
+        if (outer->read_only_ || read_only) {
+            return status::invalid_argument;
+        }
+        HF_STORE_TRY(outer->check_usable());
+        one->nest(*outer);
+    } else {
+        HF_STORE_TRY(read_only ? one->begin_read() : one->begin_write());
+        one->prepare_databases();
+    }
+    made = std::move(one);
+    return status::ok;
+}
+
+status transaction::begin_read() {
+    engine& store = env_->store();
+    if (slot_ == nullptr) {
+        const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
+        HF_STORE_TRY(own_slot ? store.take_slot(slot_) : env_->thread_slot(slot_));
+    }
+    if (slot_->transaction.load(std::memory_order_relaxed) != no_transaction) {
+        slot_ = nullptr;
+        return status::bad_reader_slot;  // the thread reads already
+    }
+    version_ = store.enter(*slot_);
+    pages_.read(store, version_.transaction, version_.next_page);
+    return status::ok;
+}
+
+status transaction::begin_write() {
+    own_state_ = std::make_unique<write_state>();
+    engine& store = env_->store();
+    HF_STORE_TRY(store.begin_write(own_state_->lock, own_state_->changes));
+    version_ = own_state_->changes.version;
+    pages_.write(store, *own_state_);
+    return status::ok;
+}
+
+void transaction::nest(transaction& outer) {
+    outer_ = &outer;
+    pages_ = outer.pages_;
+    pages_.nest();
+    version_ = outer.version_;
+    databases_.reserve(outer.databases_.capacity());
+    databases_ = outer.databases_;
+    for (database_state& state : databases_) {
+        state.touched = false;
+        state.opened_here = false;
+    }
+    outer.inner_ = this;
+}
+
+void transaction::prepare_databases() {
+    const MDB_dbi count = env_->handle_count();
+    databases_.clear();
+    databases_.reserve(std::max<std::size_t>(count, env_->handle_capacity()));  // cursors point into it
+    databases_.resize(count);
+    for (MDB_dbi i = 0; i < count; ++i) {
+        databases_[i].sequence = env_->handle(i).sequence;
+    }
+    databases_[free_database].known = true;
+    databases_[main_database].known = true;
+    databases_[main_database].record = version_.main;
+    set_orders(main_database, databases_[main_database]);
+}
+
+transaction::~transaction() {
+    abort();
+    close_cursors();  // a reset transaction has them still
+    if (slot_ != nullptr && env_->has(MDB_NOTLS | MDB_NOLOCK)) {
+        shared_state::give_slot(*slot_);
+    }
+}
+
+void transaction::close_cursors() noexcept {
+    for (cursor* one : cursors_) {
+        if (read_only_) {
+            one->detach();  // its owner closes it, or renews it
+        } else {
+            const std::unique_ptr<cursor> closed(one);
+        }
+    }
+    cursors_.clear();
+}
+
+void transaction::end(bool committed) noexcept {
+    close_cursors();
+    if (!committed) {
+        for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
+            if (databases_[i].opened_here) {
+                const std::lock_guard guard(env_->handle_mutex());
+                env_->close_handle(i);
+            }
+        }
+    }
+    if (committed && outer_ == nullptr) {
+        for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
+            env_->handle(i).pending = env_->handle(i).pending && !databases_[i].opened_here;
+        }
+    }
+    if (slot_ != nullptr) {
+        slot_->transaction.store(no_transaction, std::memory_order_release);
+    }
+    if (outer_ != nullptr) {
+        outer_->inner_ = nullptr;
+    }
+    finished_ = true;
+}
+
+void transaction::abort() noexcept {
+    if (finished_) {
+        return;
+    }
+    if (inner_ != nullptr) {
+        const std::unique_ptr<transaction> inner(inner_);
+    }
+    if (outer_ != nullptr) {
+        pages_.undo();
+    } else if (own_state_ != nullptr && own_state_->lock.owns()) {
+        env_->store().roll_back(own_state_->changes, own_state_->lock);
+    }
+    end(false);
+}
+
+void transaction::reset() noexcept {
+    if (!read_only_ || finished_) {
+        return;
+    }
+    if (slot_ != nullptr) {
+        slot_->transaction.store(no_transaction, std::memory_order_release);
+    }
+    for (cursor* one : cursors_) {
+        one->unplace();
+    }
+    finished_ = true;
+}
+
+status transaction::renew() {
+    if (!read_only_ || !finished_) {
+        return status::invalid_argument;
+    }
+    HF_STORE_TRY(begin_read());
+    prepare_databases();
+    finished_ = false;
+    return status::ok;
+}
+
+status transaction::check_usable() const noexcept {
+    return finished_ || failed_ || inner_ != nullptr ? status::bad_transaction : status::ok;
+}
+
+status transaction::check_writable() const noexcept { return read_only_ ? status::access_denied : check_usable(); }
+
+status transaction::spoil(status what) noexcept {
+    failed_ = true;
+    return what;
+}
+
+void transaction::forget(const cursor& one) noexcept { std::erase(cursors_, &one); }
+
+void transaction::keep_positions(MDB_dbi number, const cursor* except) {
+    for (cursor* one : cursors_) {
+        if (one != except && one->number() == number) {
+            one->keep_position();
+        }
+    }
+}
+
+// --- commit ---------------------------------------------------------------------------------------------------------
+
+status transaction::commit() {
+    if (inner_ != nullptr) {
+        const std::unique_ptr<transaction> inner(inner_);
+        HF_STORE_TRY(inner->commit());
+    }
+    if (finished_ || failed_) {
+        abort();
+        return status::bad_transaction;
+    }
+    if (read_only_) {
+        publish_handles();
+        end(true);
+        return status::ok;
+    }
+    const status outcome = outer_ != nullptr ? commit_nested() : commit_writes();
+    if (outcome != status::ok) {
+        abort();
+    }
+    return outcome;
+}
+
+void transaction::publish_handles() noexcept {
+    for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
+        if (databases_[i].opened_here && databases_[i].known) {
+            env_->handle(i).flags = databases_[i].record.flags;
+        }
+    }
+}
+
+status transaction::commit_nested() {
+    for (cursor* one : outer_->cursors_) {
+        if (databases_[one->number()].touched) {
+            one->keep_position();  // its pages may be used for others from here on
+        }
+    }
+    pages_.join(outer_->pages_);
+    for (MDB_dbi i = 0; i < databases_.size(); ++i) {
+        if (i >= outer_->databases_.size()) {
+            outer_->databases_.resize(i + 1);
+        }
+        database_state& outer = outer_->databases_[i];
+        const bool touched = outer.touched || databases_[i].touched;
+        const bool opened = outer.opened_here || databases_[i].opened_here;
+        outer = databases_[i];
+        outer.touched = touched;
+        outer.opened_here = opened;
+    }
+    end(true);
+    return status::ok;
+}
+
+status transaction::commit_writes() {
+    database_state& main = databases_[main_database];
+    for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
+        if (databases_[i].dirty && databases_[i].known) {
+            HF_STORE_TRY(save_record(env_->handle(i).name, databases_[i].record));
+        }
+    }
+    write_set& changes = own_state_->changes;
+    if (!main.dirty && changes.dirty.empty() && changes.freed.empty()) {
+        env_->store().roll_back(changes, own_state_->lock);
+        end(true);
+        return status::ok;
+    }
+    changes.version.main = main.record;
+    HF_STORE_TRY(env_->store().commit(changes, own_state_->lock));
+    publish_handles();
+    end(true);
+    return status::ok;
+}
+
+// --- databases ------------------------------------------------------------------------------------------------------
+
+void transaction::set_orders(MDB_dbi number, database_state& state) const noexcept {
+    const database_handle& handle = env_->handle(number);
+    state.keys = order_of_keys(state.record.flags, handle.compare);
+    state.values = order_of_values(state.record.flags, handle.compare_values);
+}
+
+status transaction::load(MDB_dbi number, database_state& state) {
+    database_state& main = databases_[main_database];
+    tree_cursor at;
+    at.attach(pages_, main.record, main.keys);
+    bool exact = false;
+    HF_STORE_TRY(at.seek(env_->handle(number).name, exact));
+    if (!exact) {
+        return status::not_found;
+    }
+    if ((at.flags() & (node_is_tree | node_has_many)) != node_is_tree) {
+        return status::incompatible;
+    }
+    state.record = record_from(at.value());
+    state.known = true;
+    set_orders(number, state);
+    return status::ok;
+}
+
+status transaction::database(MDB_dbi number, database_state*& state) {
+    if (number >= env_->handle_count()) {
+        return status::invalid_argument;
+    }
+    if (number >= databases_.size()) {
+        const std::size_t before = databases_.size();
+        databases_.resize(env_->handle_count());
+        for (std::size_t i = before; i < databases_.size(); ++i) {
+            databases_[i].sequence = env_->handle(static_cast<MDB_dbi>(i)).sequence;
+        }
+    }
+    state = &databases_[number];
+    const database_handle& handle = env_->handle(number);
+    if (!handle.open || (handle.pending && !state->own)) {
+        return status::invalid_argument;
+    }
+    if (state->sequence != handle.sequence) {
+        return status::bad_database;
+    }
+    return state->known ? status::ok : load(number, *state);
+}
+
+status transaction::save_record(const std::string& name, const tree_record& record) {
+    database_state& main = databases_[main_database];
+    keep_positions(main_database, nullptr);
+    tree_cursor at;
+    at.attach(pages_, main.record, main.keys);
+    bool exact = false;
+    const status found = at.seek(name, exact);
+    if (found != status::ok && found != status::not_found) {
+        return found;
+    }
+    if (exact) {
+        HF_STORE_TRY(at.replace(as_text(record), node_is_tree, nullptr));
+    } else {
+        HF_STORE_TRY(at.insert(name, as_text(record), node_is_tree, nullptr));
+        ++main.record.entries;
+    }
+    changed(main);
+    return status::ok;
+}
+
+status transaction::open_database(const char* name, unsigned flags, MDB_dbi& number) {
+    constexpr unsigned persistent =
+        MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY | MDB_DUPFIXED | MDB_INTEGERDUP | MDB_REVERSEDUP;
+    if ((flags & ~(persistent | MDB_CREATE)) != 0) {
+        return status::invalid_argument;
+    }
+    HF_STORE_TRY(check_usable());
+    database_state& main = databases_[main_database];
+    const auto wanted = narrow<std::uint16_t>(flags & persistent);
+    if (name == nullptr) {
+        number = main_database;
+        if ((main.record.flags | wanted) != main.record.flags) {
+            main.record.flags = narrow<std::uint16_t>(main.record.flags | wanted);
+            main.dirty = !read_only_;
+            set_orders(main_database, main);
+        }
+        return status::ok;
+    }
+    const std::lock_guard guard(env_->handle_mutex());
+    bool is_new = false;
+    if ((main.record.flags & (MDB_DUPSORT | MDB_INTEGERKEY)) != 0) {
+        return (flags & MDB_CREATE) != 0 ? status::incompatible : status::not_found;
+    }
+    HF_STORE_TRY(env_->find_handle(name, number, is_new));
+    if (number >= databases_.size()) {
+        databases_.resize(number + 1);
+    }
+    database_state& state = databases_[number];
+    if (is_new) {
+        state = database_state();
+    }
+    state.sequence = env_->handle(number).sequence;
+    status outcome = state.known ? status::ok : load(number, state);
+    if (outcome == status::not_found && (flags & MDB_CREATE) != 0) {
+        outcome = read_only_ ? status::access_denied : status::ok;
+        if (outcome == status::ok) {
+            state.record = tree_record{};
+            state.record.flags = wanted;
+            state.known = true;
+            set_orders(number, state);
+            changed(state);
+            outcome = save_record(env_->handle(number).name, state.record);
+        }
+    }
+    if (is_new && outcome == status::ok) {
+        env_->handle(number).open = true;
+        env_->handle(number).pending = true;
+        state.opened_here = true;
+    }
+    state.own = outcome == status::ok;
+    return outcome;
+}
+
+status transaction::drop(MDB_dbi number, bool remove) {
+    HF_STORE_TRY(check_writable());
+    database_state* state = nullptr;
+    HF_STORE_TRY(database(number, state));
+    if (number == free_database) {
+        return status::invalid_argument;
+    }
+    for (cursor* one : cursors_) {
+        if (one->number() == number) {
+            one->unplace();
+        }
+    }
+    changed(*state);
+    if (const status outcome = drop_tree(pages_, state->record); outcome != status::ok) {
+        return spoil(outcome);
+    }
+    if (!remove || number < first_named) {
+        return status::ok;
+    }
+    database_state& main = databases_[main_database];
+    keep_positions(main_database, nullptr);
+    tree_cursor at;
+    at.attach(pages_, main.record, main.keys);
+    bool exact = false;
+    HF_STORE_TRY(at.seek(env_->handle(number).name, exact));
+    if (exact) {
+        if (const status outcome = at.remove(); outcome != status::ok) {
+            return spoil(outcome);
+        }
+        --main.record.entries;
+        changed(main);
+    }
+    state->dirty = false;
+    state->known = false;
+    const std::lock_guard guard(env_->handle_mutex());
+    env_->close_handle(number);
+    return status::ok;
+}
+
+status transaction::set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_values) {
+    database_state* state = nullptr;
+    HF_STORE_TRY(database(number, state));
+    database_handle& handle = env_->handle(number);
+    (of_values ? handle.compare_values : handle.compare) = compare;
+    set_orders(number, *state);
+    return status::ok;
+}
+
+}  // namespace holdfast::store_engine

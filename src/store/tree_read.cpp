@@ -1,0 +1,133 @@
+// Positions in a tree.
+#include "store/tree.hpp"
+
+namespace holdfast::store_engine {
+
+// A page at its depth: branches above, one leaf below. What a damaged tree has elsewhere is noticed here, so that no
+// way down is longer than the tree is deep.
+status tree_cursor::enter(unsigned depth, std::uint64_t number) {
+    level& here = levels_[depth];
+    here.number = number;
+    HF_STORE_TRY(pages_->get(number, here.page));
+    const page_kind kind = here.page->block.kind;
+    const bool is_leaf = depth + 1U == record_->depth;
+    const bool fits = is_leaf ? (record_->item_size != 0 ? kind == page_kind::packed : kind == page_kind::leaf)
+                              : kind == page_kind::branch && here.page->block.count != 0;
+    if (!fits || (kind == page_kind::packed && here.page->block.item_size != record_->item_size)) {
+        return status::corrupted;
+    }
+    return status::ok;
+}
+
+status tree_cursor::seek(std::string_view key, bool& exact) {
+    exact = false;
+    depth_ = 0;
+    if (record_->root == 0) {
+        return status::not_found;
+    }
+    const unsigned depth = record_->depth;
+    if (depth == 0 || depth > max_depth) {
+        return status::corrupted;
+    }
+    std::uint64_t number = record_->root;
+    for (unsigned at = 0;; ++at) {
+        HF_STORE_TRY(enter(at, number));
+        level& here = levels_[at];
+        if (at + 1 == depth) {
+            const place found = find_in_leaf(here.page->block, *by_, key);
+            here.index = found.index;
+            exact = found.exact;
+            depth_ = depth;
+            return status::ok;
+        }
+        here.index = find_in_branch(here.page->block, *by_, key);
+        number = child_at(here.page->block, here.index);
+    }
+}
+
+status tree_cursor::descend_to_edge(unsigned depth, std::uint64_t number, bool right) {
+    for (unsigned at = depth;; ++at) {
+        HF_STORE_TRY(enter(at, number));
+        level& here = levels_[at];
+        const unsigned count = here.page->block.count;
+        here.index = right && count != 0 ? count - 1 : 0;
+        if (at + 1U == record_->depth) {
+            depth_ = record_->depth;
+            return count == 0 ? status::corrupted : status::ok;
+        }
+        number = child_at(here.page->block, here.index);
+    }
+}
+
+status tree_cursor::first() {
+    depth_ = 0;
+    if (record_->root == 0) {
+        return status::not_found;
+    }
+    return record_->depth == 0 || record_->depth > max_depth ? status::corrupted
+                                                             : descend_to_edge(0, record_->root, false);
+}
+
+status tree_cursor::last() {
+    depth_ = 0;
+    if (record_->root == 0) {
+        return status::not_found;
+    }
+    return record_->depth == 0 || record_->depth > max_depth ? status::corrupted
+                                                             : descend_to_edge(0, record_->root, true);
+}
+
+status tree_cursor::step_leaf(bool right) {
+    unsigned depth = depth_ - 1;
+    do {
+        if (depth == 0) {
+            return status::not_found;
+        }
+        --depth;
+    } while (right ? levels_[depth].index + 1U >= levels_[depth].page->block.count : levels_[depth].index == 0);
+    levels_[depth].index += right ? 1U : ~0U;
+    const unsigned before = depth_;
+    const status outcome =
+        descend_to_edge(depth + 1, child_at(levels_[depth].page->block, levels_[depth].index), !right);
+    if (outcome != status::ok) {
+        depth_ = 0;
+        return outcome;
+    }
+    depth_ = before;
+    return status::ok;
+}
+
+status tree_cursor::next_leaf() { return step_leaf(true); }
+
+status tree_cursor::previous_leaf() { return step_leaf(false); }
+
+bool tree_cursor::in_last_leaf() const noexcept {
+    for (unsigned depth = 0; depth + 1 < depth_; ++depth) {
+        if (levels_[depth].index + 1U < levels_[depth].page->block.count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+status tree_cursor::settle() { return on_entry() ? status::ok : step_leaf(true); }
+
+status tree_cursor::next() {
+    level& leaf = levels_[depth_ - 1];
+    if (leaf.index + 1U < leaf.page->block.count) {
+        ++leaf.index;
+        return status::ok;
+    }
+    return step_leaf(true);
+}
+
+status tree_cursor::previous() {
+    level& leaf = levels_[depth_ - 1];
+    if (leaf.index > 0) {
+        --leaf.index;
+        return status::ok;
+    }
+    return step_leaf(false);
+}
+
+}  // namespace holdfast::store_engine

@@ -1,0 +1,32 @@
+// From LMDB's data files to environments of the library that this is linked with, and back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace holdfast_store_tools {
+
+struct migration_options {
+    bool no_subdirectory = false;  ///< the environment is one file: MDB_NOSUBDIR
+    bool sort = false;  ///< import: databases that a program's own function sorts become sorted as their flags say
+};
+
+struct migration_result {
+    std::uint64_t databases = 0;  ///< with the unnamed one
+    std::uint64_t items = 0;
+    std::uint64_t bytes = 0;  ///< of the keys and the data
+    std::vector<std::string> warnings;
+};
+
+/// Reads a data file of LMDB 0.9 (or the data.mdb of a directory), which no program may write meanwhile, and makes an
+/// environment of all that it holds. The environment must not exist. It appears, durable, when all is in it, or not at
+/// all. Throws std::exception.
+migration_result import_environment(const std::string& from, const std::string& to, const migration_options& how);
+
+/// Writes what an environment holds as a data file of LMDB 0.9 in a new directory (or, with `no_subdirectory`, as a new
+/// file), which appears, durable, when all is in it, or not at all. Programs may use the environment meanwhile. Throws
+/// std::exception.
+migration_result export_environment(const std::string& from, const std::string& to, const migration_options& how);
+
+}  // namespace holdfast_store_tools

@@ -1,0 +1,103 @@
+// A file system without room: the transaction that finds none fails, and the store goes on.
+#include <filesystem>
+
+#include "full_disk/full_disks.hpp"
+#include "store/store_fixture.hpp"
+
+namespace holdfast::test {
+namespace {
+
+class store_full_disk : public store_test {
+protected:
+    void SetUp() override {
+        if (!mounts_unavailable().empty()) {
+            report_unavailable(mounts_unavailable());
+            GTEST_SKIP() << mounts_unavailable();
+        }
+    }
+    void fills_and_goes_on(const std::string& at);
+};
+INSTANTIATE_TEST_SUITE_P(of, store_full_disk, testing::ValuesIn(lmdb_libraries()), name_of_library);
+
+bool is_no_space(int code) { return code == ENOSPC || code == MDB_MAP_FULL; }
+
+void store_full_disk::fills_and_goes_on(const std::string& at) {
+    const auto unlimited = [&](MDB_env* made) { EXPECT_EQ(mdb.env_set_mapsize(made, std::size_t{1} << 30U), 0); };
+    ASSERT_EQ(open_at(at, MDB_NOTLS, unlimited), 0);
+    MDB_txn* transaction = begin();
+    const MDB_dbi main = database(transaction);
+    EXPECT_EQ(put(transaction, main, "kept", "data"), 0);
+    commit(transaction);
+    items expected{{"kept", "data"}};
+    for (int round = 0; round < 3; ++round) {
+        // Until a transaction of 100 items finds no room: none of them may be there then.
+        int code = 0;
+        for (int batch = 0; code == 0 && batch < 100; ++batch) {
+            MDB_txn* const filling = begin();
+            items added;
+            for (int i = 0; i < 100 && code == 0; ++i) {
+                added.emplace_back("item " + std::to_string(round * 100000 + batch * 100 + i), std::string(9000, 'f'));
+                code = put(filling, main, added.back().first, added.back().second);
+            }
+            if (code != 0) {
+                mdb.txn_abort(filling);
+                break;
+            }
+            code = mdb.txn_commit(filling);
+            if (code == 0) {
+                expected.insert(expected.end(), added.begin(), added.end());
+            }
+        }
+        // liblmdb 0.9.24 calls a write that is cut short EIO.
+        EXPECT_TRUE(is_no_space(code) || (GetParam().name == "debian" && code == EIO)) << error_name(code);
+        std::sort(expected.begin(), expected.end());
+        MDB_txn* const reader = begin(MDB_RDONLY);
+        EXPECT_EQ(all(reader, main), expected);
+        mdb.txn_abort(reader);
+        // What is small finds room where something large is removed: after some tries, as pages become free.
+        int freed = EIO;
+        for (int attempt = 0; attempt < 4 && freed != 0 && expected.size() > 1; ++attempt) {
+            MDB_txn* const removing = begin();
+            freed = 0;
+            const std::size_t victims = std::min<std::size_t>(expected.size() - 1, 60);
+            for (std::size_t i = 0; i < victims && freed == 0; ++i) {
+                freed = del(removing, main, expected[i].first);
+            }
+            if (freed != 0) {
+                mdb.txn_abort(removing);
+                continue;
+            }
+            freed = mdb.txn_commit(removing);
+            if (freed == 0) {
+                expected.erase(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(victims));
+            }
+        }
+        // liblmdb needs new pages to remove some: on a full disk it may be stuck, and reports that.
+        EXPECT_TRUE(freed == 0 || (GetParam().name == "debian" && (is_no_space(freed) || freed == EIO)))
+            << error_name(freed);
+    }
+    ASSERT_EQ(open_at(at, MDB_NOTLS, unlimited), 0) << "it cannot be opened again";
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    EXPECT_EQ(all(reader, main), expected);
+    mdb.txn_abort(reader);
+    close();
+}
+
+TEST_P(store_full_disk, on_tmpfs_fails_the_transaction_alone) {
+    const memory_file_system files("size=16m");
+    fills_and_goes_on(files.path());
+}
+
+TEST_P(store_full_disk, on_ext4_fails_the_transaction_alone) {
+    if (const std::string why = unavailable(file_system_kind::ext4); !why.empty()) {
+        report_unavailable(why);
+        GTEST_SKIP() << why;
+    }
+    const image_file_system files(file_system_kind::ext4, std::uint64_t{64} << 20U);
+    const ballast rest(files.path(), 12 * mebibyte);
+    std::filesystem::create_directory(files.path() + "/store");
+    fills_and_goes_on(files.path() + "/store");
+}
+
+}  // namespace
+}  // namespace holdfast::test

@@ -1,0 +1,127 @@
+// Power loss of real file systems under processes that write and read one store, with the oracle of the kill tests.
+//
+// At any moment the file system stops writing, its log included; after the next mount the store holds no less than what
+// was acknowledged. By hand: store_powerloss_test --cycles N --seed N.
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "kill/options.hpp"
+#include "powerloss/mounts.hpp"
+#include "store/crash_world.hpp"
+#include "store/random_program.hpp"
+
+namespace holdfast::test {
+namespace {
+
+/// XFS_IOC_GOINGDOWN and EXT4_IOC_SHUTDOWN, which are one.
+constexpr unsigned long shut_down_request = _IOR('X', 125, std::uint32_t);
+constexpr std::uint32_t without_log = 2;
+constexpr unsigned cycles_of_a_store = 15;
+constexpr std::size_t quota = std::size_t{64} << 20U;
+
+class power_cuts {
+public:
+    power_cuts(const lmdb_library& library, file_system_kind kind, std::uint64_t seed)
+        : library_(library), files_(kind, std::uint64_t{384} << 20U), random_(seed) {}
+
+    void run(std::uint64_t cycles) {
+        std::uint64_t commits = 0;
+        for (std::uint64_t cycle = 0; cycle < cycles && !testing::Test::HasFailure(); ++cycle) {
+            SCOPED_TRACE("cycle " + std::to_string(cycle));
+            if (cycle % cycles_of_a_store == 0) {
+                commits += oracle_ ? oracle_->operator->()->commits.load() : 0;
+                new_store();
+            }
+            one_cycle();
+        }
+        commits += oracle_->operator->()->commits;
+        std::cout << cycles << " power cuts, " << commits << " commits acknowledged\n";
+        EXPECT_GT(commits, cycles);
+    }
+
+private:
+    void new_store() {
+        const std::string directory = files_.path() + "/store";
+        std::filesystem::remove_all(directory);
+        std::filesystem::create_directory(directory);
+        ::sync();
+        plan_ = {&library_, directory, 0, random_.next(), quota};
+        oracle_ = std::make_unique<shared_memory<crash_oracle>>();
+        model_ = std::make_unique<crash_model>(plan_.seed);
+    }
+
+    void one_cycle() {
+        crash_oracle& oracle = **oracle_;
+        oracle.stopping = 0;
+        std::vector<std::unique_ptr<child_process>> children;
+        for (std::uint64_t i = 0; i < 2; ++i) {
+            children.push_back(
+                std::make_unique<child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
+        }
+        children.push_back(std::make_unique<child_process>([&] { return read_transactions(plan_, oracle); }));
+        const std::uint64_t before = oracle.commits;
+        const auto start = std::chrono::steady_clock::now();
+        while (oracle.commits < before + 3 && !children[0]->ends_within(100'000) &&
+               std::chrono::steady_clock::now() < start + std::chrono::seconds(20)) {
+        }
+        static_cast<void>(children[0]->ends_within(random_.below(30'000'000)));
+        oracle.stopping = 1;
+        const int root = ::open(files_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        std::uint32_t mode = without_log;
+        ASSERT_EQ(::ioctl(root, shut_down_request, &mode), 0);
+        ::close(root);
+        static_cast<void>(children[2]->ends_within(random_.below(3'000'000)));
+        children.clear();
+        files_.mount_again();
+        ASSERT_EQ(model_->examine(plan_, oracle), "");
+        oracle.started = model_->version();
+        oracle.acknowledged = model_->version();
+    }
+
+    const lmdb_library& library_;
+    image_file_system files_;
+    random_words random_;
+    crash_plan plan_{};
+    std::unique_ptr<shared_memory<crash_oracle>> oracle_;
+    std::unique_ptr<crash_model> model_;
+};
+
+void run(const char* library, file_system_kind kind, std::uint64_t cycles, std::uint64_t seed) {
+    if (!has_lmdb(library)) {
+        GTEST_SKIP() << "NOT TESTED HERE: there is no library " << library;
+    }
+    if (!mounts_unavailable().empty()) {
+        report_unavailable(mounts_unavailable());
+        GTEST_SKIP() << mounts_unavailable();
+    }
+    if (const std::string why = unavailable(kind); !why.empty()) {
+        report_unavailable(why);
+        GTEST_SKIP() << why;
+    }
+    power_cuts(lmdb(library), kind, seed).run(cycles);
+}
+
+TEST(store_powerloss, of_ext4_leaves_what_was_acknowledged) {
+    run("holdfast", file_system_kind::ext4, options().cycles / 2, options().seed);
+}
+
+TEST(store_powerloss, of_xfs_leaves_what_was_acknowledged) {
+    run("holdfast", file_system_kind::xfs, options().cycles / 2, options().seed + 1);
+}
+
+// It shows that the test is right; a tenth of the cycles is enough for that.
+TEST(store_powerloss, of_ext4_under_debians_library_leaves_what_was_acknowledged) {
+    run("debian", file_system_kind::ext4, options().cycles / 10, options().seed + 2);
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 300); }
