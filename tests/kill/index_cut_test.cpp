@@ -20,8 +20,8 @@
 #include <gtest/gtest.h>
 #include <holdfast/ordered_index.hpp>
 
+#include "base/process_test_support.hpp"
 #include "base/scratch_test_support.hpp"
-#include "kill/child_process.hpp"
 #include "kill/options.hpp"
 #include "persist/mutant.hpp"
 
@@ -209,7 +209,7 @@ private:
     std::vector<call> calls_;
     open_options::domain_choice domain_ = open_options::domain_choice::page_cache;
     base::scratch_directory directory_{options().memory_directory};
-    shared_memory<cut_progress> shown_;
+    base::shared_memory<cut_progress> shown_;
     std::uint64_t images_ = 0;
     std::uint64_t sequences_ = 0;
 };

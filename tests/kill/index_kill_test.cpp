@@ -20,7 +20,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/ordered_index.hpp>
 
-#include "kill/child_process.hpp"
+#include "base/process_test_support.hpp"
 #include "kill/cycles.hpp"
 
 namespace holdfast::test {
@@ -143,7 +143,7 @@ public:
         shown_->runs = false;
         shown_->problem[0] = 0;
         {
-            child_process worker([&] { return run_changes(path_, options, *shown_); });
+            base::child_process worker([&] { return run_changes(path_, options, *shown_); });
             const bool runs = worker.runs_until([this] { return shown_->runs.load(); });
             static_cast<void>(worker.ends_within(random_() % 8'000'000));
             worker.kill();
@@ -249,7 +249,7 @@ private:
     std::string directory_;
     std::string path_;
     std::mt19937_64 random_;
-    shared_memory<progress> shown_;
+    base::shared_memory<progress> shown_;
     std::array<contents, thread_count> known_;
     bool was_traced_ = false;
     index_tally tally_;

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "kill/child_process.hpp"
+#include "base/process_test_support.hpp"
 #include "store/lmdb_library.hpp"
 
 namespace holdfast::test {

@@ -21,7 +21,7 @@ constexpr std::size_t quota = std::size_t{256} << 20U;
 
 /// Waits for as many commits as that, or for some time. False where none came in a minute, or a process that lives
 /// ended.
-bool wait_for_commits(const crash_oracle& oracle, const child_process& living, std::uint64_t commits,
+bool wait_for_commits(const crash_oracle& oracle, const base::child_process& living, std::uint64_t commits,
                       std::chrono::microseconds most) {
     constexpr std::uint64_t interval_ns = 50'000;
     const std::uint64_t before = oracle.commits;
@@ -61,7 +61,7 @@ private:
         place_ = std::make_unique<base::scratch_directory>();
         constexpr unsigned flags[] = {0, MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP | MDB_NOSYNC};
         plan_ = {&library_, place_->path(), flags[random_.below(std::size(flags))], random_.next(), quota};
-        oracle_ = std::make_unique<shared_memory<crash_oracle>>();
+        oracle_ = std::make_unique<base::shared_memory<crash_oracle>>();
         model_ = std::make_unique<crash_model>(plan_.seed);
     }
 
@@ -69,11 +69,11 @@ private:
         crash_oracle& oracle = **oracle_;
         const std::uint64_t commits_before = oracle.commits;
         const std::uint64_t reads_before = oracle.reads;
-        std::vector<std::unique_ptr<child_process>> writers;
-        std::vector<std::unique_ptr<child_process>> readers;
+        std::vector<std::unique_ptr<base::child_process>> writers;
+        std::vector<std::unique_ptr<base::child_process>> readers;
         for (std::uint64_t i = 0; i < 2; ++i) {
-            writers.push_back(std::make_unique<child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
-            readers.push_back(std::make_unique<child_process>([&] { return read_transactions(plan_, oracle); }));
+            writers.push_back(std::make_unique<base::child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
+            readers.push_back(std::make_unique<base::child_process>([&] { return read_transactions(plan_, oracle); }));
         }
         wait_for_commits(oracle, *writers[1], 1 + random_.below(12), std::chrono::microseconds(random_.below(6000)));
         // One dies, and the other writer must go on.
@@ -98,7 +98,7 @@ private:
     random_words random_;
     std::unique_ptr<base::scratch_directory> place_;
     crash_plan plan_{};
-    std::unique_ptr<shared_memory<crash_oracle>> oracle_;
+    std::unique_ptr<base::shared_memory<crash_oracle>> oracle_;
     std::unique_ptr<crash_model> model_;
     std::uint64_t commits_ = 0;
     std::uint64_t reads_ = 0;
