@@ -8,21 +8,22 @@
 
 #include <lmdb.h>
 
-#define HF_LMDB_FUNCTIONS(F)                                                                                         \
-    F(version)                                                                                                       \
-    F(strerror)                                                                                                      \
-    F(env_create)                                                                                                    \
-    F(env_open)                                                                                                      \
-    F(env_copy)                                                                                                      \
-    F(env_copyfd)                                                                                                    \
-    F(env_copy2)                                                                                                     \
-    F(env_copyfd2)                                                                                                   \
-    F(env_stat) F(env_info) F(env_sync) F(env_close) F(env_set_flags) F(env_get_flags) F(env_get_path) F(env_get_fd) \
-        F(env_set_mapsize) F(env_set_maxreaders) F(env_get_maxreaders) F(env_set_maxdbs) F(env_get_maxkeysize)       \
-            F(env_set_userctx) F(env_get_userctx) F(env_set_assert) F(txn_begin) F(txn_env) F(txn_id) F(txn_commit)  \
-                F(txn_abort) F(txn_reset) F(txn_renew) F(dbi_open) F(stat) F(dbi_flags) F(dbi_close) F(drop)         \
-                    F(set_compare) F(set_dupsort) F(set_relfunc) F(set_relctx) F(get) F(put) F(del) F(cursor_open)   \
-                        F(cursor_close) F(cursor_renew) F(cursor_txn) F(cursor_dbi) F(cursor_get) F(cursor_put)      \
+#define HF_LMDB_FUNCTIONS(F)                                                                                        \
+    F(version)                                                                                                      \
+    F(strerror)                                                                                                     \
+    F(env_create)                                                                                                   \
+    F(env_open)                                                                                                     \
+    F(env_copy)                                                                                                     \
+    F(env_copyfd)                                                                                                   \
+    F(env_copy2)                                                                                                    \
+    F(env_copyfd2)                                                                                                  \
+    F(env_stat)                                                                                                     \
+    F(env_info) F(env_sync) F(env_close) F(env_set_flags) F(env_get_flags) F(env_get_path) F(env_get_fd)            \
+        F(env_set_mapsize) F(env_set_maxreaders) F(env_get_maxreaders) F(env_set_maxdbs) F(env_get_maxkeysize)      \
+            F(env_set_userctx) F(env_get_userctx) F(env_set_assert) F(txn_begin) F(txn_env) F(txn_id) F(txn_commit) \
+                F(txn_abort) F(txn_reset) F(txn_renew) F(dbi_open) F(stat) F(dbi_flags) F(dbi_close) F(drop)        \
+                    F(set_compare) F(set_dupsort) F(set_relfunc) F(set_relctx) F(get) F(put) F(del) F(cursor_open)  \
+                        F(cursor_close) F(cursor_renew) F(cursor_txn) F(cursor_dbi) F(cursor_get) F(cursor_put)     \
                             F(cursor_del) F(cursor_count) F(cmp) F(dcmp) F(reader_list) F(reader_check)
 
 namespace holdfast::test {

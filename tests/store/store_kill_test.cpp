@@ -72,7 +72,8 @@ private:
         std::vector<std::unique_ptr<base::child_process>> writers;
         std::vector<std::unique_ptr<base::child_process>> readers;
         for (std::uint64_t i = 0; i < 2; ++i) {
-            writers.push_back(std::make_unique<base::child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
+            writers.push_back(
+                std::make_unique<base::child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
             readers.push_back(std::make_unique<base::child_process>([&] { return read_transactions(plan_, oracle); }));
         }
         wait_for_commits(oracle, *writers[1], 1 + random_.below(12), std::chrono::microseconds(random_.below(6000)));
@@ -84,7 +85,7 @@ private:
             << "nobody writes after the death of a " << (of_writers ? "writer" : "reader");
         for (auto* const group : {&writers, &readers}) {
             for (auto& one : *group) {
-                one->send_kill();
+                one->send(SIGKILL);
             }
         }
         writers.clear();

@@ -53,19 +53,19 @@ private:
         std::filesystem::create_directory(directory);
         ::sync();
         plan_ = {&library_, directory, 0, random_.next(), quota};
-        oracle_ = std::make_unique<shared_memory<crash_oracle>>();
+        oracle_ = std::make_unique<base::shared_memory<crash_oracle>>();
         model_ = std::make_unique<crash_model>(plan_.seed);
     }
 
     void one_cycle() {
         crash_oracle& oracle = **oracle_;
         oracle.stopping = 0;
-        std::vector<std::unique_ptr<child_process>> children;
+        std::vector<std::unique_ptr<base::child_process>> children;
         for (std::uint64_t i = 0; i < 2; ++i) {
             children.push_back(
-                std::make_unique<child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
+                std::make_unique<base::child_process>([&, i] { return write_transactions(plan_, oracle, i); }));
         }
-        children.push_back(std::make_unique<child_process>([&] { return read_transactions(plan_, oracle); }));
+        children.push_back(std::make_unique<base::child_process>([&] { return read_transactions(plan_, oracle); }));
         const std::uint64_t before = oracle.commits;
         const auto start = std::chrono::steady_clock::now();
         while (oracle.commits < before + 3 && !children[0]->ends_within(100'000) &&
@@ -89,7 +89,7 @@ private:
     image_file_system files_;
     random_words random_;
     crash_plan plan_{};
-    std::unique_ptr<shared_memory<crash_oracle>> oracle_;
+    std::unique_ptr<base::shared_memory<crash_oracle>> oracle_;
     std::unique_ptr<crash_model> model_;
 };
 
