@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cancellation.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/mutant.hpp"
 
@@ -79,6 +80,7 @@ bool record_log::make_durable(lane& own) noexcept {
 
 /// One turn as the leader: what all lanes have appended becomes durable.
 void record_log::lead() noexcept {
+    const base::cancellation_off until_written;
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     if (!gather() || !write_out()) {
         return;

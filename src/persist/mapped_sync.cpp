@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/cancellation.hpp"
+
 namespace holdfast::persist {
 
 void mapped_sync::insert(chunk_set& set, std::uint64_t address) noexcept {
@@ -63,6 +65,7 @@ int mapped_sync::write(const chunk_set& set) noexcept {
 }
 
 void mapped_sync::sync() noexcept {
+    const base::cancellation_off until_synced;
     const base::scoped_lock alone(sync_mutex_);
     {
         const base::scoped_lock lock(noted_mutex_);

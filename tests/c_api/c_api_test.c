@@ -86,7 +86,7 @@ static void test_options_are_versioned(void) {
     EXPECT(hf_create(heap_path, &longer.known, &heap) == HF_INVALID_ARGUMENT);
     longer.of_a_later_version = 0;
     options.durability = 0;
-    options.domain = 3;
+    options.domain = 4;
     EXPECT(hf_create(heap_path, &options, &heap) == HF_INVALID_ARGUMENT);
     EXPECT(strstr(hf_errormsg(), "domain") != NULL);
     REQUIRE(hf_create(heap_path, &longer.known, &heap) == HF_OK);

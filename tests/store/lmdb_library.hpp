@@ -8,23 +8,77 @@
 
 #include <lmdb.h>
 
-#define HF_LMDB_FUNCTIONS(F)                                                                                        \
-    F(version)                                                                                                      \
-    F(strerror)                                                                                                     \
-    F(env_create)                                                                                                   \
-    F(env_open)                                                                                                     \
-    F(env_copy)                                                                                                     \
-    F(env_copyfd)                                                                                                   \
-    F(env_copy2)                                                                                                    \
-    F(env_copyfd2)                                                                                                  \
-    F(env_stat)                                                                                                     \
-    F(env_info) F(env_sync) F(env_close) F(env_set_flags) F(env_get_flags) F(env_get_path) F(env_get_fd)            \
-        F(env_set_mapsize) F(env_set_maxreaders) F(env_get_maxreaders) F(env_set_maxdbs) F(env_get_maxkeysize)      \
-            F(env_set_userctx) F(env_get_userctx) F(env_set_assert) F(txn_begin) F(txn_env) F(txn_id) F(txn_commit) \
-                F(txn_abort) F(txn_reset) F(txn_renew) F(dbi_open) F(stat) F(dbi_flags) F(dbi_close) F(drop)        \
-                    F(set_compare) F(set_dupsort) F(set_relfunc) F(set_relctx) F(get) F(put) F(del) F(cursor_open)  \
-                        F(cursor_close) F(cursor_renew) F(cursor_txn) F(cursor_dbi) F(cursor_get) F(cursor_put)     \
-                            F(cursor_del) F(cursor_count) F(cmp) F(dcmp) F(reader_list) F(reader_check)
+#define HF_LMDB_DATABASE(F) \
+    F(version)              \
+    F(strerror)             \
+    F(dbi_open)             \
+    F(stat)                 \
+    F(dbi_flags)            \
+    F(dbi_close)            \
+    F(drop)                 \
+    F(set_compare)          \
+    F(set_dupsort)          \
+    F(set_relfunc)
+#define HF_LMDB_DATABASE_2(F) \
+    F(set_relctx)             \
+    F(get)                    \
+    F(put)                    \
+    F(del)                    \
+    F(cmp)                    \
+    F(dcmp)                   \
+    F(reader_list)            \
+    F(reader_check)
+#define HF_LMDB_ENVIRONMENT(F) \
+    F(env_create)              \
+    F(env_open)                \
+    F(env_copy)                \
+    F(env_copyfd)              \
+    F(env_copy2)               \
+    F(env_copyfd2)             \
+    F(env_stat)                \
+    F(env_info)                \
+    F(env_sync)                \
+    F(env_close)
+#define HF_LMDB_ENVIRONMENT_2(F) \
+    F(env_set_flags)             \
+    F(env_get_flags)             \
+    F(env_get_path)              \
+    F(env_get_fd)                \
+    F(env_set_mapsize)           \
+    F(env_set_maxreaders)        \
+    F(env_get_maxreaders)        \
+    F(env_set_maxdbs)            \
+    F(env_get_maxkeysize)        \
+    F(env_set_userctx)
+#define HF_LMDB_ENVIRONMENT_3(F) \
+    F(env_get_userctx)           \
+    F(env_set_assert)
+#define HF_LMDB_TRANSACTION(F) \
+    F(txn_begin)               \
+    F(txn_env)                 \
+    F(txn_id)                  \
+    F(txn_commit)              \
+    F(txn_abort)               \
+    F(txn_reset)               \
+    F(txn_renew)
+#define HF_LMDB_CURSOR(F) \
+    F(cursor_open)        \
+    F(cursor_close)       \
+    F(cursor_renew)       \
+    F(cursor_txn)         \
+    F(cursor_dbi)         \
+    F(cursor_get)         \
+    F(cursor_put)         \
+    F(cursor_del)         \
+    F(cursor_count)
+#define HF_LMDB_FUNCTIONS(F) \
+    HF_LMDB_DATABASE(F)      \
+    HF_LMDB_DATABASE_2(F)    \
+    HF_LMDB_ENVIRONMENT(F)   \
+    HF_LMDB_ENVIRONMENT_2(F) \
+    HF_LMDB_ENVIRONMENT_3(F) \
+    HF_LMDB_TRANSACTION(F)   \
+    HF_LMDB_CURSOR(F)
 
 namespace holdfast::test {
 

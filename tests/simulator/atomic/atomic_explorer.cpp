@@ -70,7 +70,7 @@ void atomic_explorer::begin(const std::string& name, bool keep_seen, bool cut_op
     memory_.set_on_cut(cut_here);
     memory_.set_on_step([this, cut_here](persist::site where) {
         if (scheduler_ != nullptr) {
-            scheduler_->step();
+            scheduler_->step(where);
         }
         if (setting_.crash == crash_kind::process_crash && !memory_.dead()) {
             cut_here(where);

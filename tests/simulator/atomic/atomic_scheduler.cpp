@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/thread_annotations.hpp"
 #include "persist/mutant.hpp"
@@ -12,8 +13,12 @@ namespace {
 
 thread_local atomic_scheduler* this_scheduler = nullptr;
 
+/// On a disk a thread is not cancelled while it writes to the log.
+bool may_die(persist::site where) { return !std::string_view(where).starts_with("log."); }
+
 #if HOLDFAST_MUTANTS
-void step_of_schedule(persist::site /*where*/) { this_scheduler->step(); }
+void step_of_schedule(persist::site where) { this_scheduler->step(where); }
+
 void wait_in_schedule() noexcept { this_scheduler->wait_for_other(); }
 #endif
 
@@ -65,19 +70,21 @@ std::size_t atomic_scheduler::perform(const std::array<part, threads>& parts, co
     waits_ = 0;
     ended_ = {};
     steps_of_first_ = 0;
+    has_died_ = false;
     running_ = order.first;
     turns_.at(order.first).release();
     director_.acquire();
     return switched_;
 }
 
-void atomic_scheduler::step() {
+void atomic_scheduler::step(persist::site where) {
     if (running_ == threads || this_scheduler != this || paused_) {
         return;
     }
     waits_ = 0;
     const unsigned other = 1 - running_;
-    if (running_ == 0 && order_.death != 0 && ++steps_of_first_ == order_.death) {
+    if (running_ == 0 && order_.death != 0 && ++steps_of_first_ >= order_.death && !has_died_ && may_die(where)) {
+        has_died_ = true;
         dead_ = true;
         ended_.at(0) = true;
         running_ = ended_.at(1) ? threads : 1;

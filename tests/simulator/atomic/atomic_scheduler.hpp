@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "persist/storage.hpp"
+
 namespace holdfast::simulator {
 
 /// Which thread begins, and after how many steps each thread in turn is made to switch.
@@ -42,7 +44,7 @@ public:
     /// `call` hears which thread runs whenever that changes.
     void set_on_turn(std::function<void(unsigned)> call) { on_turn_ = std::move(call); }
     /// A step of the running thread. No effect outside perform().
-    void step();
+    void step(persist::site where);
     /// No switches while an image is examined.
     void pause(bool on) noexcept { paused_ = on; }
     /// The running thread cannot continue before the other does.
@@ -61,6 +63,7 @@ private:
     std::array<bool, threads> ended_{};
     unsigned steps_of_first_ = 0;
     bool dead_ = false;
+    bool has_died_ = false;
     bool paused_ = false;
     bool over_ = false;
     std::function<void(unsigned)> on_turn_;

@@ -1,0 +1,21 @@
+// Calls that write or sync are points at which another thread may cancel the caller (pthread_cancel). In the middle of
+// an operation that would leave a lock held, or end the process, so it is put off until the operation has ended.
+#pragma once
+
+#include <pthread.h>
+
+namespace holdfast::base {
+
+/// This thread is not cancelled as long as it lives.
+class cancellation_off {
+public:
+    cancellation_off() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    cancellation_off(const cancellation_off&) = delete;
+    cancellation_off& operator=(const cancellation_off&) = delete;
+    ~cancellation_off() { ::pthread_setcancelstate(before_, nullptr); }
+
+private:
+    int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+}  // namespace holdfast::base
