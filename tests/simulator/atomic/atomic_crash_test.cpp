@@ -102,6 +102,9 @@ TEST(atomic_crash_test, GroupsCountWhollyOrNotAtAll) {
         const atomic_setting& setting = settings()[i / parts].setting;
         const std::size_t start = i % parts;
         const std::size_t length = quick ? 2 : 3;
+        if (quick && setting.order == lane::record_order::logged && start != 0) {
+            return atomic_report();
+        }
         return start < group_starts() ? explore_groups(setting, effort, start, length)
                                       : explore_groups_of_two(setting, effort, 1, quick ? 40 : 200);
     });

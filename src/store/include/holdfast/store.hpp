@@ -27,6 +27,7 @@
 #include <string_view>
 #include <utility>
 
+#include <holdfast/detail/needs_cxx20.hpp>
 #include <lmdb.h>
 
 namespace holdfast {
