@@ -49,7 +49,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes) {
     return status::ok;
 }
 
-// Brings what this process knows of free pages to the last commit, whoever made it.
+// Brings what this process knows of free pages to the last commit, of any process.
 status engine::take_in(bool died) {
     shared_header& header = shared_.header();
     if (died) {

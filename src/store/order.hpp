@@ -18,7 +18,7 @@ struct order {
     MDB_cmp_func* custom = nullptr;  ///< kind custom; it must not throw
 };
 
-/// Bytes as unsigned numbers; of two of which one begins the other, the shorter is first.
+/// Bytes as unsigned numbers; a text that begins another one comes before it.
 [[nodiscard]] inline int compare_bytes(std::string_view a, std::string_view b) noexcept {
     const std::size_t common = std::min(a.size(), b.size());
     const int by_content = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);

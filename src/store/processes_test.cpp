@@ -92,7 +92,7 @@ bool read_number(MDB_txn* in, MDB_dbi database, unsigned writer, std::uint64_t& 
             fail(shared, 6);
         }
         shared.acknowledged[writer] = number;
-        // The mutex is not fair: whoever had it last tends to have it next, unless it does something else.
+        // The mutex is not fair: the process that had it last tends to have it next, unless it does something else.
         for (unsigned i = 0; i < 20; ++i) {
             ::sched_yield();
         }

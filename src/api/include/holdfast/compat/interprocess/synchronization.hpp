@@ -25,8 +25,8 @@ using boost::interprocess::sharable_lock;
 using boost::interprocess::try_to_lock;
 using boost::interprocess::upgradable_lock;
 
-/// One writer, or many readers of which one may become the writer. A reader that waits does not hold back writers, and
-/// a writer that waits does not hold back readers.
+/// One writer, or many readers; one reader at a time may become the writer. A reader that waits does not hold back
+/// writers, and a writer that waits does not hold back readers.
 class interprocess_upgradable_mutex {
     static constexpr std::uint64_t writer = 1;
     static constexpr std::uint64_t upgrader = 2;
