@@ -25,6 +25,9 @@ constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
 /// Pages that a growth reserves at least where it adds so many: take_back() reserves the others when they are handed
 /// out.
 constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
+/// On a file system in memory, that number and the most that take_back() reserves beyond need: a page takes 1 to 4 us
+/// there.
+constexpr std::uint64_t reserved_in_memory = base::mebibyte / 4 / page_size;
 
 /// A growth doubles addresses and tables, which cost little, so a growing heap seldom asks for them. By a bounded
 /// number, so that no growth takes long.
@@ -60,7 +63,8 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
     const pages limit{base::align_down(capacity_, region_size) / page_size};
     const pages least{from.value + base::align_up(wanted.value, region_pages)};
     pages to = std::max(least, std::min(from + generous, limit));
-    pages backed_to = std::min(to, from + pages{std::max(wanted.value, reserved_at_once)});
+    const std::uint64_t at_once = location_.is_in_memory() ? reserved_in_memory : reserved_at_once;
+    pages backed_to = std::min(to, from + pages{std::max(wanted.value, at_once)});
     auto reserved = reserve_growth(to, from, backed_to);
     if (!reserved && (to != least || backed_to != from + wanted)) {
         to = least;
@@ -199,9 +203,8 @@ base::result<void> user_space::take_back(pages start, pages length) {
 
 /// On a file system in memory, a call that reserves much takes long, so it reserves little.
 space_growth::steps user_space::reserve_steps() const noexcept {
-    constexpr pages few{base::mebibyte / 2 / page_size};
     const steps usual = space_growth::reserve_steps();
-    return location_.is_in_memory() && location_.shared() ? steps{usual.least, few} : usual;
+    return location_.is_in_memory() && location_.shared() ? steps{usual.least, pages{reserved_in_memory}} : usual;
 }
 
 bool user_space::has_room(pages wanted) const noexcept { return location_.has_room(wanted); }
