@@ -1,5 +1,6 @@
 // malloc for whole programs: loops that allocate and free, in a process of its own for each library, which LD_PRELOAD
-// puts in the place of the C library's malloc. One thread.
+// puts in the place of the C library's malloc. The loops stand for kinds of programs; each runs with one thread, with
+// two, or with both.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -7,8 +8,13 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <mutex>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,6 +32,7 @@ struct options {
     bench::common_options common;
     double scale = 1;
     std::string loop;  // what this process is to run
+    unsigned threads = 1;
 };
 
 struct library {
@@ -43,7 +50,7 @@ void* allocate(std::size_t bytes) {
     return block;
 }
 
-/// Each returns how many calls it made.
+/// What one thread of a loop does. Returns how many calls it made.
 using loop_function = std::uint64_t (*)(double scale, bench::random_source random);
 
 std::uint64_t threadtest(double scale, bench::random_source /*random*/) {
@@ -111,15 +118,143 @@ std::uint64_t growing(double scale, bench::random_source /*random*/) {
     return calls;
 }
 
+/// As a microbenchmark of glibc does: blocks of one size, freed in the order of their allocation or against it, few or
+/// many at a time.
+std::uint64_t simple(double scale, bench::random_source /*random*/) {
+    const auto rounds = static_cast<std::uint64_t>(1'000 * scale) + 1;
+    std::uint64_t calls = 0;
+    std::vector<void*> blocks(1600);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        for (const std::size_t bytes : {16U, 64U, 256U, 1024U}) {
+            for (const std::size_t count : {1U, 25U, 100U, 400U, 1600U}) {
+                const std::span<void*> some{blocks.data(), count};
+                std::ranges::generate(some, [bytes] { return allocate(bytes); });
+                std::ranges::for_each(some, std::free);
+                std::ranges::generate(some, [bytes] { return allocate(bytes); });
+                std::for_each(some.rbegin(), some.rend(), std::free);
+                calls += 4 * some.size();
+            }
+        }
+    }
+    return calls;
+}
+
+/// A size of 4 B to 32 KiB; half of the sizes are below 100.
+std::size_t skewed_size(bench::random_source& random) {
+    const std::uint64_t doublings = random.below(14);
+    const std::size_t least = std::size_t{4} << std::min(doublings, random.below(14));
+    return random.between(least, 2 * least - 1);
+}
+
+/// A working set of 256 blocks of skewed sizes; the one that is replaced is chosen by chance.
+std::uint64_t working_set(double scale, bench::random_source random) {
+    const auto steps = static_cast<std::uint64_t>(10'000'000 * scale) + 1;
+    std::vector<void*> blocks(256);
+    for (std::uint64_t step = 0; step < steps; ++step) {
+        void*& block = blocks[random.below(blocks.size())];
+        std::free(block);
+        block = allocate(skewed_size(random));
+    }
+    std::ranges::for_each(blocks, std::free);
+    return 2 * steps;
+}
+
+/// A million live blocks, most of them small, each written whole; one chosen by chance is replaced.
+std::uint64_t many_live(double scale, bench::random_source random) {
+    const auto live = static_cast<std::uint64_t>(1'000'000 * scale) + 1;
+    std::vector<void*> blocks(live);
+    for (std::uint64_t step = 0; step < 4 * live; ++step) {
+        void*& block = blocks[random.below(live)];
+        std::free(block);
+        const std::size_t bytes = skewed_size(random) / 8 + 8;
+        block = std::memset(allocate(bytes), 1, bytes);
+    }
+    std::ranges::for_each(blocks, std::free);
+    return 2 * 4 * live;
+}
+
+/// Trees that are built and dropped, as by a parser: nodes, each with a name that grows once.
+std::uint64_t trees(double scale, bench::random_source random) {
+    struct node {
+        node* left;
+        node* right;
+        char* name;
+    };
+    const auto rounds = static_cast<std::uint64_t>(600 * scale) + 1;
+    std::vector<node*> nodes(4000);
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+            auto* const made = static_cast<node*>(allocate(sizeof(node)));
+            *made = {i == 0 ? nullptr : nodes[i / 2], nullptr, static_cast<char*>(allocate(random.between(4, 20)))};
+            if (auto* const longer = static_cast<char*>(std::realloc(made->name, random.between(16, 60)))) {
+                made->name = longer;
+            }
+            nodes[i] = made;
+        }
+        for (node* const each : nodes) {
+            std::free(each->name);
+            std::free(each);
+        }
+    }
+    return rounds * nodes.size() * 5;
+}
+
+/// Batches of blocks of 128 B to 1 KiB: each thread puts those that it allocated into a common store, and frees those
+/// that it finds there, its own or another thread's.
+std::uint64_t handed_over(double scale, bench::random_source random) {
+    using batch = std::vector<void*>;
+    static std::mutex guard;
+    static std::vector<batch> waiting;
+    const auto batches = static_cast<std::uint64_t>(40'000 * scale) + 1;
+    for (std::uint64_t round = 0; round < batches; ++round) {
+        batch made(100);
+        std::ranges::generate(made, [&random] { return allocate(random.between(128, 1024)); });
+        batch taken;
+        {
+            const std::scoped_lock lock(guard);
+            waiting.push_back(std::move(made));
+            if (waiting.size() > 8) {
+                taken.swap(waiting.front());
+                waiting.front().swap(waiting.back());
+                waiting.pop_back();
+            }
+        }
+        std::ranges::for_each(taken, std::free);
+    }
+    return batches * 200;
+}
+
 struct loop {
     const char* name;
     loop_function run;
+    std::vector<unsigned> threads;  ///< of each run
 };
-constexpr loop loops[] = {{"threadtest", threadtest},
-                          {"shbench", shbench},
-                          {"larson", larson},
-                          {"short-lived", short_lived},
-                          {"growing", growing}};
+const std::vector<loop>& loops() {
+    static const std::vector<loop> all{{"threadtest", threadtest, {1, 2}},
+                                       {"shbench", shbench, {1, 2}},
+                                       {"larson", larson, {1, 2}},
+                                       {"short-lived", short_lived, {1}},
+                                       {"simple", simple, {1}},
+                                       {"working-set", working_set, {1, 2}},
+                                       {"trees", trees, {1}},
+                                       {"many-live", many_live, {1}},
+                                       {"handed-over", handed_over, {2}},
+                                       {"growing", growing, {1}}};
+    return all;
+}
+
+std::uint64_t run_threads(loop_function run, unsigned threads, double scale, std::uint64_t seed) {
+    std::vector<std::uint64_t> calls(threads);
+    std::vector<std::thread> others;
+    for (unsigned i = 1; i < threads; ++i) {
+        others.emplace_back([&calls, i, run, scale, seed] { calls[i] = run(scale, bench::random_source(seed + i)); });
+    }
+    calls[0] = run(scale, bench::random_source(seed));
+    for (std::thread& each : others) {
+        each.join();
+    }
+    return std::accumulate(calls.begin(), calls.end(), std::uint64_t{0});
+}
 
 /// Private memory of this process that was written to; KiB.
 std::uint64_t private_kibibytes() {
@@ -148,8 +283,8 @@ void require_preloaded_library() {
 /// In the process of the library: prints millions of calls a second, or the memory of a program that does little.
 int run_loop(const options& chosen) {
     require_preloaded_library();
-    bench::random_source random(chosen.common.seed);
     if (chosen.loop == "memory") {
+        bench::random_source random(chosen.common.seed);
         for (int i = 0; i < 1000; ++i) {
             const std::size_t bytes = random.between(16, 1000);
             void* const block = std::memset(allocate(bytes), 1, bytes);
@@ -160,32 +295,40 @@ int run_loop(const options& chosen) {
         fmt::print("{}", private_kibibytes());
         return 0;
     }
-    const auto* const found = std::ranges::find(loops, chosen.loop, &loop::name);
-    if (found == std::end(loops)) {
+    const auto found = std::ranges::find(loops(), chosen.loop, &loop::name);
+    if (found == loops().end()) {
         throw std::runtime_error("there is no loop " + chosen.loop);
     }
     const auto start = std::chrono::steady_clock::now();
-    const std::uint64_t calls = found->run(chosen.scale, random);
+    const std::uint64_t calls = run_threads(found->run, chosen.threads, chosen.scale, chosen.common.seed);
     const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - start;
     fmt::print("{}", static_cast<double>(calls) / taken.count());
     return 0;
 }
 
-double measure(const options& chosen, const library& with, const char* name) {
+double measure(const options& chosen, const library& with, const char* name, unsigned threads) {
     ::setenv("LD_PRELOAD", with.file, 1);
-    const std::string told = bench::run_self(
-        {"--loop", name, "--scale", fmt::format("{}", chosen.scale), "--seed", fmt::format("{}", chosen.common.seed)});
+    const std::string told =
+        bench::run_self({"--loop", name, "--threads", fmt::format("{}", threads), "--scale",
+                         fmt::format("{}", chosen.scale), "--seed", fmt::format("{}", chosen.common.seed)});
     ::unsetenv("LD_PRELOAD");
     return std::stod(told);
 }
 
-double median_of(const options& chosen, const library& with, const char* name) {
-    std::vector<double> found;
+/// The medians of the libraries, which take turns.
+std::vector<double> medians_of(const options& chosen, const char* name, unsigned threads) {
+    std::vector<std::vector<double>> found(std::size(libraries));
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
-        found.push_back(measure(chosen, with, name));
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            found[i].push_back(measure(chosen, libraries[i], name, threads));
+        }
     }
-    std::ranges::sort(found);
-    return found[found.size() / 2];
+    std::vector<double> medians;
+    for (std::vector<double>& each : found) {
+        std::ranges::sort(each);
+        medians.push_back(each[each.size() / 2]);
+    }
+    return medians;
 }
 
 int run(options chosen) {
@@ -199,27 +342,26 @@ int run(options chosen) {
     bench::report out("malloc_bench", chosen.common);
     out.begin({{"scale", chosen.scale}});
     std::vector<bench::row> rows;
-    for (const loop& each : loops) {
-        bench::row row{bench::label("loop", each.name)};
-        std::vector<double> found;
-        for (const library& with : libraries) {
-            found.push_back(median_of(chosen, with, each.name));
-            row.push_back(bench::number(fmt::format("{}_mops", with.name), found.back()));
+    for (const loop& each : loops()) {
+        for (const unsigned threads : each.threads) {
+            const std::string name = threads == 1 ? each.name : fmt::format("{}-{}", each.name, threads);
+            bench::row row{bench::label("loop", name)};
+            const std::vector<double> found = medians_of(chosen, each.name, threads);
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                row.push_back(bench::number(fmt::format("{}_mops", libraries[i].name), found[i]));
+            }
+            rows.push_back(row);
+            out.goal_at_least(fmt::format("{}: of mimalloc's speed", name), found[1] / found[2], 0.9, "x");
+            out.goal_at_least(fmt::format("{}: of glibc's speed", name), found[1] / found[0], 1.1, "x");
         }
-        rows.push_back(row);
-        out.goal_at_least(fmt::format("{}: of mimalloc's speed", each.name), found[1] / found[2], 0.9, "x");
-        out.goal_at_least(fmt::format("{}: of glibc's speed", each.name), found[1] / found[0], 1.1, "x");
     }
     out.table("Millions of calls a second", rows);
-    const double alone = median_of(chosen, libraries[0], "memory");
     rows.clear();
-    for (const library& with : libraries) {
-        const double added = median_of(chosen, with, "memory") - alone;
-        rows.push_back({bench::label("library", with.name), bench::number("added_kib", added)});
-        if (std::string(with.name) == "holdfast") {
-            out.goal_at_most("memory added to a small program", added, 2048, "KiB");
-        }
+    const std::vector<double> memory = medians_of(chosen, "memory", 1);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+        rows.push_back({bench::label("library", libraries[i].name), bench::number("added_kib", memory[i] - memory[0])});
     }
+    out.goal_at_most("memory added to a small program", memory[1] - memory[0], 2048, "KiB");
     out.table("Private memory of a program with 334 small blocks, beyond glibc's", rows);
     return out.exit_status();
 }
@@ -232,6 +374,7 @@ int main(int argc, char** argv) {
     chosen.common.declare(app);
     app.add_option("--scale", chosen.scale, "Of each loop's usual length").show_default().range(1e-4, 1e3);
     app.add_option("--loop", chosen.loop, "Run this, in this process").internal();
+    app.add_option("--threads", chosen.threads, "Of the loop that this process runs").internal();
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
