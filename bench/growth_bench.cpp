@@ -2,6 +2,7 @@
 // first minutes do. Beside it mimalloc and the C library's malloc, and for heaps of files on tmpfs what the file system
 // takes to reserve the same space at once.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -275,9 +276,10 @@ struct found {
     double mops = 0;
     double longest_ms = 0;
     double charged_mib = 0;
+    double resident_mib = 0;  ///< the most that the process had in memory, file pages included
     std::uint64_t calls = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(found, ms, mops, longest_ms, charged_mib, calls)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(found, ms, mops, longest_ms, charged_mib, resident_mib, calls)
 
 found measure(const workload& what, const allocator& with, const options& chosen) {
     std::vector<caller> callers;
@@ -299,6 +301,9 @@ found measure(const workload& what, const allocator& with, const options& chosen
         numbers.longest_ms = std::max(numbers.longest_ms, each.longest_ms);
     }
     numbers.mops = static_cast<double>(numbers.calls) / numbers.ms / 1e3;
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    numbers.resident_mib = static_cast<double>(used.ru_maxrss) / 1024;
     return numbers;
 }
 
@@ -353,6 +358,7 @@ void run_workload(bench::report& out, const workload& what, const options& chose
                         bench::number("time_ms", median_of(rounds[i], &found::ms)),
                         bench::number("mops", median_of(rounds[i], &found::mops)),
                         bench::number("longest_call_ms", median_of(rounds[i], &found::longest_ms)),
+                        bench::number("resident_mib", median_of(rounds[i], &found::resident_mib)),
                         bench::number("files_mib", median_of(rounds[i], &found::charged_mib))});
     }
     out.table(what.name, rows);
