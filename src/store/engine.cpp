@@ -36,6 +36,9 @@ status engine::begin_write(shared_lock& lock, write_set& changes) {
     if (outcome == status::ok) {
         outcome = take_in(died);
     }
+    if (outcome == status::ok && !options_.no_sync && header.unsynced.load() != 0) {
+        outcome = sync_log(header.written.load());  // before the records of the checkpoint before are written over
+    }
     changes.clear();
     if (outcome == status::ok && !shared_.get_root(header.written.load(), changes.version)) {
         outcome = status::panic;
@@ -92,7 +95,10 @@ status engine::after_a_death() {
         adopt(meta);
         return status::ok;
     }
-    // The end of the log may be ahead of the last commit that was published.
+    // The end of the log may be ahead of the last commit that was published, and what lies there may be synced.
+    bool syncer_died = false;
+    shared_lock syncer;
+    HF_STORE_TRY(syncer.lock(header.syncer, syncer_died));
     std::uint64_t offset = 0;
     log_record record;
     for (std::uint64_t at = meta.transaction; at < header.written.load(); ++at) {
@@ -102,6 +108,7 @@ status engine::after_a_death() {
         offset += record.head.size;
     }
     header.log_end.store(offset);
+    header.log_synced.store(std::min(header.log_synced.load(), offset));
     return status::ok;
 }
 

@@ -84,7 +84,7 @@ status engine::start() {
     }
     shared_.initialise(meta.uuid, options_.reader_limit);
     adopt(meta);
-    shared_.header().synced.store(meta.transaction);
+    shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
     log_record record;
     if (!read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
         return status::ok;

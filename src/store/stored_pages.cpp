@@ -181,8 +181,9 @@ status stored_pages::apply(const log_record& record) {
 // Applies one change to the pages in memory. Its base is a page there, or one of the checkpoint.
 status stored_pages::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
     const log_page_on_media& head = change.head;
+    // Of a run, the record has every byte. So no record asks for more memory than the log has.
     if (head.page < meta_pages || head.page >= next_page || head.pages == 0 || head.pages > next_page - head.page ||
-        (head.base != 0 && head.pages != 1)) {
+        (head.pages != 1 && (head.base != 0 || change.ranges.size() < std::size_t{head.pages} * page_size))) {
         return status::corrupted;
     }
     std::vector<std::byte> content(head.pages * page_size);

@@ -13,12 +13,11 @@
 
 namespace holdfast::test {
 
-lmdb_library::lmdb_library(std::string library_path) : path(std::move(library_path)) {
+lmdb_library::lmdb_library(std::string library_path, bool program_first) : path(std::move(library_path)) {
 #ifdef HOLDFAST_ADDRESS_SANITIZER
-    constexpr int own_symbols = 0;  // which it does not allow; no sanitized test links a library of these symbols
-#else
-    constexpr int own_symbols = RTLD_DEEPBIND;
+    program_first = true;  // it allows nothing else; no sanitized test links a library of these symbols
 #endif
+    const int own_symbols = program_first ? 0 : RTLD_DEEPBIND;
     void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_symbols);
     if (loaded == nullptr) {
         throw std::runtime_error(::dlerror());

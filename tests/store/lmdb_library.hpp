@@ -85,8 +85,10 @@ namespace holdfast::test {
 /// The functions of one library, without their prefix. The library stays loaded for good: its threads' destructors may
 /// run later than any of ours.
 struct lmdb_library {
-    /// Throws std::runtime_error where the library or a function of it is not there.
-    explicit lmdb_library(std::string library_path);
+    /// Throws std::runtime_error where the library or a function of it is not there. `program_first`: a function of the
+    /// C library that the program defines itself is the program's for the library, too. That holds for a file that was
+    /// not loaded before.
+    explicit lmdb_library(std::string library_path, bool program_first = false);
 
     std::string path;
 #define HF_MEMBER(name) decltype(&::mdb_##name) name = nullptr;
