@@ -14,14 +14,6 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-lane::record_order order_in(persist::domain_kind domain) noexcept {
-    switch (domain) {
-        case persist::domain_kind::page_cache: return lane::record_order::in_flight;
-        case persist::domain_kind::disk: return lane::record_order::logged;
-        default: return lane::record_order::clock;
-    }
-}
-
 /// A child of fork that does not have its parent's heap: every call fails.
 class refusing_operations final : public block_operations {
 public:
@@ -102,7 +94,7 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     lane::lane_options lanes;
     lanes.heap_key = superblock.heap_key;
     lanes.slots = slots;
-    lanes.order = order_in(files().domain());
+    lanes.order = lane::order_in(files().domain());
     lanes.checkpoint_time = superblock.checkpoint_clock;
     if (files().has_pending_lanes()) {  // After a crash, and replayed by now. In a clean heap no lane counts.
         const std::span<const std::byte> file(files().lanes().lanes(), files().lanes().lanes_size());

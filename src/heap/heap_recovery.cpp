@@ -49,8 +49,23 @@ bool heap_recovery::flushes() const noexcept {
     return heap_.files().shared() && heap_.files().domain() != persist::domain_kind::page_cache;
 }
 
+/// Whether the crashed session made less durable than this one promises: its stores are seen here, and a loss of power
+/// may still undo them (HEAP-22). Where both were in `atomic` and in one domain, its records say what is not durable. A
+/// trace sees every store (TRACE-8). In `commit` the open has synced every file, when it voided the checksums.
+bool heap_recovery::promises_more() const noexcept {
+    const segment::heap_files& files = heap_.files();
+    if (!flushes() || !is_pending()) {
+        return false;
+    }
+    const auto order = static_cast<lane::record_order>(files.superblock().record_order);
+    return files.has_pending_tracing() || order != lane::order_in(files.domain());
+}
+
 base::result<recovered_heap> heap_recovery::run(const std::string& path, trace_mode mode,
                                                 const before_trace_call& before) {
+    if (promises_more()) {
+        HF_TRY(heap_.files().session().sync_after_crash());
+    }
     if (heap_.files().has_pending_lanes()) {
         HF_TRY(replay_lanes());
     } else if (heap_.files().has_pending_tracing()) {
@@ -129,11 +144,6 @@ base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const befor
     }
     try {
         const auto flush = [&files](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); };
-        if (flushes()) {
-            // Stores that the crashed program did not write back are visible to tracing, and a power loss may still
-            // undo them. They become durable before anything is freed because of them (TRACE-8).
-            HF_TRY(files.session().sync());
-        }
         HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
         HF_TRY_ASSIGN(std::vector<std::uint64_t> roots, object_roots(heap_.objects()));
         roots.insert(roots.end(), more_roots.begin(), more_roots.end());

@@ -4,6 +4,7 @@
 //   HEAP-9: recovery stores to media only if the heap is mapped shared; else all that it changes is private to the
 //           process.
 //   HEAP-10: what recovery stores to shared media is durable when run() returns.
+//   HEAP-22: what a crashed session left in the page cache is durable before a session relies on it that promises more.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,7 @@ private:
     base::result<void> repair_objects(bool blocks_are_known);
     [[nodiscard]] bool is_pending() const noexcept;
     [[nodiscard]] bool flushes() const noexcept;
+    [[nodiscard]] bool promises_more() const noexcept;
 
     heap_parts& heap_;
     recovered_heap done_;

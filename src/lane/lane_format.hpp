@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "persist/domain.hpp"
 #include "segment/format/lanes_format.hpp"
 
 namespace holdfast::lane {
@@ -198,6 +199,15 @@ enum class record_order : std::uint32_t {
     in_flight = 2,  ///< records beyond their lane's `completed`; no store of the others is lost (page cache)
     logged = 3,     ///< as `clock`, but the slots of the first log_lanes lanes are one log of all lanes' records (disk)
 };
+
+/// The order of the records that a session in that domain writes.
+[[nodiscard]] constexpr record_order order_in(persist::domain_kind domain) noexcept {
+    switch (domain) {
+        case persist::domain_kind::page_cache: return record_order::in_flight;
+        case persist::domain_kind::disk: return record_order::logged;
+        default: return record_order::clock;
+    }
+}
 
 /// Whether records count by their times.
 [[nodiscard]] constexpr bool is_by_clock(record_order order) noexcept { return order != record_order::in_flight; }

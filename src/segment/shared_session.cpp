@@ -26,6 +26,11 @@ base::result<void> shared_session::sync() const {
     return parts_.lanes.sync("shared.lanes.sync");
 }
 
+base::result<void> shared_session::sync_after_crash() {
+    parts_.segments.set_names_changed(true);
+    return sync();
+}
+
 base::result<void> shared_session::close(std::uint64_t checkpoint_clock) {
     if (parts_.superblock.now().state == heap_state::clean) {
         return {};
