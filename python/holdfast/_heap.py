@@ -160,6 +160,7 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
     mode: str = "a",
     *,
     accept_process_crash_only: bool = False,
+    accept_machine_restart: bool = False,
     maximum_size: int = 0,
     reservation: int = 0,
     segment_size: int = 0,
@@ -180,6 +181,7 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
     """
     options = {
         "accept_process_crash_only": accept_process_crash_only,
+        "accept_machine_restart": accept_machine_restart,
         "maximum_size": maximum_size,
         "reservation": reservation,
         "segment_size": segment_size,

@@ -58,6 +58,7 @@ std::shared_ptr<session> open_session(const std::string& path, const std::string
     get("verify", wanted.heap.verify);
     get("hardened", wanted.heap.hardened);
     get("accept_process_crash_only", wanted.heap.accept_process_crash_only);
+    get("accept_machine_restart", wanted.heap.accept_machine_restart);
     wanted.heap.commit_on_close = false;  // close() commits
     std::shared_ptr<session> made;
     {

@@ -99,6 +99,7 @@ open_options options_of(const hf_options* given) {
     }
     options.domain = static_cast<open_options::domain_choice>(known.domain);
     options.accept_process_crash_only = known.accept_process_crash_only != 0;
+    options.accept_machine_restart = known.accept_machine_restart != 0;
     if (known.huge_pages > HF_HUGE_PAGES_AT_ONCE) {
         throw_invalid("options->huge_pages", std::to_string(known.huge_pages), "0 to 2");
     }

@@ -23,6 +23,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.files.separate_cache_lines = options.separate_cache_lines;
     wanted.hardened = options.hardened;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
+    wanted.accept_machine_restart = options.accept_machine_restart;
     wanted.recovery = options.precise_recovery ? heap::trace_mode::precise : heap::trace_mode::conservative;
     wanted.before_trace = detail::calls_before_trace(options);
     wanted.decay_ns = options.decay.count() < 0

@@ -39,7 +39,7 @@ int check(const arguments& given, bool pages) {
     holdfast::manager::page_comparison counted;
     std::optional<json> stopped_by;
     try {
-        holdfast::manager heap(holdfast::open_read_only, given.heap);
+        holdfast::manager heap(holdfast::open_read_only, given.heap, to_examine());
         problems = heap.check(pages);
         const std::vector<std::string> of_indexes = holdfast::check_indexes(heap);
         problems.insert(problems.end(), of_indexes.begin(), of_indexes.end());

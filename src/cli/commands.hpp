@@ -7,12 +7,21 @@
 #include <string>
 #include <vector>
 
+#include <holdfast/open_options.hpp>
+
 namespace holdfast_cli {
 
 inline constexpr int exit_sound = 0;
 inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: the heap has leaks
 inline constexpr int exit_failed = 2;    ///< the command could not do its work
 inline constexpr int exit_nothing = 3;   ///< `check`: no problem was found, and no page could be compared
+
+/// For commands that only tell how a heap is: also of one that was open on the page cache when the machine stopped.
+[[nodiscard]] inline holdfast::open_options to_examine() {
+    holdfast::open_options options;
+    options.accept_machine_restart = true;
+    return options;
+}
 
 struct arguments {
     std::string heap;    ///< the directory

@@ -130,7 +130,7 @@ int describe_open_heap(const arguments& given, const holdfast::error& locked) {
 
 int info(const arguments& given) {
     try {
-        const holdfast::manager heap(holdfast::open_read_only, given.heap);
+        const holdfast::manager heap(holdfast::open_read_only, given.heap, to_examine());
         const holdfast::heap_statistics numbers = heap.statistics();
         if (given.json) {
             print(as_json(heap, numbers));

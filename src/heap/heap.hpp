@@ -41,6 +41,8 @@ struct engine_options {
     std::optional<persist::domain_kind> domain;
     /// Durability `atomic` and `collect` on the page cache: the caller accepts that a power loss is not covered.
     bool accept_process_crash_only = false;
+    /// The caller accepts a heap that was open in such a session when the machine stopped.
+    bool accept_machine_restart = false;
     trace_mode recovery = trace_mode::conservative;  ///< after a crash in durability `collect`
     before_trace_call before_trace;                  ///< comes before that trace
     std::uint64_t lane_slots = lane::default_slots;

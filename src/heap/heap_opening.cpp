@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "heap/registry.hpp"
+#include "persist/boot.hpp"
 #include "segment/files/copy.hpp"
 
 namespace holdfast::heap {
@@ -86,6 +87,26 @@ base::result<void> heap_opening::check_promise(const segment::heap_files& files)
                    0};
 }
 
+/// Whether the stores of a crashed session that had promised nothing for a loss of power are all there: they are as
+/// long as the machine has not stopped.
+base::result<void> heap_opening::check_boot(const segment::heap_files& files) const {
+    const std::uint64_t boot = files.superblock().boot;
+    const bool is_pending = files.has_pending_lanes() || files.has_pending_tracing();
+    if (!is_pending || boot == 0 || persist::this_boot() == 0 || boot == persist::this_boot() ||
+        options_.accept_machine_restart) {
+        return {};
+    }
+    return failure{failure_code::promise_unavailable,
+                   files.paths().directory(),
+                   "boot of the machine",
+                   "the heap was open in a domain that survives crashes of the process alone, and the machine was "
+                   "restarted: any of its pages may be older than others",
+                   "the boot in which that session began",
+                   "use a copy; or, where the machine was shut down in order, open it with accept_machine_restart and "
+                   "check it",
+                   0};
+}
+
 base::result<std::unique_ptr<engine>> heap_opening::create() {
     HF_TRY(check_durability());
     HF_TRY_ASSIGN(auto files, segment::heap_files::create(*options_.storage, path_, options_.files));
@@ -155,6 +176,7 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     mapping.syncs_records =
         options_.durability == durability_kind::atomic && !options_.domain && !options_.accept_process_crash_only;
     HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options_.storage, path_, mode, mapping, hold));
+    HF_TRY(check_boot(*files));
     if (mode == access_mode::read_write) {
         // Recovery works on the files themselves, in the durability that crashed.
         const auto crashed_in = files->has_pending_lanes()     ? durability_kind::atomic

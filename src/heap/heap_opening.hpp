@@ -31,6 +31,7 @@ public:
 private:
     [[nodiscard]] base::result<void> check_durability() const;
     [[nodiscard]] base::result<void> check_promise(const segment::heap_files& files) const;
+    [[nodiscard]] base::result<void> check_boot(const segment::heap_files& files) const;
     base::result<void> format(engine& made) const;
     base::result<void> start_created(engine& made) const;
     base::result<void> start_opened(engine& opened, persist::access_mode mode) const;

@@ -1,10 +1,14 @@
 #include "segment/shared_session.hpp"
 
+#include "persist/boot.hpp"
+
 namespace holdfast::segment {
 
 base::result<void> shared_session::begin_tracing() {
-    return parts_.superblock.begin_session(parts_.mapping.view().base(),
-                                           [](superblock_on_media& next) { next.flags |= flag_tracing; });
+    return parts_.superblock.begin_session(parts_.mapping.view().base(), [&](superblock_on_media& next) {
+        next.flags |= flag_tracing;
+        next.boot = boot_to_say();
+    });
 }
 
 base::result<void> shared_session::begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order) {
@@ -16,7 +20,12 @@ base::result<void> shared_session::begin_incarnation(std::uint32_t lane_slots, s
         ++next.incarnation;
         next.lane_slots = lane_slots;
         next.record_order = record_order;
+        next.boot = boot_to_say();
     });
+}
+
+std::uint64_t shared_session::boot_to_say() const noexcept {
+    return parts_.location.survives_process_crash_only() ? persist::this_boot() : 0;
 }
 
 base::result<void> shared_session::sync() const {
@@ -38,6 +47,7 @@ base::result<void> shared_session::close(std::uint64_t checkpoint_clock) {
     HF_TRY(sync());
     return parts_.superblock.write(heap_state::clean, [checkpoint_clock](superblock_on_media& next) {
         next.flags &= ~(flag_lanes | flag_tracing);
+        next.boot = 0;
         next.checkpoint_clock = checkpoint_clock;
     });
 }

@@ -54,6 +54,9 @@ public:
     base::result<void> close(std::uint64_t checkpoint_clock);
 
 private:
+    /// superblock_on_media::boot of this session.
+    [[nodiscard]] std::uint64_t boot_to_say() const noexcept;
+
     shared_session_parts parts_;
     persist::mapped_sync memory_;
 };

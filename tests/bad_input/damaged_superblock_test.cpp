@@ -1,7 +1,9 @@
 // Superblocks: newer, truncated, flipped, missing. One good copy suffices.
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
+#include "base/process_test_support.hpp"
 #include "refusal.hpp"
 #include "segment/format/superblock.hpp"
 #include "support/counted_heap.hpp"
@@ -114,6 +116,31 @@ TEST_F(damaged_superblock, truncated_below_one_copy_it_is_an_error) {
         fs::resize_file(file_, size);
         expect_no_open(heap_, {errc::corrupt, file_, "file size", std::to_string(size), "8192"});
     }
+}
+
+TEST_F(damaged_superblock, of_a_session_that_the_machine_ended_is_refused_unless_that_is_accepted) {
+    fs::remove_all(heap_);
+    open_options on_the_page_cache = small_segments();
+    on_the_page_cache.durability = durability::collect;
+    on_the_page_cache.domain = open_options::domain_choice::page_cache;
+    on_the_page_cache.accept_process_crash_only = true;
+    const base::child_process dies([&] {
+        manager heap(create_only, heap_, on_the_page_cache);
+        heap.construct<int>("seven")(7);
+        ::raise(SIGKILL);
+    });
+    ASSERT_TRUE(dies.ends_within(60'000'000'000));
+    edit(0, 1, [](superblock_on_media& block) { block.boot ^= 2; });
+
+    expect_no_open(heap_, {errc::promise_unavailable, heap_, "boot of the machine", "the machine was restarted",
+                           "the boot in which that session began"});
+    on_the_page_cache.accept_machine_restart = true;
+    for (int session = 0; session < 2; ++session) {
+        manager heap(open_only, heap_, on_the_page_cache);
+        EXPECT_EQ(*heap.find<int>("seven").first, 7);
+    }
+    on_the_page_cache.accept_machine_restart = false;
+    const manager closed_since(open_only, heap_, on_the_page_cache);
 }
 
 TEST_F(damaged_superblock, missing_it_is_named) {

@@ -97,6 +97,10 @@ public:
     [[nodiscard]] bool syncs_space() const noexcept {
         return shared() && syncs_growth() && domain_ != persist::domain_kind::emulated;
     }
+    /// A shared session loses stores with power, wherever it has not synced.
+    [[nodiscard]] bool survives_process_crash_only() const noexcept {
+        return domain_ == persist::domain_kind::page_cache || domain_ == persist::domain_kind::emulated;
+    }
     /// All segments lie in file systems that are memory.
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
     /// Whether every file system of segments has room for `wanted` pages beyond what is needed.

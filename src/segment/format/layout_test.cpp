@@ -196,6 +196,12 @@ TEST(layout, superblock_has_the_file_that_it_was_written_for_where_the_format_sa
     EXPECT_EQ(dump_object(block), "00a0: 88 87 86 85 84 83 82 81 00 00 00 00 00 00 00 00\n");
 }
 
+TEST(layout, superblock_has_the_boot_of_the_machine_where_the_format_says) {
+    superblock_on_media block{};
+    block.boot = 0x9192939495969798;
+    EXPECT_EQ(dump_object(block), "00a0: 00 00 00 00 00 00 00 00 98 97 96 95 94 93 92 91\n");
+}
+
 TEST(layout, of_the_marker_of_a_node) {
     node_marker_on_media marker{};
     std::memcpy(marker.magic, node_magic, sizeof node_magic);

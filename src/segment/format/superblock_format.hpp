@@ -66,7 +66,8 @@ struct superblock_on_media {
     std::uint32_t nodes;                ///< their directories hold the segments by turns; 0: the heap's directory does
     std::uint32_t unused;               ///< 0
     std::uint64_t file_identity;        ///< of the superblock's file where the heap's space is reserved; 0: none
-    std::uint8_t reserved[4088 - 168];  ///< 0
+    std::uint64_t boot;                 ///< of the machine, in a session that survives process crashes alone; else 0
+    std::uint8_t reserved[4088 - 176];  ///< 0
     std::uint64_t checksum;             ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(superblock_on_media) == superblock_size);
@@ -89,6 +90,7 @@ static_assert(offsetof(superblock_on_media, incarnation) == 136);
 static_assert(offsetof(superblock_on_media, record_order) == 148);
 static_assert(offsetof(superblock_on_media, nodes) == 152);
 static_assert(offsetof(superblock_on_media, file_identity) == 160);
+static_assert(offsetof(superblock_on_media, boot) == 168);
 static_assert(offsetof(superblock_on_media, checksum) == 4088);
 
 }  // namespace holdfast::segment

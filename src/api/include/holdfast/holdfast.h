@@ -145,9 +145,12 @@ typedef struct hf_options {
      * traces again. NULL: nothing is called. */
     hf_code (*before_trace)(hf_offline* heap, void* context);
     void* before_trace_context;
+    /* Not 0: opens a heap, too, that was open in the domain page-cache or emulated when the machine stopped, and may
+     * have lost any of its stores. Otherwise that is HF_PROMISE_UNAVAILABLE, also for reading. */
+    uint32_t accept_machine_restart;
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
 
 /* Creates a heap. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND where the directory above it does not
  * exist. The empty heap is durable when this returns. `options` may be NULL. `*heap` is the handle, which hf_close or

@@ -84,6 +84,11 @@ struct open_options {
     /// open then fails with error(promise_unavailable) unless this is set. Set, it also makes page-cache the domain of
     /// `atomic` on ordinary file systems: calls take nanoseconds there, and not the time of a write to the disk.
     bool accept_process_crash_only = false;
+    /// A heap that was open in the domain page-cache or emulated when the machine stopped may have lost any of its
+    /// stores. Its open, also for reading, fails with error(promise_unavailable) unless this is set. Where the machine
+    /// was shut down in order, the files are whole. Where power failed, check() says whether the heap is sound, and
+    /// nothing says so of the program's data.
+    bool accept_machine_restart = false;
     /// Recovery from a crash in durability `collect`: blocks of registered types are read precisely, so that numbers
     /// that look like pointers keep nothing (collect_options::marking::precise). Other blocks are read conservatively.
     /// Set it only if all registered layouts are complete: a block that only an unregistered pointer reaches is freed.
