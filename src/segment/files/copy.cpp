@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/boot.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/node_directories.hpp"
 #include "segment/format/superblock.hpp"
@@ -80,6 +81,9 @@ private:
         superblock.nodes = target_.nodes();
         superblock.flags &= ~flag_lanes_by_node;  // copy_lanes() puts them into one file
         superblock.file_identity = 0;             // the copy has content only: its first writer reserves space
+        if (superblock.boot == persist::this_boot()) {
+            superblock.boot = 0;  // the copy is synced, so a loss of power takes nothing from it
+        }
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
