@@ -188,6 +188,7 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
         }
     }
     set_verified(page);
+    set_unverified(page + 1, count - 1);
     page_header& header = *file_.writable_page(page);
     header.birth = changes.version.transaction;
     header.checksum = static_cast<std::uint32_t>(changes.dirty.size());

@@ -14,6 +14,8 @@ namespace {
 // often let pages be used again soon: the log is a sixteenth. A store that settles has a short log again.
 constexpr std::uint64_t least_log_pages = 256;
 constexpr std::uint64_t most_log_pages = 4096;
+// A record of so many bytes is written by a call; a shorter one by stores.
+constexpr std::size_t least_written_record = std::size_t{16} << 10U;
 // A forced sync of less log than this syncs the log alone.
 constexpr std::uint64_t least_settled_log = std::uint64_t{256} << 10U;
 // Free pages in a row that are worth a hole in the file; and where much of a store that settles is free. A hole costs a
@@ -88,8 +90,13 @@ bool engine::append(write_set& changes) {
         return false;
     }
     seal_record(record_, log_seed(), offset);
-    std::byte* log = reinterpret_cast<std::byte*>(file_.writable_page(header.log_page.load(std::memory_order_relaxed)));
-    std::memcpy(log + offset, record_.data(), record_.size());
+    // A call writes many pages for less than the faults cost that their first stores after a sync take.
+    const std::uint64_t log_page = header.log_page.load(std::memory_order_relaxed);
+    if (record_.size() < least_written_record ||
+        file_.write(log_page * page_size + offset, record_.data(), record_.size()) != status::ok) {
+        auto* const log = reinterpret_cast<std::byte*>(file_.writable_page(log_page));
+        std::memcpy(log + offset, record_.data(), record_.size());
+    }
     shared_.set_root(changes.version);
     header.log_end.store(offset + record_.size(), std::memory_order_release);
     header.written.store(changes.version.transaction, std::memory_order_release);
@@ -207,6 +214,7 @@ status engine::renew_log(root& version, meta_on_media& meta) {
     if (take_pages(enlarged, wanted, start) != status::ok) {
         return status::ok;  // a short log does
     }
+    set_unverified(start, wanted);
     // Blocks that were written before cost a sync of theirs no change of the file system's own tables.
     const std::vector<std::byte> zeros(page_size * 64);
     for (std::uint64_t page = 0; page < wanted; page += 64) {
@@ -253,6 +261,7 @@ status engine::write_free_list(root& version, meta_on_media& meta) {
     if (list.size() > pages * page_size) {
         return status::corrupted;
     }
+    set_unverified(meta.free_list, pages);
     std::memcpy(file_.writable_page(meta.free_list), list.data(), list.size());
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);

@@ -220,6 +220,23 @@ bool shared_state::become_last() noexcept {
     return is_private() || lock_byte(file_.get(), presence_byte, F_WRLCK, false) == status::ok;
 }
 
+// --- the log --------------------------------------------------------------------------------------------------------
+
+// Readers of both numbers see those of one log, or 0 pages.
+void shared_state::set_log(std::uint64_t page, std::uint64_t pages) noexcept {
+    if (header_->log_page.load() != page) {
+        header_->log_pages.store(0);
+        header_->log_page.store(page);
+    }
+    header_->log_pages.store(pages);
+}
+
+bool shared_state::is_in_log(std::uint64_t start, std::uint64_t count) const noexcept {
+    const std::uint64_t page = header_->log_page.load();
+    const std::uint64_t pages = header_->log_pages.load();
+    return page == header_->log_page.load() && start + count > page && start < page + pages;
+}
+
 // --- versions -------------------------------------------------------------------------------------------------------
 
 void shared_state::set_root(const root& version) noexcept {

@@ -126,6 +126,9 @@ public:
     /// Fills in what a first opener sets; mutexes are made.
     void initialise(const std::array<std::uint8_t, 16>& uuid, unsigned reader_limit) noexcept;
 
+    void set_log(std::uint64_t page, std::uint64_t pages) noexcept;
+    /// Whether pages are part of the log; false also while it is moved.
+    [[nodiscard]] bool is_in_log(std::uint64_t start, std::uint64_t count) const noexcept;
     void set_root(const root& version) noexcept;
     /// False: the version is gone.
     [[nodiscard]] bool get_root(std::uint64_t transaction, root& version) const noexcept;
