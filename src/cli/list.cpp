@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -39,24 +38,6 @@ json as_json(const holdfast::object_info& object) {
             {"size", object.length() * object.type_size()},
             {"offset", object.offset()},
             {"description", object.description()}};
-}
-
-/// Prints columns that are as wide as their widest cell, except the last one.
-void print_table(const std::vector<std::vector<std::string>>& rows) {
-    std::vector<std::size_t> widths(rows.front().size());
-    for (const auto& row : rows) {
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            widths[i] = std::max(widths[i], row[i].size());
-        }
-    }
-    for (const auto& row : rows) {
-        std::string text;
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            text += fmt::format("{:<{}}  ", row[i], widths[i]);
-        }
-        text.erase(text.find_last_not_of(' ') + 1);
-        fmt::print("{}\n", text);
-    }
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// holdfast: inspects, checks, copies and shrinks heaps.
+// holdfast: inspects, checks, copies and shrinks heaps; says what is in stores.
 //
 // Exit status: 0; 1 where `check` found problems or `leaks` found leaks; 2 where a command failed, also for wrong
 // arguments; 3 where `check` found no problem and could compare no page.
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <holdfast/error.hpp>
@@ -11,6 +12,7 @@
 #include "command_line/command_line.hpp"
 #include "commands.hpp"
 #include "output.hpp"
+#include "store.hpp"
 
 namespace {
 
@@ -61,6 +63,10 @@ command add_info(command_line& program, arguments& given) {
     return added;
 }
 
+command add_stats(command_line& program, arguments& given) {
+    return add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
+}
+
 command add_copy(command_line& program, arguments& given, copy_arguments& to) {
     const command added = add_command(program, "copy", "Copy the heap, which no writer has open", given);
     added.add_option("DESTINATION", to.destination, "The copy's directory, which is not there yet").required();
@@ -81,11 +87,26 @@ command add_tracing(command_line& program, const std::string& name, const std::s
     return added;
 }
 
-void add_check(command_line& program, arguments& given, bool& quick, bool& pages) {
+command add_defrag(command_line& program, arguments& given) {
+    const command added =
+        add_command(program, "defrag", "Give free space back to the file system; nothing moves", given);
+    added.add_option("--target", given.target,
+                     "Stop when the file system charges no more: bytes, or with K, M, G, T (1024)");
+    return added;
+}
+
+command add_leaks(command_line& program, arguments& given, gc_arguments& how) {
+    return add_tracing(program, "leaks", "Say what is allocated, and the roots and the objects do not lead to", given,
+                       how);
+}
+
+command add_check(command_line& program, arguments& given, bool& quick, bool& pages) {
     const command added = add_command(program, "check", "Check every invariant of the heap", given);
     const option pages_option =
         added.add_flag("--pages", pages, "Compare every committed page with its checksum (the default)");
     added.add_flag("--quick", quick, "Leave the pages out").excludes(pages_option);
+    added.footer("A store (docs/store.md) is read as a whole in any case.");
+    return added;
 }
 
 command add_migration(command_line& program, const std::string& name, const std::string& summary, arguments& given,
@@ -107,6 +128,10 @@ command add_migration(command_line& program, const std::string& name, const std:
     return added;
 }
 
+[[noreturn]] int refuse_store(const arguments& given) {
+    throw std::runtime_error(given.heap + ": a store, not a heap: info, check and ls say what is in it");
+}
+
 int run(int argc, char** argv, arguments& given) {
     command_line program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
                          "holdfast");
@@ -116,19 +141,15 @@ int run(int argc, char** argv, arguments& given) {
     const command info = add_info(program, given);
     map_arguments output;
     const command map = add_map(program, given, output);
-    const command stats =
-        add_command(program, "stats", "Numbers: space, blocks by size, recovery, durability atomic", given);
+    const command stats = add_stats(program, given);
     const command classes = add_classes(program, given);
     const command list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
     bool quick = false;
     bool pages = false;
-    add_check(program, given, quick, pages);
+    const command check = add_check(program, given, quick, pages);
     copy_arguments to;
     const command copy = add_copy(program, given, to);
-    const command defrag =
-        add_command(program, "defrag", "Give free space back to the file system; nothing moves", given);
-    defrag.add_option("--target", given.target,
-                      "Stop when the file system charges no more: bytes, or with K, M, G, T (1024)");
+    const command defrag = add_defrag(program, given);
     gc_arguments collection;
     const command gc =
         add_tracing(program, "gc", "Free what the roots and the objects do not lead to", given, collection);
@@ -139,14 +160,19 @@ int run(int argc, char** argv, arguments& given) {
                 "that is gone")
         .needs(gc.find_option("--precise"))
         .excludes(dry_run);
-    const command leaks = add_tracing(
-        program, "leaks", "Say what is allocated, and the roots and the objects do not lead to", given, collection);
+    const command leaks = add_leaks(program, given, collection);
     migration_arguments migration;
     const command import = add_migration(program, "import", "Make a store of LMDB's data file", given, migration);
     const command export_ =
         add_migration(program, "export", "Write what a store holds as LMDB's data file", given, migration);
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
+    }
+    if (holdfast_cli::is_store(given.heap)) {
+        return info.parsed()    ? holdfast_cli::store_info(given)
+               : list.parsed()  ? holdfast_cli::store_list(given)
+               : check.parsed() ? holdfast_cli::store_check(given)
+                                : refuse_store(given);
     }
     if (info.parsed()) {
         return holdfast_cli::info(given);

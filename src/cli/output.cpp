@@ -1,5 +1,6 @@
 #include "output.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -44,6 +45,23 @@ std::string time_text(std::int64_t nanoseconds_since_1970) {
 }
 
 void print_line(std::string_view label, std::string_view value) { fmt::print("{:<20}{}\n", label, value); }
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+    std::vector<std::size_t> widths(rows.front().size());
+    for (const auto& row : rows) {
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            widths[i] = std::max(widths[i], row[i].size());
+        }
+    }
+    for (const auto& row : rows) {
+        std::string text;
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            text += fmt::format("{:<{}}  ", row[i], widths[i]);
+        }
+        text.erase(text.find_last_not_of(' ') + 1);
+        fmt::print("{}\n", text);
+    }
+}
 
 json describe(const holdfast::error& what) {
     json object;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <holdfast/error.hpp>
 #include <nlohmann/json_fwd.hpp>
@@ -19,6 +20,8 @@ using json = nlohmann::ordered_json;
 
 /// "label               value".
 void print_line(std::string_view label, std::string_view value);
+/// Prints columns that are as wide as their widest cell, except the last one. Each row has as many cells as the first.
+void print_table(const std::vector<std::vector<std::string>>& rows);
 /// The fields of an error; empty ones are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
 /// Prints an object on one line. Bytes that are no UTF-8, which names in a heap may contain, are replaced.

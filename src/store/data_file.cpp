@@ -18,7 +18,7 @@ constexpr std::size_t default_reserve = std::size_t{1} << 38U;
 #endif
 constexpr std::size_t least_reserve = std::size_t{16} << 20U;
 // The file grows by an eighth, within these bounds.
-constexpr std::uint64_t least_growth = 32;
+constexpr std::uint64_t least_growth = 256;
 constexpr std::uint64_t most_growth = 4096;
 
 // Blocks for a range. Where the file system cannot reserve them, the C library writes zeros.

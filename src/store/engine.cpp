@@ -19,13 +19,13 @@ root engine::enter(reader_slot& slot) {
 
 // --- the writer begins ----------------------------------------------------------------------------------------------
 
-status engine::begin_write(shared_lock& lock, write_set& changes) {
+status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode) {
     shared_header& header = shared_.header();
     if (header.panic.load() != 0) {
         return status::panic;
     }
     bool died = false;
-    HF_STORE_TRY(lock.lock(header.writer, died));
+    HF_STORE_TRY(lock.lock(header.writer, died, mode));
     status outcome = status::ok;
     if (header.written.load() - header.durable.load() >= root_slots / 2) {
         outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
@@ -88,17 +88,15 @@ status engine::after_a_death() {
     header.file_pages.store(file_.pages());
     // It may have died while it made the meta known, too: the transaction is made known last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
-        bool died = false;
-        shared_lock lock;
-        HF_STORE_TRY(lock.lock(header.syncer, died));
+        sync_turn turn(header);
+        HF_STORE_TRY(turn.take());
         HF_STORE_TRY(file_.sync_all());
         adopt(meta);
         return status::ok;
     }
     // The end of the log may be ahead of the last commit that was published, and what lies there may be synced.
-    bool syncer_died = false;
-    shared_lock syncer;
-    HF_STORE_TRY(syncer.lock(header.syncer, syncer_died));
+    sync_turn turn(header);
+    HF_STORE_TRY(turn.take());
     std::uint64_t offset = 0;
     log_record record;
     for (std::uint64_t at = meta.transaction; at < header.written.load(); ++at) {
@@ -156,6 +154,7 @@ status engine::grow(std::uint64_t next_page) {
 // Free pages first; then pages at the end of the file.
 status engine::take_pages(root& version, std::uint64_t count, std::uint64_t& start) {
     constexpr std::uint64_t most_at_once = 256;
+    taken_pages_ += count;
     start = free_.take(count);
     if (start == 0) {
         HF_STORE_TRY(grow(version.next_page + count));
@@ -195,6 +194,7 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
         }
     }
     set_verified(page);
+    set_unverified(page + 1, count - 1);
     page_header& header = *file_.writable_page(page);
     header.birth = changes.version.transaction;
     header.checksum = static_cast<std::uint32_t>(changes.dirty.size());

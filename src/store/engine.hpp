@@ -33,7 +33,7 @@ public:
 
     // --- the writer ---
 
-    [[nodiscard]] status begin_write(shared_lock& lock, write_set& changes);
+    [[nodiscard]] status begin_write(shared_lock& lock, write_set& changes, lock_mode mode = lock_mode::waits);
     /// Pages in a row that no version uses, in memory that may be written.
     [[nodiscard]] status allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page);
     /// Ends the transaction. When it returns ok, readers see it, and it is durable unless no_sync.
@@ -42,10 +42,12 @@ public:
 
     // --- all ---
 
-    /// Makes commits durable that are not; with `force`, the pages, too: the log is empty then.
+    /// Makes commits durable that are not. With no_sync: only with `force`, and where much is not durable by a
+    /// checkpoint, which gives space back.
     [[nodiscard]] status sync(bool force);
-    /// Lets no page be born that no reader of the log could find: writes a checkpoint, and gives space back.
-    [[nodiscard]] status checkpoint_now();
+    /// Writes a checkpoint of the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and
+    /// somebody writes.
+    [[nodiscard]] status checkpoint_now(bool durable, lock_mode mode);
     void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync; }
     void set_limit(std::size_t bytes) noexcept { options_.limit = bytes; }
 
@@ -68,17 +70,25 @@ private:
     void finish_pages(write_set& changes) const noexcept;
     void apply_own(const write_set& changes);
     [[nodiscard]] bool append(write_set& changes);
+    [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
     [[nodiscard]] status sync_log(std::uint64_t transaction);
-    [[nodiscard]] status checkpoint(write_set& changes, bool settle);
+    [[nodiscard]] status sync_log_now();
+    struct checkpoint_kind {
+        bool settle;   ///< the store is not written further for now
+        bool durable;  ///< when it returns
+    };
+    [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);
     [[nodiscard]] status write_free_list(root& version, meta_on_media& meta);
     [[nodiscard]] status renew_log(root& version, meta_on_media& meta);
-    [[nodiscard]] status write_meta(meta_on_media& meta);
+    [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta);
+    [[nodiscard]] status write_meta(meta_on_media& meta, bool durable);
     void give_space_back(std::uint64_t next_page, bool settle) noexcept;
     [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start);
     [[nodiscard]] status grow(std::uint64_t next_page);
     status fail(status what) noexcept;
 
     bool open_ = false;
+    std::uint64_t taken_pages_ = 0;  ///< by this process since the last checkpoint
     std::mutex overlay_mutex_;
     std::vector<std::byte> record_;
     std::vector<std::uint64_t> snapshots_;

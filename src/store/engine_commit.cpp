@@ -9,11 +9,20 @@
 namespace holdfast::store_engine {
 namespace {
 
-// A log of a sixteenth of the store, within these bounds.
+// While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
+// once, however often it was changed since the last one. Without syncs, checkpoints cost little, and those that come
+// often let pages be used again soon: the log is a sixteenth. A store that settles has a short log again.
 constexpr std::uint64_t least_log_pages = 256;
 constexpr std::uint64_t most_log_pages = 4096;
-// Free pages in a row that are worth a hole in the file, and how many without holes are kept for the next commits.
+// A record of so many bytes is written by a call; a shorter one by stores.
+constexpr std::size_t least_written_record = std::size_t{16} << 10U;
+// A forced sync of less log than this syncs the log alone.
+constexpr std::uint64_t least_settled_log = std::uint64_t{256} << 10U;
+// Free pages in a row that are worth a hole in the file; and where much of a store that settles is free. A hole costs a
+// change of the file system's tables, so single pages are not worth it.
 constexpr std::uint64_t least_hole = 16;
+constexpr std::uint64_t least_settled_hole = 8;
+// How many free pages without holes are kept for the next commits, at least.
 constexpr std::uint64_t least_kept = 1024;
 
 }  // namespace
@@ -52,7 +61,7 @@ void engine::apply_own(const write_set& changes) {
 status engine::commit(write_set& changes, shared_lock& lock) {
     finish_pages(changes);
     if (!append(changes)) {
-        const status outcome = checkpoint(changes, false);
+        const status outcome = checkpoint(changes, {.settle = false, .durable = !options_.no_sync});
         if (outcome != status::ok) {
             free_transaction_ = no_transaction;  // it has some of this commit
         }
@@ -81,8 +90,13 @@ bool engine::append(write_set& changes) {
         return false;
     }
     seal_record(record_, log_seed(), offset);
-    std::byte* log = reinterpret_cast<std::byte*>(file_.writable_page(header.log_page.load(std::memory_order_relaxed)));
-    std::memcpy(log + offset, record_.data(), record_.size());
+    // A call writes many pages for less than the faults cost that their first stores after a sync take.
+    const std::uint64_t log_page = header.log_page.load(std::memory_order_relaxed);
+    if (record_.size() < least_written_record ||
+        file_.write(log_page * page_size + offset, record_.data(), record_.size()) != status::ok) {
+        auto* const log = reinterpret_cast<std::byte*>(file_.writable_page(log_page));
+        std::memcpy(log + offset, record_.data(), record_.size());
+    }
     shared_.set_root(changes.version);
     header.log_end.store(offset + record_.size(), std::memory_order_release);
     header.written.store(changes.version.transaction, std::memory_order_release);
@@ -91,15 +105,38 @@ bool engine::append(write_set& changes) {
     return true;
 }
 
+bool engine::is_synced(std::uint64_t transaction) const noexcept {
+    const shared_header& header = shared_.header();
+    return header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0;
+}
+
 // Makes the log durable up to a transaction. One does it for all who wait: what was written before it begins.
 status engine::sync_log(std::uint64_t transaction) {
     shared_header& header = shared_.header();
-    shared_lock lock;
-    bool died = false;
-    HF_STORE_TRY(lock.lock(header.syncer, died));
-    if (header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0) {
-        return status::ok;
+    sync_turn turn(header);
+    for (;;) {
+        const std::uint32_t turns = header.sync_turns.load(std::memory_order_acquire);
+        if (is_synced(transaction)) {
+            return status::ok;
+        }
+        if (header.panic.load() != 0) {
+            return status::panic;
+        }
+        const status taken = turn.take(lock_mode::tries);
+        if (taken == status::ok) {
+            break;
+        }
+        if (taken != from_errno(EBUSY)) {
+            return taken;
+        }
+        sync_turn::wait(header, turns);
     }
+    return is_synced(transaction) ? status::ok : sync_log_now();
+}
+
+// With the turn.
+status engine::sync_log_now() {
+    shared_header& header = shared_.header();
     if (header.panic.load() != 0) {
         return status::panic;
     }
@@ -124,12 +161,11 @@ status engine::sync_log(std::uint64_t transaction) {
 
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
-// The lock of the writer is held; that of who syncs is taken, so that the log is not synced while it begins anew.
-status engine::checkpoint(write_set& changes, bool settle) {
+// The lock of the writer is held; the turn of who syncs is taken, so that the log is not synced while it begins anew.
+status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
-    shared_lock syncer;
-    bool died = false;
-    HF_STORE_TRY(syncer.lock(header.syncer, died));
+    sync_turn turn(header);
+    HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
         return status::panic;
     }
@@ -141,25 +177,25 @@ status engine::checkpoint(write_set& changes, bool settle) {
     meta.transaction = version.transaction;
     meta.main = version.main;
     version.next_page = free_.cut(version.next_page);
-    HF_STORE_TRY(renew_log(version, meta));
+    HF_STORE_TRY(kind.settle ? shorten_log(version, meta) : renew_log(version, meta));
     HF_STORE_TRY(write_free_list(version, meta));
     meta.next_page = version.next_page;
-    if (!options_.no_sync) {
+    if (kind.durable) {
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
             return fail(outcome);
         }
     }
-    HF_STORE_TRY(write_meta(meta));
-    header.unsynced.store(options_.no_sync ? 1 : 0);
+    HF_STORE_TRY(write_meta(meta, kind.durable));
+    header.unsynced.store(kind.durable ? 0 : 1);
     adopt(meta);
-    if (!options_.no_sync) {
+    if (kind.durable) {
         header.synced.store(meta.transaction, std::memory_order_release);
     }
     free_sequence_ = meta.sequence;
     free_offset_ = 0;
     free_list_page_ = meta.free_list;
     free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
-    give_space_back(version.next_page, settle);
+    give_space_back(version.next_page, kind.settle);
     return status::ok;
 }
 
@@ -169,7 +205,7 @@ status engine::renew_log(root& version, meta_on_media& meta) {
     meta.log_page = header.log_page.load();
     meta.log_pages = header.log_pages.load();
     const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
-    const std::uint64_t wanted = std::clamp(used / 16, least_log_pages, most_log_pages);
+    const std::uint64_t wanted = std::clamp(options_.no_sync ? used / 16 : used, least_log_pages, most_log_pages);
     if (wanted < 2 * meta.log_pages || shared_.is_private()) {
         return status::ok;
     }
@@ -178,6 +214,7 @@ status engine::renew_log(root& version, meta_on_media& meta) {
     if (take_pages(enlarged, wanted, start) != status::ok) {
         return status::ok;  // a short log does
     }
+    set_unverified(start, wanted);
     // Blocks that were written before cost a sync of theirs no change of the file system's own tables.
     const std::vector<std::byte> zeros(page_size * 64);
     for (std::uint64_t page = 0; page < wanted; page += 64) {
@@ -191,6 +228,19 @@ status engine::renew_log(root& version, meta_on_media& meta) {
     version = enlarged;
     meta.log_page = start;
     meta.log_pages = wanted;
+    return status::ok;
+}
+
+status engine::shorten_log(const root& version, meta_on_media& meta) {
+    const shared_header& header = shared_.header();
+    meta.log_page = header.log_page.load();
+    meta.log_pages = std::min(header.log_pages.load(), least_log_pages);
+    if (meta.log_pages < header.log_pages.load()) {
+        free_.add_freed({.start = meta.log_page + meta.log_pages,
+                         .count = header.log_pages.load() - meta.log_pages,
+                         .born = header.checkpoint_transaction.load(),
+                         .died = version.transaction});
+    }
     return status::ok;
 }
 
@@ -211,13 +261,14 @@ status engine::write_free_list(root& version, meta_on_media& meta) {
     if (list.size() > pages * page_size) {
         return status::corrupted;
     }
+    set_unverified(meta.free_list, pages);
     std::memcpy(file_.writable_page(meta.free_list), list.data(), list.size());
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);
     return status::ok;
 }
 
-status engine::write_meta(meta_on_media& meta) {
+status engine::write_meta(meta_on_media& meta, bool durable) {
     meta.magic = store_magic;
     meta.version = store_version;
     meta.page_bytes = page_size;
@@ -225,7 +276,7 @@ status engine::write_meta(meta_on_media& meta) {
     meta.checksum = meta_checksum(meta);
     const std::uint64_t page = meta.sequence % meta_pages;
     std::memcpy(file_.writable_page(page), &meta, sizeof(meta));
-    if (!options_.no_sync) {
+    if (durable) {
         if (const status outcome = file_.sync_range(page * page_size, page_size); outcome != status::ok) {
             return fail(outcome);
         }
@@ -238,8 +289,10 @@ void engine::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     release_pages();
     const std::vector<extent_on_media> runs = free_.ready_runs();
     std::uint64_t kept = 0;
-    const std::uint64_t keep = settle ? 0 : std::max(least_kept, next_page / 32);
-    const std::uint64_t smallest = settle ? 1 : least_hole;
+    const std::uint64_t keep = settle ? 0 : std::max({least_kept, next_page / 32, 2 * taken_pages_});
+    const bool much_free = free_.ready_pages() > next_page / 4;
+    const std::uint64_t smallest = settle && much_free ? least_settled_hole : least_hole;
+    taken_pages_ = 0;
     for (const extent_on_media& run : runs) {
         if (kept + run.count <= keep || run.count < smallest) {
             kept += run.count;
@@ -264,20 +317,27 @@ status engine::sync(bool force) {
     if (options_.no_sync && !force) {
         return status::ok;
     }
+    if (options_.no_sync && header.log_end.load() >= least_settled_log && !shared_.is_private()) {
+        const status outcome = checkpoint_now(true, lock_mode::tries);
+        if (outcome != from_errno(EBUSY)) {
+            return outcome;
+        }
+        // A transaction writes: the log is synced, which needs no lock of the writer.
+    }
     return sync_log(header.written.load());
 }
 
-status engine::checkpoint_now() {
+status engine::checkpoint_now(bool durable, lock_mode mode) {
     shared_lock lock;
     write_set changes;
-    HF_STORE_TRY(begin_write(lock, changes));
-    if (shared_.header().log_end.load() == 0) {
+    HF_STORE_TRY(begin_write(lock, changes, mode));
+    // The version stays: a checkpoint of what was committed.
+    --changes.version.transaction;
+    if (shared_.header().log_end.load() == 0 && shared_.header().log_pages.load() <= least_log_pages) {
         give_space_back(changes.version.next_page, true);
         return status::ok;
     }
-    // The version stays: a checkpoint of what was committed.
-    --changes.version.transaction;
-    const status outcome = checkpoint(changes, true);
+    const status outcome = checkpoint(changes, {.settle = true, .durable = durable});
     if (outcome != status::ok) {
         free_transaction_ = no_transaction;
     }

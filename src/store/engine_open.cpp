@@ -139,9 +139,8 @@ status engine::create() {
 // Without a lock file other processes say what they committed in the metas alone.
 status engine::take_in_metas() {
     shared_header& header = shared_.header();
-    shared_lock lock;
-    bool died = false;
-    HF_STORE_TRY(lock.lock(header.syncer, died));
+    sync_turn turn(header);
+    HF_STORE_TRY(turn.take());
     HF_STORE_TRY(file_.refresh_size());
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
@@ -171,7 +170,7 @@ void engine::close() noexcept {
     // The memory that a checkpoint needs may be missing: then the log stays, and the next who opens the store reads it.
     if (!options_.read_only && shared_.header().panic.load() == 0 && shared_.become_last()) {
         try {
-            static_cast<void>(checkpoint_now());
+            static_cast<void>(checkpoint_now(!options_.no_sync, lock_mode::waits));
         } catch (const std::bad_alloc&) {
             return;
         }

@@ -130,6 +130,15 @@ std::uint64_t free_space::oldest_blocker() const noexcept {
     return blocked_.empty() ? ~std::uint64_t{0} : blocked_.begin()->first;
 }
 
+bool free_space::has_free(std::uint64_t start, std::uint64_t count) const noexcept {
+    for (std::uint64_t page = start; page < start + count; ++page) {
+        if (is_ready(page) || (page < died_.size() && died_[page] != 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void free_space::set_backed(std::uint64_t start, std::uint64_t count, bool backed) {
     reserve(start + count);
     for (std::uint64_t page = start; page < start + count; ++page) {

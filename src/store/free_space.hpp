@@ -37,6 +37,8 @@ public:
     [[nodiscard]] std::uint64_t oldest_blocker() const noexcept;
     [[nodiscard]] std::uint64_t ready_pages() const noexcept { return ready_count_; }
     [[nodiscard]] bool is_ready(std::uint64_t page) const noexcept { return bit(ready_, page); }
+    /// Whether any of the pages is one that a transaction may take, or will be.
+    [[nodiscard]] bool has_free(std::uint64_t start, std::uint64_t count) const noexcept;
 
     /// Whether the page is known to have blocks of the file system.
     [[nodiscard]] bool is_backed(std::uint64_t page) const noexcept { return !bit(holes_, page); }

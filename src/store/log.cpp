@@ -1,6 +1,7 @@
 #include "store/log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "store/block.hpp"
@@ -11,6 +12,8 @@ namespace {
 
 // A gap of equal bytes that is shorter costs less than the head of another range.
 constexpr std::size_t chunk = 16;
+constexpr std::size_t chunks_at_once = 8;
+static_assert(page_size % (chunks_at_once * chunk) == 0);
 
 constexpr std::size_t padded(std::size_t size) noexcept { return (size + 3) & ~std::size_t{3}; }
 
@@ -57,8 +60,25 @@ bool same_chunk(const std::byte* a, const std::byte* b) noexcept {
     return ((left[0] ^ right[0]) | (left[1] ^ right[1])) == 0;
 }
 
+// Most of a page is as before: several chunks are compared at once, without a branch for each.
+bool same_chunks(const std::byte* a, const std::byte* b) noexcept {
+    std::array<std::uint64_t, chunks_at_once * chunk / sizeof(std::uint64_t)> left;
+    std::array<std::uint64_t, left.size()> right;
+    std::memcpy(left.data(), a, sizeof(left));
+    std::memcpy(right.data(), b, sizeof(right));
+    std::uint64_t difference = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        difference |= left[i] ^ right[i];
+    }
+    return difference == 0;
+}
+
 void record_builder::differences(const std::byte* page, const std::byte* base) {
     for (std::size_t at = 0; at < page_size;) {
+        if (at % (chunks_at_once * chunk) == 0 && same_chunks(page + at, base + at)) {
+            at += chunks_at_once * chunk;
+            continue;
+        }
         if (same_chunk(page + at, base + at)) {
             at += chunk;
             continue;

@@ -65,8 +65,12 @@ status transaction_pages::own(std::uint64_t& number) {
     std::uint64_t copy = 0;
     HF_STORE_TRY(store_->allocate(changes, 1, base, copy));
     page_header& page = *writable(copy);
+    const page_header head = page;
+    std::memcpy(&page, old, page_size);  // whole pages are copied faster than a part that begins at an odd place
+    page.birth = head.birth;
+    page.checksum = head.checksum;
+    page.run_pages = head.run_pages;
     page.generation = state_->generation;
-    std::memcpy(&page.block, &old->block, block_capacity);
     release(number, *old);
     number = copy;
     return status::ok;

@@ -1,13 +1,16 @@
 #include "store/shared_state.hpp"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <new>
 #include <utility>
@@ -15,7 +18,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '1'};
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '2'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
 constexpr off_t first_process_byte = off_t{1} << 32U;  // one of each process
 constexpr unsigned slots_at_first = 128;
@@ -58,11 +61,14 @@ shared_lock& shared_lock::operator=(shared_lock&& other) noexcept {
     return *this;
 }
 
-status shared_lock::lock(pthread_mutex_t& mutex, bool& died) noexcept {
-    int error = pthread_mutex_lock(&mutex);
+status shared_lock::lock(pthread_mutex_t& mutex, bool& died, lock_mode mode) noexcept {
+    int error = mode == lock_mode::tries ? pthread_mutex_trylock(&mutex) : pthread_mutex_lock(&mutex);
     died = error == EOWNERDEAD;
     if (died) {
         error = pthread_mutex_consistent(&mutex);
+    }
+    if (error == EDEADLK && mode == lock_mode::tries) {
+        error = EBUSY;  // the thread has it itself
     }
     if (error != 0) {
         return from_errno(error);
@@ -74,6 +80,36 @@ status shared_lock::lock(pthread_mutex_t& mutex, bool& died) noexcept {
 void shared_lock::unlock() noexcept {
     if (mutex_ != nullptr) {
         pthread_mutex_unlock(std::exchange(mutex_, nullptr));
+    }
+}
+
+// --- sync_turn ------------------------------------------------------------------------------------------------------
+
+status sync_turn::take(lock_mode mode) noexcept {
+    bool died = false;  // the log is as it was: its sync is done again
+    return lock_.lock(header_.syncer, died, mode);
+}
+
+// The mutex is let go first: who wakes finds it free.
+sync_turn::~sync_turn() {
+    if (!lock_.owns()) {
+        return;
+    }
+    lock_.unlock();
+    std::uint32_t turns = header_.sync_turns.load();
+    while (!header_.sync_turns.compare_exchange_weak(turns, (turns | 1U) + 1U)) {
+    }
+    if ((turns & 1U) != 0) {
+        ::syscall(SYS_futex, &header_.sync_turns, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    }
+}
+
+void sync_turn::wait(shared_header& header, std::uint32_t turns) noexcept {
+    constexpr timespec longest{.tv_sec = 0, .tv_nsec = 20'000'000};
+    static_assert(sizeof(header.sync_turns) == sizeof(std::uint32_t));
+    const std::uint32_t asleep = turns | 1U;
+    if (turns == asleep || header.sync_turns.compare_exchange_strong(turns, asleep)) {
+        ::syscall(SYS_futex, &header.sync_turns, FUTEX_WAIT, asleep, &longest, nullptr, 0);
     }
 }
 
@@ -182,6 +218,23 @@ void shared_state::publish() noexcept {
 
 bool shared_state::become_last() noexcept {
     return is_private() || lock_byte(file_.get(), presence_byte, F_WRLCK, false) == status::ok;
+}
+
+// --- the log --------------------------------------------------------------------------------------------------------
+
+// Readers of both numbers see those of one log, or 0 pages.
+void shared_state::set_log(std::uint64_t page, std::uint64_t pages) noexcept {
+    if (header_->log_page.load() != page) {
+        header_->log_pages.store(0);
+        header_->log_page.store(page);
+    }
+    header_->log_pages.store(pages);
+}
+
+bool shared_state::is_in_log(std::uint64_t start, std::uint64_t count) const noexcept {
+    const std::uint64_t page = header_->log_page.load();
+    const std::uint64_t pages = header_->log_pages.load();
+    return page == header_->log_page.load() && start + count > page && start < page + pages;
 }
 
 // --- versions -------------------------------------------------------------------------------------------------------

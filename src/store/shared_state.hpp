@@ -64,12 +64,15 @@ struct shared_header {
     std::atomic<std::uint32_t> next_process;
     std::atomic<std::uint32_t> reader_limit;
     std::atomic<std::uint32_t> reader_count;  ///< slots that were ever used
+    std::atomic<std::uint32_t> sync_turns;    ///< twice those that ended; odd: somebody sleeps until the next ends
     std::array<std::array<std::atomic<std::uint64_t>, 8>, root_slots> roots;
 };
 
 inline constexpr std::uint32_t lock_ready = 0x52454144;
 inline constexpr std::size_t readers_offset = (sizeof(shared_header) + 4095) / 4096 * 4096;
 inline constexpr std::size_t shared_bytes = readers_offset + most_readers * sizeof(reader_slot);
+
+enum class lock_mode : std::uint8_t { waits, tries };
 
 /// A robust mutex of the lock file, held while the object lives.
 class shared_lock {
@@ -78,13 +81,32 @@ public:
     shared_lock(shared_lock&& other) noexcept;
     shared_lock& operator=(shared_lock&& other) noexcept;
     ~shared_lock() { unlock(); }
-    /// `died`: its last owner died with it.
-    [[nodiscard]] status lock(pthread_mutex_t& mutex, bool& died) noexcept;
+    /// `died`: its last owner died with it. EBUSY: the mode is `tries`, and somebody has it.
+    [[nodiscard]] status lock(pthread_mutex_t& mutex, bool& died, lock_mode mode = lock_mode::waits) noexcept;
     void unlock() noexcept;
     [[nodiscard]] bool owns() const noexcept { return mutex_ != nullptr; }
 
 private:
     pthread_mutex_t* mutex_ = nullptr;
+};
+
+/// The turn of who makes commits durable, for all that were written before: the mutex `syncer`, held while the object
+/// lives. Those who wait for a sync sleep until a turn ends and then all look, instead of one behind the other taking
+/// the mutex: what they wrote in the meantime goes into one sync.
+class sync_turn {
+public:
+    explicit sync_turn(shared_header& header) noexcept : header_(header) {}
+    sync_turn(const sync_turn&) = delete;
+    sync_turn& operator=(const sync_turn&) = delete;
+    ~sync_turn();
+    [[nodiscard]] status take(lock_mode mode = lock_mode::waits) noexcept;
+    /// Returns when a turn ended after `turns` was read of sync_turns; or after some milliseconds, because who had the
+    /// turn may have died.
+    static void wait(shared_header& header, std::uint32_t turns) noexcept;
+
+private:
+    shared_header& header_;
+    shared_lock lock_;
 };
 
 /// Thread safety: any number of threads.
@@ -104,6 +126,9 @@ public:
     /// Fills in what a first opener sets; mutexes are made.
     void initialise(const std::array<std::uint8_t, 16>& uuid, unsigned reader_limit) noexcept;
 
+    void set_log(std::uint64_t page, std::uint64_t pages) noexcept;
+    /// Whether pages are part of the log; false also while it is moved.
+    [[nodiscard]] bool is_in_log(std::uint64_t start, std::uint64_t count) const noexcept;
     void set_root(const root& version) noexcept;
     /// False: the version is gone.
     [[nodiscard]] bool get_root(std::uint64_t transaction, root& version) const noexcept;

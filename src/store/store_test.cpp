@@ -117,6 +117,50 @@ TEST(store_space_test, a_file_shrinks_when_entries_go) {
     EXPECT_GT(shop.check(), 0U);
 }
 
+TEST(store_space_test, a_forced_sync_gives_space_back_and_waits_for_no_writer) {
+    const store_directory directory;
+    const std::string path = directory.path() + "/shop";
+    store shop(path, {.durable = false});
+    const auto in_batches = [&shop](unsigned count, const auto& change_one) {
+        for (unsigned i = 0; i < count;) {
+            auto change = shop.write();
+            for (const unsigned end = i + 500; i < end; ++i) {
+                change_one(change, i, "key" + std::to_string(i * 7919 % count));
+            }
+            change.commit();
+        }
+    };
+    in_batches(20000, [](auto& change, unsigned, const std::string& key) { change.put(key, std::string(200, 'v')); });
+    shop.sync();
+    const std::size_t full = bytes_of(path);
+    {
+        const auto before = shop.read();
+        in_batches(20000, [](auto& change, unsigned i, const std::string& key) {
+            if (i % 10 != 0) {
+                change.erase(key);
+            }
+        });
+        shop.sync();
+        EXPECT_EQ(before.size(), 20000U);  // its pages stay
+        EXPECT_EQ(before.get("key7919"), std::string(200, 'v'));
+    }
+    in_batches(20000, [](auto& change, unsigned i, const std::string& key) {
+        if (i % 10 == 0) {
+            change.put(key, std::string(200, 'w'));
+        }
+    });
+    {
+        auto change = shop.write();
+        change.put("one more", "1");
+        shop.sync();
+        change.commit();
+    }
+    shop.sync();
+    EXPECT_LT(bytes_of(path), full / 2);
+    EXPECT_EQ(shop.read().size(), 2001U);
+    EXPECT_GT(shop.check(), 0U);
+}
+
 TEST(store_keys_test, keys_are_longer_where_that_is_asked_for) {
     const store_directory directory;
     MDB_env* env = nullptr;

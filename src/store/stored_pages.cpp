@@ -36,11 +36,11 @@ status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const
         return status::page_not_found;
     }
     const page_header& page = *file_.page(number);
-    if (page.block.kind == page_kind::run) {
-        if (page.run_pages == 0 || page.run_pages > next_page - number) {
-            return status::corrupted;
-        }
-    } else if (!is_valid(page.block, block_capacity)) {
+    const bool is_run = page.block.kind == page_kind::run;
+    const std::uint64_t count = is_run ? page.run_pages : 1;
+    // What the log is written over is checked in vain.
+    if (count == 0 || count > next_page - number || shared_.is_in_log(number, count) ||
+        (!is_run && (page.run_pages != 1 || !is_valid(page.block, block_capacity)))) {
         return status::corrupted;
     }
     // A page from the future is one that a transaction in progress would take for its own.
@@ -93,8 +93,7 @@ status stored_pages::read_meta(meta_on_media& best) const {
 void stored_pages::adopt(const meta_on_media& meta) noexcept {
     shared_header& header = shared_.header();
     shared_.set_root({.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page});
-    header.log_page.store(meta.log_page);
-    header.log_pages.store(meta.log_pages);
+    shared_.set_log(meta.log_page, meta.log_pages);
     header.log_synced.store(0);
     header.log_end.store(0);
     header.checkpoint_sequence.store(meta.sequence);
@@ -141,6 +140,9 @@ status stored_pages::load_free_list() {
             return status::corrupted;
         }
         HF_STORE_TRY(free_.load(list, meta.next_page));
+        if (free_.has_free(meta.log_page, meta.log_pages) || free_.has_free(meta.free_list, free_list_pages_)) {
+            return status::corrupted;
+        }
     }
     free_transaction_ = meta.transaction;
     free_sequence_ = meta.sequence;
@@ -155,7 +157,8 @@ status stored_pages::apply(const log_record& record) {
     }
     bool valid = true;
     const auto is_inside = [&](std::uint64_t start, std::uint64_t count) {
-        const bool inside = start >= meta_pages && start < next_page && count <= next_page - start;
+        const bool inside =
+            start >= meta_pages && start < next_page && count <= next_page - start && !shared_.is_in_log(start, count);
         valid = valid && inside;
         return inside;
     };
@@ -181,9 +184,10 @@ status stored_pages::apply(const log_record& record) {
 // Applies one change to the pages in memory. Its base is a page there, or one of the checkpoint.
 status stored_pages::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
     const log_page_on_media& head = change.head;
-    // Of a run, the record has every byte. So no record asks for more memory than the log has.
+    // A run is there as a whole. So no record asks for more memory than the log has.
     if (head.page < meta_pages || head.page >= next_page || head.pages == 0 || head.pages > next_page - head.page ||
-        (head.pages != 1 && (head.base != 0 || change.ranges.size() < std::size_t{head.pages} * page_size))) {
+        (head.base != 0 && head.pages != 1) || shared_.is_in_log(head.page, head.pages) ||
+        (head.pages > 1 && change.ranges.size() < head.pages * page_size)) {
         return status::corrupted;
     }
     std::vector<std::byte> content(head.pages * page_size);
@@ -225,11 +229,17 @@ status stored_pages::replay(const meta_on_media& meta) {
         HF_STORE_TRY(apply(record));
         page_change change;
         std::span<const std::byte> rest = record.pages;
+        std::uint64_t most_next_page = version.next_page + record.head.returned_count;
         for (std::uint32_t i = 0; i < record.head.page_count; ++i) {
             if (!next_page_change(rest, change)) {
                 return status::corrupted;
             }
             HF_STORE_TRY(rebuild(change, record.head.next_page, pages));
+            most_next_page += change.head.pages;
+        }
+        // A page that was never used before is written, or given back.
+        if (record.head.next_page > most_next_page) {
+            return status::corrupted;
         }
         version = {
             .transaction = record.head.transaction, .main = record.head.main, .next_page = record.head.next_page};

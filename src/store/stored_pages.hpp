@@ -65,6 +65,12 @@ protected:
     void set_verified(std::uint64_t number) const noexcept {
         verified_[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
     }
+    /// For pages that get other bytes than a page's: a store that leads to them all the same is damaged.
+    void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept {
+        for (std::uint64_t number = start; number < start + count; ++number) {
+            verified_[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)), std::memory_order_relaxed);
+        }
+    }
     [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
     [[nodiscard]] status open_data(bool read_only, bool overlay);
 

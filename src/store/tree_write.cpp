@@ -412,6 +412,10 @@ public:
 
 private:
     [[nodiscard]] status drop_page(const tree_record& record, std::uint64_t number, unsigned depth, unsigned nested) {
+        // In a damaged store many ways may lead to a page: there are not more pages to drop than pages.
+        if (++dropped_ > pages_.state()->changes.version.next_page) {
+            return status::corrupted;
+        }
         const page_header* page = nullptr;
         HF_STORE_TRY(pages_.get(number, page));
         const block_header& block = page->block;
@@ -442,6 +446,7 @@ private:
     }
 
     transaction_pages& pages_;
+    std::uint64_t dropped_ = 0;
 };
 
 }  // namespace

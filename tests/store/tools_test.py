@@ -7,6 +7,7 @@ The same inputs are loaded by both, into environments of each's own library; the
 but for numbers that belong to a library (pages, sizes of maps), and end with the same status.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -129,6 +130,41 @@ def own_properties(ours: Tools, seen: Comparison) -> None:
                 [b" 5c7800", b" 5c5c", b"DATA=END"])  # fmt: skip
 
 
+def holdfast_on_stores(ours: Tools, seen: Comparison) -> None:
+    """`holdfast info`, `ls` and `check` of a store: a directory, a file, a damaged one."""
+
+    def run(command: str, path: Path) -> tuple[int, dict[str, object]]:
+        ended = subprocess.run([ours.folder / "holdfast", command, "--json", path], capture_output=True, check=False)
+        return ended.returncode, json.loads(ended.stdout or b"{}")
+
+    named = ours.place / "named"
+    status, info = run("info", named)
+    shown = {key: info.get(key) for key in ("kind", "databases", "entries")}
+    seen.expect("holdfast info", (status, shown), (0, {"kind": "store", "databases": 4, "entries": 9}))
+    status, listed = run("ls", named)
+    shown = {one["name"]: (one["entries"], one["flags"]) for one in listed.get("databases", [])}
+    expected = {
+        None: (3, []),
+        "first": (3, ["dupsort"]),
+        "second": (3, ["dupsort", "integerkey", "dupfixed", "integerdup"]),
+        "third": (3, ["reversekey"]),
+    }
+    seen.expect("holdfast ls", (status, shown == expected), (0, True))
+    single = ours.place / "single file"
+    single.write_bytes((ours.place / "plain" / "data.mdb").read_bytes())
+    status, checked = run("check", single)
+    seen.expect("holdfast check", (status, checked.get("sound"), checked.get("problems")), (0, True, []))
+    content = bytearray(single.read_bytes())
+    at = content.rindex(b"value")
+    content[at] ^= 1
+    single.write_bytes(content)
+    status, checked = run("check", single)
+    found = (status, checked.get("sound"), len(checked.get("problems", [])))
+    seen.expect("holdfast check of damage", found, (1, False, 1))
+    ended = subprocess.run([ours.folder / "holdfast", "stats", named], capture_output=True, check=False)
+    seen.expect("holdfast stats of a store", (ended.returncode, b"a store, not a heap" in ended.stderr), (2, True))
+
+
 def main() -> int:
     utilities = shutil.which("mdb_stat")
     if utilities is None:
@@ -150,6 +186,7 @@ def main() -> int:
         for name, text in BROKEN.items():
             seen.expect(f"mdb_load of {name}", ours.load(name, text), 1)
         own_properties(ours, seen)
+        holdfast_on_stores(ours, seen)
     print(f"{seen.count} comparisons, {len(seen.faults)} differ")
     print("\n".join(seen.faults))
     return 1 if seen.faults else 0

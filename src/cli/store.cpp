@@ -1,0 +1,213 @@
+#include "store.hpp"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "output.hpp"
+#include "store_tools/tool.hpp"
+
+namespace holdfast_cli {
+
+namespace {
+
+using holdfast_store_tools::environment;
+using holdfast_store_tools::expect_success;
+using holdfast_store_tools::transaction;
+
+constexpr std::string_view store_magic = "HFSTORE\n";  // docs/store-format.md
+constexpr MDB_dbi most_databases = 65536;
+
+/// The file of a store; empty where the path is none.
+std::string data_file_of(const std::string& path) {
+    std::error_code ignored;
+    const std::string file = std::filesystem::is_directory(path, ignored) ? path + "/data.mdb" : path;
+    if (!std::filesystem::is_regular_file(file, ignored)) {
+        return {};
+    }
+    constexpr std::size_t page_size = 4096;
+    std::array<char, page_size + store_magic.size()> head{};
+    std::ifstream(file, std::ios::binary).read(head.data(), head.size());
+    const std::string_view text(head.data(), head.size());
+    // A store whose first meta is damaged has its second.
+    const bool is_ours = text.starts_with(store_magic) || text.ends_with(store_magic);
+    return is_ours ? file : std::string();
+}
+
+environment open_store(const std::string& path) {
+    const bool is_file = data_file_of(path) == path;
+    return {
+        path, MDB_RDONLY | (is_file ? MDB_NOSUBDIR : 0U), {.map_size = 0, .readers = 0, .databases = most_databases}};
+}
+
+struct database {
+    std::string name;  ///< empty: the unnamed one
+    MDB_stat numbers{};
+    unsigned flags = 0;
+
+    [[nodiscard]] std::uint64_t pages() const noexcept {
+        return numbers.ms_branch_pages + numbers.ms_leaf_pages + numbers.ms_overflow_pages;
+    }
+};
+
+database describe_database(const transaction& in, const std::string& name) {
+    database one;
+    one.name = name;
+    MDB_dbi handle = 0;
+    expect_success("mdb_dbi_open", mdb_dbi_open(in.get(), name.empty() ? nullptr : name.c_str(), 0, &handle));
+    expect_success("mdb_stat", mdb_stat(in.get(), handle, &one.numbers));
+    expect_success("mdb_dbi_flags", mdb_dbi_flags(in.get(), handle, &one.flags));
+    return one;
+}
+
+/// The unnamed one first.
+std::vector<database> databases_of(const transaction& in) {
+    std::vector<database> all = {describe_database(in, "")};
+    for (const std::string& name : holdfast_store_tools::database_names(in)) {
+        all.push_back(describe_database(in, name));
+    }
+    return all;
+}
+
+std::vector<std::string> names_of_flags(unsigned flags) {
+    struct named_flag {
+        unsigned flag;
+        const char* name;
+    };
+    constexpr std::array all = {named_flag{MDB_REVERSEKEY, "reversekey"}, named_flag{MDB_DUPSORT, "dupsort"},
+                                named_flag{MDB_INTEGERKEY, "integerkey"}, named_flag{MDB_DUPFIXED, "dupfixed"},
+                                named_flag{MDB_INTEGERDUP, "integerdup"}, named_flag{MDB_REVERSEDUP, "reversedup"}};
+    std::vector<std::string> names;
+    for (const named_flag& one : all) {
+        if ((flags & one.flag) != 0) {
+            names.emplace_back(one.name);
+        }
+    }
+    return names;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        text += (text.empty() ? "" : ",") + word;
+    }
+    return text;
+}
+
+}  // namespace
+
+bool is_store(const std::string& path) { return !data_file_of(path).empty(); }
+
+int store_info(const arguments& given) {
+    const environment opened = open_store(given.heap);
+    const transaction in(opened, MDB_RDONLY);
+    const std::vector<database> databases = databases_of(in);
+    MDB_envinfo information{};
+    expect_success("mdb_env_info", mdb_env_info(opened.get(), &information));
+    struct stat file {};
+    if (::stat(data_file_of(given.heap).c_str(), &file) != 0) {
+        throw std::runtime_error(given.heap + ": its file is gone");
+    }
+    constexpr std::uint64_t block = 512;  // of st_blocks
+    const auto apparent = static_cast<std::uint64_t>(file.st_size);
+    const std::uint64_t charged = static_cast<std::uint64_t>(file.st_blocks) * block;
+    const std::uint64_t page_bytes = databases.front().numbers.ms_psize;
+    std::uint64_t entries = 0;
+    std::uint64_t pages = 0;
+    for (const database& one : databases) {
+        entries += one.numbers.ms_entries;
+        pages += one.pages();
+    }
+    entries -= databases.size() - 1;  // each named one is an entry of the unnamed one
+    if (given.json) {
+        print({{"path", given.heap},
+               {"kind", "store"},
+               {"format_version", 1},
+               {"last_transaction", mdb_txn_id(in.get())},
+               {"databases", databases.size()},
+               {"entries", entries},
+               {"page_bytes", page_bytes},
+               {"pages_in_use", pages},
+               {"apparent_bytes", apparent},
+               {"charged_bytes", charged},
+               {"reader_slots", information.me_numreaders}});
+        return exit_sound;
+    }
+    print_line("store", printable(given.heap));
+    print_line("format version", "1");
+    print_line("last transaction", fmt::format("{}", mdb_txn_id(in.get())));
+    print_line("databases", fmt::format("{}", databases.size()));
+    print_line("entries", fmt::format("{}", entries));
+    print_line("pages in use", fmt::format("{}: {}", pages, size_text(pages * page_bytes)));
+    print_line("file, apparent", size_text(apparent));
+    print_line("file, on disk", size_text(charged));
+    print_line("reader slots", fmt::format("{}", information.me_numreaders));
+    return exit_sound;
+}
+
+int store_check(const arguments& given) {
+    std::string problem;
+    std::size_t pages = 0;
+    try {
+        const environment opened = open_store(given.heap);
+        expect_success("check", hf_lmdb_check(opened.get(), &pages));
+    } catch (const holdfast_store_tools::call_failure& what) {
+        const int code = what.code();
+        if (code != MDB_CORRUPTED && code != MDB_PAGE_NOTFOUND && code != MDB_INVALID) {
+            throw;
+        }
+        problem = mdb_strerror(code);
+    }
+    if (given.json) {
+        print({{"path", given.heap},
+               {"kind", "store"},
+               {"sound", problem.empty()},
+               {"pages_compared", pages},
+               {"problems", problem.empty() ? json::array() : json::array({problem})}});
+    } else if (problem.empty()) {
+        fmt::print("{}: sound: {} pages compared with their checksums\n", printable(given.heap), pages);
+    } else {
+        fmt::print("{}: {}\n", printable(given.heap), problem);
+    }
+    return problem.empty() ? exit_sound : exit_problems;
+}
+
+int store_list(const arguments& given) {
+    const environment opened = open_store(given.heap);
+    const transaction in(opened, MDB_RDONLY);
+    const std::vector<database> databases = databases_of(in);
+    if (given.json) {
+        json answer;
+        answer["path"] = given.heap;
+        answer["kind"] = "store";
+        answer["databases"] = json::array();
+        for (const database& one : databases) {
+            answer["databases"].push_back({{"name", one.name.empty() ? json() : json(one.name)},
+                                           {"entries", one.numbers.ms_entries},
+                                           {"depth", one.numbers.ms_depth},
+                                           {"pages", one.pages()},
+                                           {"flags", names_of_flags(one.flags)}});
+        }
+        print(answer);
+        return exit_sound;
+    }
+    std::vector<std::vector<std::string>> rows{{"DATABASE", "ENTRIES", "DEPTH", "PAGES", "FLAGS"}};
+    for (const database& one : databases) {
+        rows.push_back({one.name.empty() ? "-" : printable(one.name), fmt::format("{}", one.numbers.ms_entries),
+                        fmt::format("{}", one.numbers.ms_depth), fmt::format("{}", one.pages()),
+                        joined(names_of_flags(one.flags))});
+    }
+    print_table(rows);
+    return exit_sound;
+}
+
+}  // namespace holdfast_cli
