@@ -1,7 +1,11 @@
 // What all indexes of a process share, and their errors.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <mutex>
+#include <new>
 #include <set>
 
 #include <holdfast/detail/index_support.hpp>
@@ -80,6 +84,19 @@ index_claim::index_claim(const manager& heap, std::string_view name, const void*
 }
 
 index_claim::~index_claim() { all_heads().remove(head_); }
+
+node_memory::node_memory(std::size_t bytes) : memory_(nullptr, &std::free) {
+    constexpr std::size_t huge_page = std::size_t{2} << 20U;
+    const std::size_t unit = bytes < huge_page ? std::size_t{64} : huge_page;
+    const std::size_t whole = (bytes + unit - 1) / unit * unit;
+    memory_.reset(std::aligned_alloc(unit, whole));
+    if (memory_ == nullptr) {
+        throw std::bad_alloc();
+    }
+    if (unit == huge_page) {
+        ::madvise(memory_.get(), whole, MADV_HUGEPAGE);  // advice: without huge pages it is only slower
+    }
+}
 
 std::size_t index_stripe() noexcept {
     static std::atomic<std::size_t> threads{0};

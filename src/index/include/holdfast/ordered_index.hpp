@@ -202,7 +202,7 @@ private:
     }
     template <class Function>
     std::size_t run(scan_place place, bool forward, Function&& each, std::size_t most = base::layout::slots) const {
-        detail::index_batch<Key, Value> batch;
+        typename base::batch_of_leaf batch;
         std::size_t given = 0;
         while (!place.at_end) {
             forward ? this->fetch_forward(place, most, batch) : this->fetch_backward(place, most, batch);

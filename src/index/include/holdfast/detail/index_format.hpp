@@ -13,6 +13,7 @@
 // split writes no word of the cells that it leaves behind.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -109,6 +110,9 @@ struct leaf_layout {
     static constexpr std::size_t bytes = words * sizeof(std::uint64_t);
 
     [[nodiscard]] static constexpr std::size_t cell_of(std::size_t slot) noexcept { return slot / per_cell; }
+    /// The cell in which an entry with this fingerprint lies if there was room, so that its line can be fetched before
+    /// the leaf's fingerprints are there. An entry may lie anywhere.
+    [[nodiscard]] static constexpr std::size_t likely_cell(std::uint8_t print) noexcept { return print * cells / 256; }
     [[nodiscard]] static constexpr std::size_t entry_of(std::size_t slot) noexcept { return slot % per_cell; }
     /// The word H of a cell.
     [[nodiscard]] static constexpr std::size_t header_of(std::size_t cell) noexcept {
@@ -116,12 +120,33 @@ struct leaf_layout {
     }
     /// Word `i` of the entry: those of the key, then those of the value.
     [[nodiscard]] static constexpr std::size_t word_of(std::size_t slot, std::size_t i) noexcept {
-        const std::size_t within = entry_of(slot) * entry_words + i;
-        return first_cell + cell_of(slot) * cell_words + within + (within >= header_within ? 1 : 0);
+        if constexpr (entry_words <= longest_in_table) {
+            return places[slot][i];
+        } else {
+            return place_of(slot, i);
+        }
     }
 
 private:
     static constexpr std::size_t header_within = per_cell * entry_words / 2;
+    [[nodiscard]] static constexpr std::size_t place_of(std::size_t slot, std::size_t i) noexcept {
+        const std::size_t within = entry_of(slot) * entry_words + i;
+        return first_cell + cell_of(slot) * cell_words + within + (within >= header_within ? 1 : 0);
+    }
+    // Of short entries a table, because a scan computes a place for each word that it reads.
+    static constexpr std::size_t longest_in_table = 2;
+    using table = std::array<std::array<std::uint16_t, entry_words>, entry_words <= longest_in_table ? slots : 0>;
+    static constexpr table places = [] {
+        table made{};
+        for (std::size_t slot = 0; slot < made.size(); ++slot) {
+            for (std::size_t i = 0; i < entry_words; ++i) {
+                const std::size_t within = slot % per_cell * entry_words + i;
+                const std::size_t header = within >= per_cell * entry_words / 2 ? 1 : 0;
+                made[slot][i] = static_cast<std::uint16_t>(first_cell + slot / per_cell * cell_words + within + header);
+            }
+        }
+        return made;
+    }();
 };
 static_assert(leaf_layout<1, 1>::words == 256 && leaf_layout<1, 1>::slots == 108);
 static_assert(leaf_layout<1, 1>::word_of(1, 0) + 1 == leaf_layout<1, 1>::header_of(0));

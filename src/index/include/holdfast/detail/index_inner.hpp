@@ -167,7 +167,7 @@ private:
             upper.separators[i].set(full.separators[middle + 1 + i].raw());
         }
         for (std::size_t i = 0; i <= moved; ++i) {
-            upper.children[i].store(full.child(middle + 1 + i), std::memory_order_release);
+            upper.children[i].set(full.children[middle + 1 + i]);
         }
         upper.count.store(moved, std::memory_order_release);
         full.count.store(middle, std::memory_order_release);
@@ -176,8 +176,8 @@ private:
     void grow_root(separator between, index_node* behind, node_reservation<inner>& spare) noexcept {
         inner* const top = spare.take();
         top->separators[0].set(between);
-        top->children[0].store(this->root_.load(std::memory_order_relaxed), std::memory_order_release);
-        top->children[1].store(behind, std::memory_order_release);
+        top->children[0].set(this->root_.load(std::memory_order_relaxed));
+        top->children[1].set(behind);
         top->count.store(1, std::memory_order_release);
         this->root_.store(top, std::memory_order_release);
         this->height_.fetch_add(1, std::memory_order_relaxed);
@@ -223,7 +223,7 @@ private:
     }
     static void fill(inner& to, std::span<const separator> between, index_node* const* children) noexcept {
         for (std::size_t i = 0; i <= between.size(); ++i) {
-            to.children[i].store(children[i], std::memory_order_release);
+            to.children[i].set(children[i]);
             if (i < between.size()) {
                 to.separators[i].set(between[i]);
             }

@@ -14,11 +14,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <holdfast/detail/index_format.hpp>
 #include <holdfast/detail/index_lock.hpp>
+#include <holdfast/detail/index_support.hpp>
 #include <holdfast/detail/index_words.hpp>
 
 namespace holdfast::detail {
@@ -26,6 +28,7 @@ namespace holdfast::detail {
 struct index_node {
     alignas(64) version_lock lock;
     const bool is_leaf;
+    std::atomic<std::uint64_t*> words{nullptr};  ///< of a leaf, on media
 
     explicit index_node(bool leaf) noexcept : is_leaf(leaf) {}
 };
@@ -66,6 +69,22 @@ template <class Key>
     return held;
 }
 
+/// A child, and the words of one that is a leaf, so that both can be fetched at a time. Behind a reader that does not
+/// lock, the two may be of different leaves: `words` is for fetching alone.
+struct child_link {
+    std::atomic<index_node*> node{nullptr};
+    std::atomic<const std::uint64_t*> words{nullptr};
+
+    void set(index_node* to) noexcept {
+        words.store(to->words.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        node.store(to, std::memory_order_release);
+    }
+    void set(const child_link& as) noexcept {
+        words.store(as.words.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        node.store(as.node.load(std::memory_order_acquire), std::memory_order_release);
+    }
+};
+
 template <class Key>
 struct inner_node : index_node {
     static constexpr std::size_t most = 64;  ///< separators
@@ -74,7 +93,7 @@ struct inner_node : index_node {
 
     std::atomic<std::uint32_t> count{0};  ///< separators; one child more
     std::array<separator_word<Key>, most> separators{};
-    std::array<std::atomic<index_node*>, most + 1> children{};
+    std::array<child_link, most + 1> children{};
 
     /// How many separators are not larger than the key (`or_equal`), or smaller: the child that leads on.
     template <class Wanted>
@@ -92,26 +111,56 @@ struct inner_node : index_node {
         return first;
     }
     [[nodiscard]] index_node* child(std::size_t i) const noexcept {
-        return children[i].load(std::memory_order_acquire);
+        return children[i].node.load(std::memory_order_acquire);
     }
     /// For a writer: a separator and the child behind it.
     void insert(std::size_t at, held_separator<Key> separator, index_node* behind) noexcept {
         const std::size_t old = count.load(std::memory_order_relaxed);
         for (std::size_t i = old; i > at; --i) {
             separators[i].set(separators[i - 1].raw());
-            children[i + 1].store(child(i), std::memory_order_release);
+            children[i + 1].set(children[i]);
         }
         separators[at].set(separator);
-        children[at + 1].store(behind, std::memory_order_release);
+        children[at + 1].set(behind);
         count.store(static_cast<std::uint32_t>(old + 1), std::memory_order_release);
     }
     void remove(std::size_t at) noexcept {
         const std::size_t old = count.load(std::memory_order_relaxed);
         for (std::size_t i = at; i + 1 < old; ++i) {
             separators[i].set(separators[i + 1].raw());
-            children[i + 1].store(child(i + 2), std::memory_order_release);
+            children[i + 1].set(children[i + 2]);
         }
         count.store(static_cast<std::uint32_t>(old - 1), std::memory_order_release);
+    }
+};
+
+/// Where entries can be put.
+template <class Layout>
+struct free_slots {
+    std::array<std::uint64_t, (Layout::slots + 63) / 64> taken{};
+
+    [[nodiscard]] bool is_taken(std::size_t slot) const noexcept { return (taken[slot / 64] >> (slot % 64) & 1U) != 0; }
+    void take(std::size_t slot) noexcept { taken[slot / 64] |= std::uint64_t{1} << (slot % 64); }
+    /// A slot for an entry with this fingerprint; Layout::slots where none is free.
+    [[nodiscard]] std::size_t slot_for(std::uint8_t print) const noexcept {
+        const std::size_t likely = Layout::likely_cell(print) * Layout::per_cell;
+        for (std::size_t slot = likely; slot < likely + Layout::per_cell; ++slot) {
+            if (!is_taken(slot)) {
+                return slot;
+            }
+        }
+        for (std::size_t i = 0; i < taken.size(); ++i) {
+            if (taken[i] != ~std::uint64_t{0}) {
+                const std::size_t slot = i * 64 + static_cast<std::size_t>(std::countr_one(taken[i]));
+                return std::min(slot, Layout::slots);
+            }
+        }
+        return Layout::slots;
+    }
+    std::size_t take_for(std::uint8_t print) noexcept {
+        const std::size_t slot = slot_for(print);
+        take(slot);
+        return slot;
     }
 };
 
@@ -119,14 +168,13 @@ struct inner_node : index_node {
 /// open.
 template <class Layout>
 struct leaf_node : index_node {
-    static constexpr std::size_t print_words = (Layout::slots + 7) / 8;
+    static constexpr std::size_t print_words = (Layout::slots + 15) / 16 * 2;  // an even number of them
     static constexpr std::size_t bit_words = (Layout::slots + 63) / 64;
 
     leaf_node() noexcept : index_node(true) {}
 
     std::atomic<bool> cold{true};
     std::atomic<bool> ordered{false};  ///< `order` is that of the live entries
-    std::atomic<std::uint64_t*> words{nullptr};
     std::array<std::atomic<std::uint64_t>, bit_words> live{};
     std::array<std::atomic<std::uint64_t>, print_words> prints{};
     std::array<std::atomic<std::uint64_t>, print_words> order{};  ///< slots, by their keys
@@ -142,16 +190,12 @@ struct leaf_node : index_node {
     [[nodiscard]] bool is_live(std::size_t slot) const noexcept {
         return (live[slot / 64].load(std::memory_order_relaxed) >> (slot % 64) & 1U) != 0;
     }
-    /// Layout::slots where none is free.
-    [[nodiscard]] std::size_t free_slot() const noexcept {
+    [[nodiscard]] free_slots<Layout> free() const noexcept {
+        free_slots<Layout> all;
         for (std::size_t i = 0; i < bit_words; ++i) {
-            const std::uint64_t word = ~live[i].load(std::memory_order_relaxed);
-            if (word != 0) {
-                const std::size_t slot = i * 64 + static_cast<std::size_t>(std::countr_zero(word));
-                return slot < Layout::slots ? slot : Layout::slots;
-            }
+            all.taken[i] = live[i].load(std::memory_order_relaxed);
         }
-        return Layout::slots;
+        return all;
     }
     void set_live(std::size_t slot, bool is) noexcept {
         std::atomic<std::uint64_t>& word = live[slot / 64];
@@ -170,11 +214,30 @@ struct leaf_node : index_node {
         const std::size_t slot = byte(order, rank);
         return slot < Layout::slots ? slot : 0;
     }
-    /// Slots among 8 * i .. 8 * i + 7 that are live and whose fingerprint this may be: bit 7 of byte j for slot j.
-    [[nodiscard]] std::uint64_t candidates(std::size_t i, std::uint64_t repeated) const noexcept {
-        constexpr std::uint64_t low = 0x7f7f'7f7f'7f7f'7f7fU;
-        const std::uint64_t differ = prints[i].load(std::memory_order_relaxed) ^ repeated;
-        return ~(((differ & low) + low) | differ | low);  // exactly the bytes that are 0
+    using slot_bits = std::array<std::uint64_t, bit_words>;
+    /// The live slots that have this fingerprint.
+    [[nodiscard]] slot_bits live_with(std::uint8_t print) const noexcept {
+        slot_bits found{};
+        for (std::size_t i = 0; i < print_words; i += 2) {
+            const std::uint64_t bits = equal_bytes(prints[i].load(std::memory_order_relaxed),
+                                                   prints[i + 1].load(std::memory_order_relaxed), print);
+            found[i / 8] |= bits << (i % 8 * 8);
+        }
+        for (std::size_t i = 0; i < bit_words; ++i) {
+            found[i] &= live[i].load(std::memory_order_relaxed);
+        }
+        return found;
+    }
+    /// The word H of a cell, with its live entries alone.
+    [[nodiscard]] std::uint64_t header_of(std::size_t cell) const noexcept {
+        std::uint64_t header = 0;
+        for (std::size_t i = 0; i < Layout::per_cell; ++i) {
+            const std::size_t slot = cell * Layout::per_cell + i;
+            if (is_live(slot)) {
+                header = with_entry(header, i, print(slot));
+            }
+        }
+        return header;
     }
     void forget() noexcept {
         cold.store(true, std::memory_order_relaxed);
@@ -186,6 +249,27 @@ struct leaf_node : index_node {
 
 private:
     using bytes = std::array<std::atomic<std::uint64_t>, print_words>;
+    /// Bit i: byte i of the sixteen is `wanted`.
+    [[nodiscard]] static std::uint64_t equal_bytes(std::uint64_t low, std::uint64_t high,
+                                                   std::uint8_t wanted) noexcept {
+        const std::uint64_t repeated = wanted * 0x0101'0101'0101'0101U;
+#if defined(__SSE2__)
+        using two_words = long long __attribute__((vector_size(16)));
+        using sixteen_bytes = char __attribute__((vector_size(16)));
+        const two_words prints_of = {static_cast<long long>(low), static_cast<long long>(high)};
+        const two_words same = {static_cast<long long>(repeated), static_cast<long long>(repeated)};
+        const auto equal = reinterpret_cast<sixteen_bytes>(prints_of) == reinterpret_cast<sixteen_bytes>(same);
+        return static_cast<std::uint16_t>(__builtin_ia32_pmovmskb128(reinterpret_cast<sixteen_bytes>(equal)));
+#else
+        return zero_bytes(low ^ repeated) | zero_bytes(high ^ repeated) << 8U;
+#endif
+    }
+    /// Bit i: byte i of the word is 0.
+    [[nodiscard]] static std::uint64_t zero_bytes(std::uint64_t word) noexcept {
+        constexpr std::uint64_t low = 0x7f7f'7f7f'7f7f'7f7fU;
+        const std::uint64_t top = ~(((word & low) + low) | word | low);  // bit 7 of exactly the bytes that are 0
+        return (top >> 7U) * 0x0102'0408'1020'4080U >> 56U;
+    }
     static void set_byte(bytes& of, std::size_t at, std::uint8_t value) noexcept {
         std::atomic<std::uint64_t>& word = of[at / 8];
         const std::size_t shift = at % 8 * 8;
@@ -209,12 +293,13 @@ public:
         if (free_.size() < reserved_ + count) {
             const std::size_t made = std::max({std::size_t{64}, reserved_ + count, total_ / 4});
             chunks_.reserve(chunks_.size() + 1);
-            total_ += made;
-            free_.reserve(total_);  // so that give() does not throw
-            chunks_.push_back(std::make_unique<Node[]>(made));
-            for (std::size_t i = 0; i < made; ++i) {
-                free_.push_back(&chunks_.back()[made - 1 - i]);
+            free_.reserve(total_ + made);  // so that give() does not throw
+            auto* const nodes = static_cast<Node*>(chunks_.emplace_back(made * sizeof(Node)).begin());
+            std::uninitialized_default_construct_n(nodes, made);
+            for (std::size_t i = made; i > 0; --i) {
+                free_.push_back(nodes + i - 1);
             }
+            total_ += made;
         }
         reserved_ += count;
     }
@@ -245,7 +330,8 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::vector<std::unique_ptr<Node[]>> chunks_;
+    static_assert(std::is_trivially_destructible_v<Node>);
+    std::vector<node_memory> chunks_;
     std::vector<Node*> free_;
     std::size_t total_ = 0;
     std::size_t reserved_ = 0;

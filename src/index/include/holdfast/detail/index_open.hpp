@@ -213,6 +213,7 @@ private:
         image made;
         made.fill(0);
         std::size_t count = 0;
+        free_slots<layout> places;
         std::pair<Key, Value> entry;
         bool more = true;
         while (count < slots_filled && (more = next(entry))) {
@@ -231,9 +232,11 @@ private:
                     base::put_low(tx, made, words, entry.first);
                 }
             }
-            put_field(tx, made, words, count, 0, entry.first);
-            put_field(tx, made, words, count, key_words::words, entry.second);
-            base::set_entry(made.data(), count, fingerprint<Key>(entry.first));
+            const std::uint8_t print = fingerprint<Key>(entry.first);
+            const std::size_t slot = places.take_for(print);
+            put_field(tx, made, words, slot, 0, entry.first);
+            put_field(tx, made, words, slot, key_words::words, entry.second);
+            base::set_entry(made.data(), slot, print);
             to.largest = typename base::owned_key(entry.first);
             ++count;
         }
@@ -441,7 +444,7 @@ private:
             const std::size_t end = children.size() * (p + 1) / parents;
             inner* const made = this->inner_pool_.take();
             for (std::size_t i = begin; i < end; ++i) {
-                made->children[i - begin].store(children[i], std::memory_order_release);
+                made->children[i - begin].set(children[i]);
                 if (i > begin) {
                     made->separators[i - begin - 1].set(between[i - 1]);
                 }

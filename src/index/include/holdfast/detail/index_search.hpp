@@ -2,6 +2,7 @@
 // writers out of one leaf where a block may be freed. Not for users.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,18 +15,26 @@
 namespace holdfast::detail {
 
 /// Entries of one leaf, copied: what a scan hands out.
-template <class Key, class Value>
+template <class Key, class Value, std::size_t Slots>
 class index_batch {
 public:
-    void clear(std::size_t room) {
-        entries_.clear();
-        entries_.reserve(room);
+    index_batch() {
+        if constexpr (std::is_same_v<entries, std::vector<entry>>) {
+            entries_.resize(Slots);
+        }
+    }
+    void clear() noexcept {
+        count_ = 0;
         texts_.clear();
     }
-    [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-    void add(const Key& key, const Value& value) { entries_.emplace_back(keep(key), keep(value)); }
-    [[nodiscard]] Key key(std::size_t i) const noexcept { return give<Key>(entries_[i].first); }
-    [[nodiscard]] Value value(std::size_t i) const noexcept { return give<Value>(entries_[i].second); }
+    [[nodiscard]] std::size_t size() const noexcept { return count_; }
+    void add(const Key& key, const Value& value) {
+        entry& to = entries_[count_++];
+        to.key = keep(key);
+        to.value = keep(value);
+    }
+    [[nodiscard]] Key key(std::size_t i) const noexcept { return give<Key>(entries_[i].key); }
+    [[nodiscard]] Value value(std::size_t i) const noexcept { return give<Value>(entries_[i].value); }
 
 private:
     struct place {
@@ -51,7 +60,15 @@ private:
             return from;
         }
     }
-    std::vector<std::pair<kept<Key>, kept<Value>>> entries_;
+    struct entry {
+        kept<Key> key;
+        kept<Value> value;
+    };
+    static constexpr std::size_t most_bytes_inside = 8192;  // so that a scan needs no memory of its own
+    using entries =
+        std::conditional_t<Slots * sizeof(entry) <= most_bytes_inside, std::array<entry, Slots>, std::vector<entry>>;
+    entries entries_;  // those of an array are of any content
+    std::size_t count_ = 0;
     std::string texts_;
 };
 
@@ -73,7 +90,7 @@ public:
         const typename base::section inside(this->grace_);
         const std::uint8_t print = fingerprint<Key>(key);
         for (;;) {
-            const found_leaf at = descend(key, true);
+            const found_leaf at = descend_to(key, print);
             if (!is_warm(at)) {
                 continue;
             }
@@ -99,6 +116,8 @@ public:
         }
     }
 
+    using batch_of_leaf = index_batch<Key, Value, layout::slots>;
+
     /// One leaf at a time, from a key on.
     struct scan_place {
         std::optional<owned_key> key;  ///< none: the smallest, or the largest
@@ -106,10 +125,10 @@ public:
         bool at_end = false;           ///< no leaf follows
     };
     /// Copies the entries of a leaf that follow the place in ascending order, at most `most`, and moves the place on.
-    void fetch_forward(scan_place& place, std::size_t most, index_batch<Key, Value>& batch) const {
+    void fetch_forward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
         fetch(place, true, most, batch);
     }
-    void fetch_backward(scan_place& place, std::size_t most, index_batch<Key, Value>& batch) const {
+    void fetch_backward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
         fetch(place, false, most, batch);
     }
 
@@ -118,13 +137,13 @@ public:
         const typename base::section inside(this->grace_);
         for (;;) {
             leaf_bounds bounds;
-            const found_leaf at = find_place(place, true, bounds);
+            const found_leaf at = find_place(place, true, bounds, 0);
             if (!is_warm(at)) {
                 continue;
             }
             const std::size_t count = at.node->count();
             if (at.node->lock.is_still(at.version)) [[likely]] {
-                move_on(place, true, false, bounds, {});
+                move_on(place, true, bounds, nullptr);
                 return count;
             }
         }
@@ -143,19 +162,15 @@ protected:
         std::optional<separator> high;
     };
 
-    /// The leaf to which the key belongs; without `or_equal`, that of the keys just below it.
-    [[nodiscard]] found_leaf descend(const Key& key, bool or_equal, leaf_bounds* bounds = nullptr) const {
-        return walk_down([&](const inner& at) { return at.find(key, or_equal); }, bounds);
-    }
-    [[nodiscard]] found_leaf first_leaf(leaf_bounds* bounds) const {
-        return walk_down([](const inner& /*at*/) { return std::size_t{0}; }, bounds);
-    }
-    [[nodiscard]] found_leaf last_leaf(leaf_bounds* bounds) const {
-        return walk_down(
-            [](const inner& at) {
-                return std::min<std::size_t>(at.count.load(std::memory_order_relaxed), inner::most);
-            },
-            bounds);
+    /// The leaf to which a key with that fingerprint belongs, for find_slot(): the cell where its entry is likely to
+    /// lie is fetched together with the leaf's fingerprints.
+    [[nodiscard]] found_leaf descend_to(const Key& key, std::uint8_t print) const {
+        return walk_down([&](const inner& at) { return at.find(key, true); }, nullptr,
+                         [header = layout::header_of(layout::likely_cell(print))](const std::uint64_t* words) {
+                             constexpr std::size_t beside = layout::cell_words <= 8 ? layout::cell_words / 2 : 0;
+                             __builtin_prefetch(words + header - beside);
+                             __builtin_prefetch(words + header + beside);
+                         });
     }
 
     /// Whether the leaf was read since the open; else reads it, and the caller looks again.
@@ -175,11 +190,11 @@ protected:
     /// The live entry with that key; layout::slots where there is none.
     [[nodiscard]] static std::size_t find_slot(const leaf& of, const Key& key, std::uint8_t print) noexcept {
         const std::uint64_t* const words = of.media();
-        const std::uint64_t repeated = print * 0x0101'0101'0101'0101U;
-        for (std::size_t i = 0; i < leaf::print_words; ++i) {
-            for (std::uint64_t found = of.candidates(i, repeated); found != 0; found &= found - 1) {
-                const std::size_t slot = 8 * i + static_cast<std::size_t>(std::countr_zero(found)) / 8;
-                if (slot < layout::slots && of.is_live(slot) && equal(base::key_at(words, slot), key)) {
+        const auto candidates = of.live_with(print);
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            for (std::uint64_t found = candidates[i]; found != 0; found &= found - 1) {
+                const std::size_t slot = 64 * i + static_cast<std::size_t>(std::countr_zero(found));
+                if (equal(base::key_at(words, slot), key)) {
                     return slot;
                 }
             }
@@ -195,8 +210,9 @@ protected:
     }
 
 private:
-    template <class Choose>
-    [[nodiscard]] found_leaf walk_down(Choose&& choose, leaf_bounds* bounds) const {
+    /// `choose` gives the child of a node to go to, `fetch` fetches lines of the leaf on media.
+    template <class Choose, class Fetch>
+    [[nodiscard]] found_leaf walk_down(Choose&& choose, leaf_bounds* bounds, Fetch&& fetch) const {
         for (;;) {
             index_node* node = this->root_.load(std::memory_order_acquire);
             std::uint64_t version = node->lock.version();
@@ -208,11 +224,15 @@ private:
                 const inner& at = static_cast<const inner&>(*node);
                 const std::size_t i = choose(at);
                 index_node* const child = at.child(i);
+                const std::uint64_t* const words = at.children[i].words.load(std::memory_order_relaxed);
                 if (bounds != nullptr) {
                     note_bounds(at, i, *bounds);
                 }
                 whole = at.lock.is_still(version);
                 if (whole) {
+                    if (words != nullptr) {
+                        fetch(words);
+                    }
                     prefetch(child);
                     const std::uint64_t next = child->lock.version();
                     whole = at.lock.is_still(version);
@@ -245,11 +265,11 @@ private:
         }
     }
 
-    void fetch(scan_place& place, bool forward, std::size_t most, index_batch<Key, Value>& batch) const {
+    void fetch(scan_place& place, bool forward, std::size_t most, batch_of_leaf& batch) const {
         const typename base::section inside(this->grace_);
         for (;;) {
             leaf_bounds bounds;
-            const found_leaf at = find_place(place, forward, bounds);
+            const found_leaf at = find_place(place, forward, bounds, most);
             if (!is_warm(at) || !is_ordered(at)) {
                 continue;
             }
@@ -258,22 +278,35 @@ private:
                     continue;
                 }
                 const shared_hold hold(at.node->lock);
-                move_on(place, forward, copy(*at.node, place, forward, most, batch), bounds, batch);
+                const bool is_full = copy(*at.node, place, forward, most, batch);
+                move_on(place, forward, bounds, is_full ? &batch : nullptr);
                 return;
             } else {
                 const bool is_full = copy(*at.node, place, forward, most, batch);
                 if (at.node->lock.is_still(at.version)) [[likely]] {
-                    move_on(place, forward, is_full, bounds, batch);
+                    move_on(place, forward, bounds, is_full ? &batch : nullptr);
                     return;
                 }
             }
         }
     }
-    [[nodiscard]] found_leaf find_place(const scan_place& place, bool forward, leaf_bounds& bounds) const {
+    /// `most`: entries of the leaf that are wanted.
+    [[nodiscard]] found_leaf find_place(const scan_place& place, bool forward, leaf_bounds& bounds,
+                                        std::size_t most) const {
+        const auto fetch_all = [most](const std::uint64_t* words) {
+            if (most > layout::slots / 8) {
+                prefetch_words(words);
+            }
+        };
         if (place.key) {
-            return descend(Key(*place.key), forward || place.inclusive, &bounds);
+            const Key key(*place.key);
+            const bool or_equal = forward || place.inclusive;
+            return walk_down([&](const inner& at) { return at.find(key, or_equal); }, &bounds, fetch_all);
         }
-        return forward ? first_leaf(&bounds) : last_leaf(&bounds);
+        const auto first_or_last = [forward](const inner& at) {
+            return forward ? 0 : std::min<std::size_t>(at.count.load(std::memory_order_relaxed), inner::most);
+        };
+        return walk_down(first_or_last, &bounds, fetch_all);
     }
     [[nodiscard]] bool is_ordered(const found_leaf& at) const {
         if (at.node->ordered.load(std::memory_order_relaxed)) [[likely]] {
@@ -287,7 +320,7 @@ private:
     }
     /// Returns whether it stopped because there were `most`.
     [[nodiscard]] static bool copy(const leaf& of, const scan_place& place, bool forward, std::size_t most,
-                                   index_batch<Key, Value>& batch) {
+                                   batch_of_leaf& batch) {
         const std::uint64_t* const words = of.media();
         const std::size_t count = std::min(of.count(), layout::slots);
         std::size_t begin = 0;
@@ -297,10 +330,7 @@ private:
             (forward ? begin : end) = at;
         }
         const std::size_t some = std::min(most, end - begin);
-        batch.clear(some);
-        if (some > layout::slots / 8) {
-            prefetch_words(words);
-        }
+        batch.clear();
         for (std::size_t i = 0; i < some; ++i) {
             const std::size_t slot = of.slot_of_rank(forward ? begin + i : end - 1 - i);
             batch.add(base::key_at(words, slot), base::value_at(words, slot));
@@ -321,10 +351,10 @@ private:
         }
         return first;
     }
-    static void move_on(scan_place& place, bool forward, bool is_full, const leaf_bounds& bounds,
-                        const index_batch<Key, Value>& batch) {
-        if (is_full) {
-            place.key = owned_key(batch.key(batch.size() - 1));
+    /// `part`: entries behind which others of the leaf follow; null: none do.
+    static void move_on(scan_place& place, bool forward, const leaf_bounds& bounds, const batch_of_leaf* part) {
+        if (part != nullptr) {
+            place.key = owned_key(part->key(part->size() - 1));
             place.inclusive = false;
             return;
         }

@@ -56,13 +56,14 @@ protected:
         steps.reserve(base::most_levels);
 
         const std::span<const std::uint8_t> moved(sorted.slot.data() + stay, sorted.count - stay);
-        std::uint64_t* const made = make_leaf(words, moved, between.key());
+        const order places = places_of(full, moved);
+        std::uint64_t* const made = make_leaf(words, moved, places, between.key());
 
         leaf* const node = leaves.take();
         node->forget();
         for (std::size_t i = 0; i < moved.size(); ++i) {
-            node->set_print(i, full.print(moved[i]));
-            node->set_live(i, true);
+            node->set_print(places.slot[i], full.print(moved[i]));
+            node->set_live(places.slot[i], true);
             full.set_live(moved[i], false);
         }
         node->words.store(made, std::memory_order_release);
@@ -100,14 +101,6 @@ protected:
         }
     }
 
-    /// The words of a leaf that will lie at `to`, with some entries of another leaf, from slot 0 on.
-    void compose(image& made, const std::uint64_t* to, const std::uint64_t* from,
-                 std::span<const std::uint8_t> slots) const noexcept {
-        made.fill(0);
-        for (std::size_t i = 0; i < slots.size(); ++i) {
-            copy_entry(made.data(), to, i, from, slots[i]);
-        }
-    }
     static void set_entry(std::uint64_t* image_words, std::size_t slot, std::uint8_t print) noexcept {
         std::uint64_t& header = image_words[layout::header_of(layout::cell_of(slot))];
         header = with_entry(header, layout::entry_of(slot), print);
@@ -139,15 +132,28 @@ private:
         set_entry(made, slot, print_of(base::header_at(from, old), layout::entry_of(old)));
     }
 
+    /// The places in a new leaf of entries of another one.
+    [[nodiscard]] static order places_of(const leaf& from, std::span<const std::uint8_t> moved) noexcept {
+        order places;
+        free_slots<layout> left;
+        for (const std::uint8_t slot : moved) {
+            places.slot[places.count++] = static_cast<std::uint8_t>(left.take_for(from.print(slot)));
+        }
+        return places;
+    }
     /// Makes the new leaf of a split, and lets `next` of the old one lead to it. Returns its words.
-    [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const Key& low) {
+    [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const order& places,
+                                           const Key& low) {
         std::unique_lock retired(this->retired_mutex_, std::defer_lock);
         transaction tx(this->heap_);
         const leaf_memory memory = take_memory(tx, retired);
         std::uint64_t* const to = memory.words;
         std::uint64_t* const next = base::next_of(old);
         image made;
-        compose(made, to, old, moved);
+        made.fill(0);
+        for (std::size_t i = 0; i < moved.size(); ++i) {
+            copy_entry(made.data(), to, places.slot[i], old, moved[i]);
+        }
         made[leaf_kind] = index_leaf_magic | leaf_has_low;
         made[leaf_next] = word_of_target(to + leaf_next, next);
         made[leaf_previous] = word_of_target(to + leaf_previous, old);
@@ -288,14 +294,12 @@ private:
         drop_dead(left, made);
         std::vector<std::pair<std::size_t, std::size_t>> moves;
         moves.reserve(right.count());
-        std::size_t free = 0;
+        free_slots<layout> places = left.free();
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
             if (right.is_live(slot)) {
-                while (left.is_live(free)) {
-                    ++free;
-                }
-                copy_entry(made.data(), to, free, from, slot);
-                moves.emplace_back(free++, slot);
+                const std::size_t place = places.take_for(right.print(slot));
+                copy_entry(made.data(), to, place, from, slot);
+                moves.emplace_back(place, slot);
             }
         }
         store_union(to, from, made);

@@ -38,6 +38,17 @@ private:
     const void* head_;
 };
 
+/// Memory of this process for many nodes: in huge pages where there is enough of it and the kernel has them, because
+/// look-ups at random miss the processor's table of pages. Throws std::bad_alloc.
+class node_memory {
+public:
+    explicit node_memory(std::size_t bytes);
+    [[nodiscard]] void* begin() const noexcept { return memory_.get(); }
+
+private:
+    std::unique_ptr<void, void (*)(void*)> memory_;
+};
+
 /// Which of a few counters this thread uses.
 [[nodiscard]] std::size_t index_stripe() noexcept;
 

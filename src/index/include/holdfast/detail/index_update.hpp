@@ -36,7 +36,7 @@ public:
         const typename base::section inside(this->grace_);
         const std::uint8_t print = fingerprint<Key>(key);
         for (;;) {
-            const auto at = this->descend(key, true);
+            const auto at = this->descend_to(key, print);
             if (!this->is_warm(at) || !at.node->lock.lock_if(at.version)) {
                 continue;
             }
@@ -51,7 +51,7 @@ public:
             if (mode == put_mode::update) {
                 return false;
             }
-            const std::size_t free = at.node->free_slot();
+            const std::size_t free = at.node->free().slot_for(print);
             if (free != layout::slots) {
                 add(*at.node, free, key, value, print);
                 return false;
@@ -68,7 +68,7 @@ public:
             const typename base::section inside(this->grace_);
             const std::uint8_t print = fingerprint<Key>(key);
             for (;;) {
-                const auto at = this->descend(key, true);
+                const auto at = this->descend_to(key, print);
                 if (!this->is_warm(at) || !at.node->lock.lock_if(at.version)) {
                     continue;
                 }
@@ -174,7 +174,7 @@ private:
     void add(leaf& to, std::size_t slot, const Key& key, const Value& value, std::uint8_t print) {
         std::uint64_t* const words = to.media();
         const std::size_t header_place = layout::header_of(layout::cell_of(slot));
-        const std::uint64_t header = with_entry(base::header_at(words, slot), layout::entry_of(slot), print);
+        const std::uint64_t header = with_entry(to.header_of(layout::cell_of(slot)), layout::entry_of(slot), print);
         if (this->in_order_) {
             store_header(words, slot, without_entry(base::header_at(words, slot), layout::entry_of(slot)));
         }
@@ -227,7 +227,7 @@ private:
     }
     void take_out(leaf& from, std::size_t slot) {
         std::uint64_t* const words = from.media();
-        const std::uint64_t header = without_entry(base::header_at(words, slot), layout::entry_of(slot));
+        const std::uint64_t header = without_entry(from.header_of(layout::cell_of(slot)), layout::entry_of(slot));
         if constexpr (base::has_blocks) {
             if (this->in_order_) {
                 store_header(words, slot, header);
