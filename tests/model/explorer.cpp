@@ -164,6 +164,11 @@ private:
                 return false;
             }
         }
+        if (stepper_.is_stuck(each.content)) {
+            result_.violation = "a thread waits for room in the log that no checkpoint can make";
+            trace(each.number);
+            return false;
+        }
         stepper_.for_each_successor(each.content,
                                     [&](const state& next, const label& step) { discover(next, each.number, step); });
         return true;

@@ -10,7 +10,9 @@ namespace {
 
 enum checkpoint_step : byte { barrier = 1, read_lane, choose_the_lines, write_back, store_time, persist_time, release };
 
-void release_slots(state& next, byte mark) {
+}  // namespace
+
+void stepper::release_slots(state& next, byte mark) const {
     for (auto& ring : next.rings) {
         for (slot& each : ring) {
             if (each.status == slot_status::complete && each.newest().time <= mark) {
@@ -18,9 +20,10 @@ void release_slots(state& next, byte mark) {
             }
         }
     }
+    if (has_log()) {
+        release_log(next);
+    }
 }
-
-}  // namespace
 
 /// The thread takes the mutex and reads the clock.
 void stepper::start_checkpoint(const state& from, int who, const visitor& visit) const {
@@ -163,6 +166,7 @@ void stepper::normalise(state& each) const {
             const bool forgotten = old.media.time <= oldest_time && !rules_.wrong.older_records_count_as_members;
             if (replaced && forgotten) {
                 old.media = {};
+                old.pending = old.pending == wiped ? record{} : old.pending;
             }
         }
     }
@@ -171,6 +175,9 @@ void stepper::normalise(state& each) const {
     const int seen = stamp_of(content_of(each, 0));
     for (int word = 0; word < word_count() && !rules_.wrong.program_copies_stamps; ++word) {
         rotate_stamps(each, word, rules_.about.moves_copy_stamps ? seen : stamp_of(content_of(each, word)));
+    }
+    if (has_log()) {
+        normalise_log(each);
     }
     if (has_groups()) {
         normalise_groups(each);
@@ -273,6 +280,9 @@ std::string describe(const label& step) {
         case event::finish: return who + "marks it complete, returns";
         case event::store_all: return who + "stores in place";
         case event::unlock: return who + "unlocks";
+        case event::gather: return who + "writes to the log what it finds";
+        case event::written: return who + "the write to the log returns";
+        case event::grow: return who + "the heap grows";
         case event::raw_store: return who + "stores to word " + first + ", persists it";
         case event::move: return who + "moves word " + first + " to word " + std::to_string(step.second) + ", one step";
         case event::initialise: return who + "makes block " + first + " a home of destinations";

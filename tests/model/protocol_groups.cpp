@@ -36,7 +36,13 @@ std::vector<planned_step> plan_of_group(const rules& chosen) {
         }
         plan.push_back({boundary, 0});
     };
-    if (wrong.time_before_lock) {
+    if (chosen.about.log_blocks != 0 && wrong.log_room_claimed_in_flight) {
+        together({lock, choose, announce});
+        together({claim_room, time, write});
+    } else if (chosen.about.log_blocks != 0) {
+        together({lock, choose, claim_room, announce});
+        together({time, write});
+    } else if (wrong.time_before_lock) {
         together({announce, time});
         together({lock, choose, write});
     } else {
@@ -351,6 +357,9 @@ bool stepper::fill_new_blocks(state& next, int who) const {
             fits = false;
         }
     });
+    if (has_log()) {
+        return fits;
+    }
     for (std::size_t element = 0; fits && element < self.elements; ++element) {
         const std::size_t at = (self.next_slot + element) % index_of(rules_.about.slots);
         fits = next.rings[index_of(who)][at].status == slot_status::reusable;
@@ -360,19 +369,26 @@ bool stepper::fill_new_blocks(state& next, int who) const {
 
 // --- records, stores, the end ---
 
+record stepper::record_of(const thread& self, std::size_t element) const {
+    const bool data = self.roles[element] != role::allocate && self.roles[element] != role::release;
+    return {.time = self.time[0],
+            .destination = self.word[element],
+            .stamp = self.stamp[element],
+            .allocated = self.allocated[element],
+            .freed = self.freed[element],
+            .target = self.target[element],
+            .data = data ? byte{1} : byte{0},
+            .number = element + 1 == self.elements ? self.elements : byte{0}};
+}
+
 void stepper::append_group(state& next, int who) const {
     thread& self = next.threads[index_of(who)];
+    if (has_log()) {
+        return;  // to a ring in DRAM, from which a leader takes them
+    }
     for (std::size_t element = 0; element < self.elements; ++element) {
         slot& target = next.rings[index_of(who)][(self.next_slot + element) % index_of(rules_.about.slots)];
-        const bool data = self.roles[element] != role::allocate && self.roles[element] != role::release;
-        target.pending = {.time = self.time[0],
-                          .destination = self.word[element],
-                          .stamp = self.stamp[element],
-                          .allocated = self.allocated[element],
-                          .freed = self.freed[element],
-                          .target = self.target[element],
-                          .data = data ? byte{1} : byte{0},
-                          .number = element + 1 == self.elements ? self.elements : byte{0}};
+        target.pending = record_of(self, element);
         target.status = slot_status::in_flight;
     }
     self.time[0] = 0;
@@ -441,12 +457,24 @@ void stepper::unlock(state& next, int who) const {
 void stepper::finish_group(state& next, int who) const {
     thread& self = next.threads[index_of(who)];
     for (std::size_t element = 0; element < self.elements; ++element) {
-        slot& used = next.rings[index_of(who)][(self.next_slot + element) % index_of(rules_.about.slots)];
-        used.status = slot_status::complete;
-        if (rules_.about.page_cache) {
-            used = {};
+        if (!has_log()) {
+            slot& used = next.rings[index_of(who)][(self.next_slot + element) % index_of(rules_.about.slots)];
+            used.status = slot_status::complete;
+            if (rules_.about.page_cache) {
+                used = {};
+            }
         }
         next.cached_blocks |= block_bit(self.freed[element]);
+    }
+    if (has_log()) {
+        for (auto& block : next.rings) {
+            for (slot& used : block) {
+                const bool own = !used.newest().is_void() && used.newest().time == self.time[0];
+                used.status = own ? slot_status::complete : used.status;
+            }
+        }
+        self = {};
+        return;
     }
     const auto next_slot = static_cast<byte>((self.next_slot + self.elements) % rules_.about.slots);
     self = {};
@@ -462,7 +490,7 @@ void stepper::normalise_groups(state& each) const {
                                                     each.modes[index_of(holder - 1)] == block_mode::pointers));
         each.settled_words[index_of(word)] = owned ? each.settled_words[index_of(word)] : byte{0};
     }
-    for (int who = 0; who < rules_.about.threads; ++who) {
+    for (int who = 0; !has_log() && who < rules_.about.threads; ++who) {
         auto& ring = each.rings[index_of(who)];
         byte& first = each.threads[index_of(who)].next_slot;
         std::rotate(ring.begin(), ring.begin() + first, ring.begin() + rules_.about.slots);
@@ -477,9 +505,12 @@ void stepper::normalise_groups(state& each) const {
         return std::memcmp(&first, &second, sizeof first);
     };
     const int order = differs(each.threads[0], each.threads[1]);
-    if (order > 0 || (order == 0 && differs(each.rings[0], each.rings[1]) > 0)) {
+    const bool rings_differ = !has_log() && differs(each.rings[0], each.rings[1]) > 0;
+    if (order > 0 || (order == 0 && rings_differ)) {
         std::swap(each.threads[0], each.threads[1]);
-        std::swap(each.rings[0], each.rings[1]);
+        if (!has_log()) {
+            std::swap(each.rings[0], each.rings[1]);
+        }
     }
 }
 

@@ -106,11 +106,22 @@ unsigned groups_in_flight(const state& before) {
     return threads;
 }
 
+bool names_block(const image& crashed, int block) {
+    return std::any_of(crashed.rings.begin(), crashed.rings.end(), [&](const auto& ring) {
+        return std::any_of(ring.begin(), ring.end(), [&](const record& each) {
+            return each.time > crashed.time && (each.allocated == block || each.freed == block);
+        });
+    });
+}
+
 constexpr unsigned all_parts = (1U << (max_words + block_count)) - 1;
 
 }  // namespace
 
 std::string examine_groups(const rules& chosen, const state& before, const image& crashed, const image& recovered) {
+    if (crashed.grown == 0 && names_block(crashed, block_count)) {
+        return "a record that counts names space that the heap does not have";
+    }
     const unsigned in_flight = groups_in_flight(before);
     unsigned somehow_right = 0;
     for (unsigned threads = in_flight;; threads = (threads - 1) & in_flight) {
@@ -140,6 +151,10 @@ state reopen_groups(const rules& chosen, const state& before, const image& recov
     after.lines[0].current = recovered.blocks;
     after.settled_blocks = recovered.blocks;
     after.cached_blocks = static_cast<byte>(~recovered.blocks & ((1 << block_count) - 1));
+    after.grown = recovered.grown != 0 ? growth::durable : growth::none;
+    if (recovered.grown == 0) {
+        after.cached_blocks = without(after.cached_blocks, block_bit(block_count));
+    }
     for (std::size_t block = 0; block < block_count; ++block) {
         const bool owned = (recovered.blocks & bit_of(block)) != 0;
         after.modes[block] = owned ? heap.modes[block] : block_mode::raw;

@@ -44,12 +44,35 @@ private:
         for (; before_.possible_times >> time != 0; ++time) {
             if ((before_.possible_times >> time & 1) != 0) {
                 image_.time = static_cast<byte>(time);
-                if (!choose_slot(0)) {
+                if (!choose_growth()) {
                     return false;
                 }
             }
         }
         return true;
+    }
+
+    bool choose_growth() {
+        image_.grown = before_.grown == growth::durable ? 1 : 0;
+        if (!choose_slot(0)) {
+            return false;
+        }
+        if (before_.grown == growth::pending) {
+            image_.grown = 1;
+            return choose_slot(0);
+        }
+        return true;
+    }
+
+    /// What a write that was cut off leaves: nothing, for its checksum does not fit. The mistake: half of the record.
+    [[nodiscard]] record torn(const slot& from) const {
+        if (!chosen_.wrong.torn_records_count) {
+            return {};
+        }
+        record half = from.pending;
+        half.stamp = from.media.stamp;
+        half.target = from.media.target;
+        return half;
     }
 
     bool choose_slot(int index) {
@@ -63,10 +86,14 @@ private:
         if (!choose_slot(index + 1)) {
             return false;
         }
+        if (from.pending == wiped) {
+            image_.rings[lane][at] = {};
+            return from.media.is_void() || choose_slot(index + 1);
+        }
         if (from.pending.is_void()) {
             return true;
         }
-        for (const record& each : {record{}, from.pending}) {
+        for (const record& each : {torn(from), from.pending}) {
             if (each == from.media) {
                 continue;
             }

@@ -1,6 +1,7 @@
 #include "model/protocol_replay.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace holdfast::model {
 
@@ -21,16 +22,19 @@ struct record_list {
     }
 };
 
-/// Whether a record counts: in worlds of groups, whether its group is whole.
-bool counts(const rules& chosen, const std::array<record, max_slots>& ring, const record& each) {
+/// Whether a record counts: in worlds of groups, whether its group is whole. The group lies in one ring, or anywhere in
+/// a log.
+bool counts(const rules& chosen, std::span<const std::array<record, max_slots>> rings, const record& each) {
     if (chosen.about.group_records == 0 || chosen.wrong.group_counts_per_record) {
         return true;
     }
     std::size_t members = 0;
     std::size_t number = 0;
-    for (const record& other : ring) {
-        members += other.time == each.time ? 1 : 0;
-        number = other.time == each.time ? std::max<std::size_t>(number, other.number) : number;
+    for (const auto& ring : rings) {
+        for (const record& other : ring) {
+            members += other.time == each.time ? 1 : 0;
+            number = other.time == each.time ? std::max<std::size_t>(number, other.number) : number;
+        }
     }
     return number != 0 && (members == number || chosen.wrong.group_number_not_checked);
 }
@@ -60,7 +64,9 @@ record_list records_to_replay(const rules& chosen, const image& crashed) {
             take_older_records(chosen, ring);
         }
         for (const record& each : ring) {
-            if (each.time > crashed.time && counts(chosen, ring, each)) {
+            const bool whole =
+                chosen.about.log_blocks != 0 ? counts(chosen, crashed.rings, each) : counts(chosen, {&ring, 1}, each);
+            if (each.time > crashed.time && whole) {
                 list.insert(each, kept);
             }
         }
@@ -285,6 +291,7 @@ state reopen(const rules& chosen, const state& before, const image& recovered) {
     }
     state after;
     const auto words = static_cast<int>(chosen.about.holders.size());
+    after.grown = growth::durable;
     after.lines[0].current = recovered.blocks;
     for (int block = 1; block <= block_count; ++block) {
         const byte bit = block_bit(block);

@@ -53,6 +53,10 @@ struct world {
     /// The program itself stores to words of data and moves pointers, and persists them, where no record of data on
     /// them is pending.
     bool raw_stores = false;
+    /// The slots are one log of so many blocks (0: a ring for each thread): the domain `disk`.
+    int log_blocks = 0;
+    /// Block 2 exists only after the heap has grown.
+    bool grows = false;
     /// States that differ only in which thread does what are one state.
     bool threads_are_alike = false;
     /// 0: none
@@ -74,7 +78,9 @@ enum class call_step : byte {
     lock,
     store_one,
     store_all,
-    unlock
+    unlock,
+    // On a log alone:
+    claim_room
 };
 
 /// Deviations; the protocol has none.
@@ -108,6 +114,14 @@ struct wrongs {
     bool time_before_lock = false;
     bool unlocked_before_stores = false;
     bool unlocked_before_complete = false;
+    // Of the log.
+    bool log_not_synced = false;
+    bool log_acknowledges_what_it_did_not_gather = false;
+    bool log_reused_while_pending = false;
+    bool log_block_written_from_scratch = false;
+    bool log_room_claimed_in_flight = false;
+    bool torn_records_count = false;
+    bool growth_after_record = false;
     // Promises that the program breaks.
     bool program_stores_to_pending_words = false;
     bool program_copies_stamps = false;

@@ -60,6 +60,8 @@ struct record {
     [[nodiscard]] bool is_void() const { return time == 0; }
     bool operator==(const record&) const = default;
 };
+/// What a write to a slot of the log leaves that puts no record there.
+inline constexpr record wiped{.number = nothing};
 
 enum class slot_status : byte { reusable, in_flight, complete };
 
@@ -118,10 +120,16 @@ struct thread {
     byte mark = 0;
     byte lane = 0;
     byte lines = 0;
+    /// In worlds with a log: the records of its group that are in the log, and whether it writes for all threads.
+    byte put = 0;
+    byte leads = 0;
 };
 
 /// `pointers`: the words in the block are destinations, and words of transactions in worlds of groups.
 enum class block_mode : byte { raw, data, pointers };
+
+/// `pending`: threads see the space, and media may not have it.
+enum class growth : byte { none, pending, durable };
 
 struct state {
     std::array<line, max_lines> lines{};
@@ -130,8 +138,16 @@ struct state {
     byte checkpoint_time = 0;
     byte checkpointer_busy = 0;
 
+    /// The thread's ring; in worlds with a log, a block of the log.
     std::array<std::array<slot, max_slots>, max_threads> rings{};
     std::array<thread, max_threads> threads{};
+
+    // In worlds with a log:
+    /// Where the next record goes, and the records from the oldest block in use to there.
+    byte log_end = 0;
+    byte log_used = 0;
+    /// Where the heap grows: whether block 2 exists.
+    growth grown = growth::none;
 
     /// The volatile caches.
     byte cached_blocks = 0;
@@ -148,8 +164,6 @@ struct state {
     std::array<block_mode, block_count> modes{};
     /// In worlds of groups: what each word must hold after a crash, by the groups that are durable.
     std::array<byte, max_words> settled_words{};
-    /// In the place of padding.
-    byte unused = 0;
 };
 static_assert(std::has_unique_object_representations_v<state>, "states are compared and hashed as bytes");
 
@@ -173,6 +187,7 @@ struct image {
     std::array<byte, max_words> words{};
     byte blocks = 0;
     byte time = 0;
+    byte grown = 0;
     std::array<std::array<record, max_slots>, max_threads> rings{};
 };
 static_assert(std::has_unique_object_representations_v<image>);

@@ -70,6 +70,10 @@ stepper::stepper(const rules& chosen)
 state stepper::initial() const {
     state created;
     created.cached_blocks = static_cast<byte>((1 << block_count) - 1);
+    created.grown = rules_.about.grows ? growth::none : growth::durable;
+    if (rules_.about.grows) {
+        created.cached_blocks = block_bit(1);
+    }
     for (int word = 0; word < word_count(); ++word) {
         created.allowed[index_of(word)] = holder_of(word) == 0 ? 1 : 0;
     }
@@ -348,6 +352,11 @@ void stepper::continue_call(state next, int who, label step, const visitor& visi
                     return;
                 }
                 break;
+            case call_step::claim_room:
+                if (!has_room_in_log(next, self)) {
+                    return;
+                }
+                break;
             case call_step::announce:
                 // Below the call's own time, and below all later ones.
                 (rules_.about.store_buffers ? self.buffered : self.announced) =
@@ -437,6 +446,9 @@ void stepper::write_record(state& next, int who, std::size_t element) const {
 
 void stepper::fence(state& next, int who) const {
     thread& self = next.threads[index_of(who)];
+    if (has_log()) {
+        return;  // end_write() has settled it
+    }
     for (slot& each : next.rings[index_of(who)]) {
         if (!each.pending.is_void()) {
             each.media = each.pending;
@@ -513,6 +525,7 @@ void stepper::for_each_successor(const state& from, const visitor& visit) const 
                     start_groups(from, who, visit);
                     start_raw_stores(from, who, visit);
                     start_uses_of_unfilled(from, who, visit);
+                    start_growth(from, who, visit);
                     start_checkpoint(from, who, visit);
                     break;
                 }
@@ -528,9 +541,14 @@ void stepper::for_each_successor(const state& from, const visitor& visit) const 
                 break;
             case activity::call: {
                 using enum event;
-                static constexpr std::array events{proceed, proceed, write,   write,     fence,     destination, bits,
-                                                   finish,  proceed, proceed, store_all, store_all, unlock};
+                static constexpr std::array events{proceed,     proceed,   write,  write,   fence,
+                                                   destination, bits,      finish, proceed, proceed,
+                                                   store_all,   store_all, unlock, proceed};
                 const planned_step planned = plan(self)[self.step];
+                if (has_log() && planned.step == call_step::fence && self.durable == 0) {
+                    work_on_log(from, who, visit);
+                    break;
+                }
                 const event what = events[static_cast<std::size_t>(planned.step)];
                 continue_call(from, who, {what, thread_number, self.word[planned.element]}, visit);
                 break;

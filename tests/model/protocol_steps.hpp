@@ -26,6 +26,9 @@ enum class event : byte {
     initialise,
     scribble,
     raw_store,
+    gather,
+    written,
+    grow,
     checkpoint,
     crash
 };
@@ -53,6 +56,9 @@ public:
 
     /// True if the next state has all images of this one and is judged alike, so that this one needs no cut.
     [[nodiscard]] bool next_state_has_all_images(const state& from) const;
+
+    /// A thread waits for room in the log, and nothing that any thread can do makes room (LANE-40).
+    [[nodiscard]] bool is_stuck(const state& from) const;
 
     /// Renames times and stamps, of which only order and difference matter, and forgets void records.
     void normalise(state& each) const;
@@ -95,10 +101,23 @@ private:
     void finish_group(state& next, int who) const;
     void normalise_groups(state& each) const;
 
+    // The log: protocol_log.cpp.
+    [[nodiscard]] bool has_room_in_log(const state& from, const thread& self) const;
+    [[nodiscard]] bool is_waiting(const thread& each) const;
+    void work_on_log(const state& from, int who, const visitor& visit) const;
+    void gather(const state& from, int who, int next_thread, const visitor& visit) const;
+    void put_record(state& next, thread& self) const;
+    void end_write(state& next, int who) const;
+    void release_log(state& next) const;
+    void normalise_log(state& each) const;
+    void start_growth(const state& from, int who, const visitor& visit) const;
+    [[nodiscard]] record record_of(const thread& self, std::size_t element) const;
+
     void continue_move(const state& from, int who, const visitor& visit) const;
     void continue_checkpoint(const state& from, int who, const visitor& visit) const;
     void choose_lines(state& next, thread& self) const;
     void end_checkpoint(state& next, thread& self) const;
+    void release_slots(state& next, byte mark) const;
 
     void emit(state next, const label& step, const visitor& visit) const;
     [[nodiscard]] int content_of(const state& from, int word) const;
@@ -115,6 +134,7 @@ private:
     int line_of(int word) const { return rules_.about.lines[static_cast<std::size_t>(word)]; }
     int holder_of(int word) const { return rules_.about.holders[static_cast<std::size_t>(word)]; }
     bool is_data(int word) const { return (rules_.about.data_words >> word & 1) != 0; }
+    bool has_log() const { return rules_.about.log_blocks != 0; }
     bool has_groups() const { return rules_.about.group_records != 0; }
     const std::vector<planned_step>& plan(const thread& self) const {
         return self.kind == operation::group ? group_plan_ : plans_[self.elements - 1U];
