@@ -27,7 +27,8 @@ struct options {
 
 struct work {
     std::string name;
-    double times_libpmemobj;  ///< the goal; 0: none
+    double times_libpmemobj;  ///< the goal
+    std::uint64_t count;      ///< of transactions, or of look-ups
     std::function<void(backend&)> run;
 };
 
@@ -38,18 +39,59 @@ std::vector<std::uint64_t> keys_of(const options& chosen) {
     return keys;
 }
 
+/// The works on one kind of map. What is looked up is added to `sum`.
+void add_map_works(std::vector<work>& works, const std::string& kind, const std::vector<std::uint64_t>& keys,
+                   std::uint64_t& sum) {
+    works.push_back({kind + ", insert", 4, keys.size(), [&keys, kind](backend& on) {
+                         maps::map& map = on.map(kind);
+                         for (std::uint64_t i = 0; i < keys.size(); ++i) {
+                             map.insert(keys[i], i);
+                         }
+                     }});
+    works.push_back({kind + ", look up", 1, keys.size(), [&keys, &sum, kind](backend& on) {
+                         const maps::map& map = on.map(kind);
+                         for (const std::uint64_t key : keys) {
+                             sum += map.look_up(key).value_or(0);
+                         }
+                     }});
+    works.push_back({kind + ", remove", 4, keys.size(), [&keys, &sum, kind](backend& on) {
+                         maps::map& map = on.map(kind);
+                         for (const std::uint64_t key : keys) {
+                             sum += map.remove(key).value_or(0);
+                         }
+                         sum += map.count();  // 0
+                     }});
+}
+
+std::vector<work> works_of(const options& chosen, const std::vector<std::uint64_t>& keys, std::uint64_t& sum) {
+    const std::uint64_t quarter = chosen.count / 4;
+    std::vector<work> works{
+        {"word of 8 bytes", 5, chosen.count, [&chosen](backend& on) { on.change_word(chosen.count); }},
+        {"4 objects changed, 1 made, 1 freed", 4, quarter, [quarter](backend& on) { on.change_objects(quarter); }},
+    };
+    for (const char* const kind : {"hash", "btree", "rbtree"}) {
+        add_map_works(works, kind, keys, sum);
+    }
+    const std::uint64_t texts = std::min(chosen.count, std::uint64_t{1} << transactions::queue_bits);
+    works.push_back({"queue, enqueue", 4, texts, [texts](backend& on) {
+                         for (std::uint64_t i = 0; i < texts; ++i) {
+                             on.queue().enqueue("what a job of the queue needs");
+                         }
+                     }});
+    works.push_back({"queue, dequeue", 4, texts, [&sum](backend& on) {
+                         while (const auto text = on.queue().dequeue()) {
+                             sum += text->size();
+                         }
+                     }});
+    return works;
+}
+
 int run(const options& chosen) {
     bench::report out("transaction_bench", chosen.common);
     out.begin({{"count", chosen.count}, {"domain", "emulated"}});
     const std::vector<std::uint64_t> keys = keys_of(chosen);
     std::uint64_t sum = 0;
-    const std::vector<work> works{
-        {"word of 8 bytes", 5, [&](backend& on) { on.change_word(chosen.count); }},
-        {"4 objects changed, 1 made, 1 freed", 4, [&](backend& on) { on.change_objects(chosen.count / 4); }},
-        {"hash map, insert", 4, [&](backend& on) { on.insert(keys.data(), keys.size()); }},
-        {"hash map, look up", 1, [&](backend& on) { sum += on.look_up(keys.data(), keys.size()); }},
-        {"hash map, remove", 4, [&](backend& on) { on.remove(keys.data(), keys.size()); }},
-    };
+    const std::vector<work> works = works_of(chosen, keys, sum);
     const std::filesystem::path directory = chosen.common.directory / "transaction_bench";
     std::filesystem::remove_all(directory);
     std::filesystem::create_directories(directory);
@@ -75,8 +117,7 @@ int run(const options& chosen) {
     backends.clear();
     std::filesystem::remove_all(directory);
     const auto nanoseconds = [&](const work& one, const std::string& name) {
-        const bool quarter = one.name.front() == '4';
-        return times[one.name][name].median() * 1e6 / static_cast<double>(quarter ? chosen.count / 4 : chosen.count);
+        return times[one.name][name].median() * 1e6 / static_cast<double>(one.count);
     };
     std::vector<bench::row> rows{{bench::label("work", "one record and fence"),
                                   bench::number("holdfast_ns", record.median()), bench::number("libpmemobj_ns", 0),

@@ -2,15 +2,17 @@
 // and fences as on persistent memory.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+
+#include <maps/map.hpp>
+#include <maps/queue.hpp>
 
 namespace transactions {
 
-/// All numbers are keys of a map or counts of transactions. A function runs `count` transactions.
 class backend {
 public:
     backend() = default;
@@ -19,21 +21,17 @@ public:
     virtual ~backend() = default;
 
     [[nodiscard]] virtual std::string name() const = 0;
-    /// Changes a word of 8 bytes.
+    /// Changes a word of 8 bytes, in so many transactions.
     virtual void change_word(std::uint64_t count) = 0;
-    /// Changes 4 objects of 64 bytes wholly, makes one, and frees the one that was made before.
+    /// Changes 4 objects of 64 bytes wholly, makes one, and frees the one that was made before, in so many
+    /// transactions.
     virtual void change_objects(std::uint64_t count) = 0;
-    /// A hash map with chains: one transaction for each key that is inserted or removed.
-    virtual void insert(const std::uint64_t* keys, std::uint64_t count) = 0;
-    virtual void remove(const std::uint64_t* keys, std::uint64_t count) = 0;
-    /// Returns the sum of the values.
-    [[nodiscard]] virtual std::uint64_t look_up(const std::uint64_t* keys, std::uint64_t count) const = 0;
+    /// `kind`: as in maps::map_names(). Each change is a transaction.
+    [[nodiscard]] virtual maps::map& map(std::string_view kind) = 0;
+    [[nodiscard]] virtual maps::queue& queue() = 0;
 };
 
-inline constexpr std::size_t bucket_count = std::size_t{1} << 16U;
-[[nodiscard]] constexpr std::size_t bucket_of(std::uint64_t key) noexcept {
-    return key * 0x9e37'79b9'7f4a'7c15U >> 48U;
-}
+inline constexpr unsigned queue_bits = 17;  ///< the queue has room for 2^17 texts
 
 [[nodiscard]] std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory);
 /// Throws bench::backend_unavailable.

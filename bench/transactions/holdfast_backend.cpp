@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 
 #include <holdfast/transaction.hpp>
+#include <maps/open_map.hpp>
+#include <maps/ring_queue.hpp>
 
 #include "transactions/backend.hpp"
 
@@ -14,15 +17,6 @@ using namespace holdfast;
 
 struct object {
     std::uint64_t words[8];
-};
-struct entry {
-    std::uint64_t key = 0;
-    std::uint64_t value = 0;
-    ptr<entry> next;
-};
-struct map_head {
-    std::uint64_t size = 0;
-    ptr<entry> buckets[bucket_count];
 };
 
 open_options options() {
@@ -41,7 +35,11 @@ public:
           word_(*heap_.construct<std::uint64_t>("word")()),
           objects_(heap_.construct<object>("objects")[4](object{})),
           made_(*heap_.construct<ptr<object>>("made")()),
-          map_(*heap_.construct<map_head>("map")()) {}
+          queue_(heap_, "queue", queue_bits) {
+        for (const std::string_view kind : maps::map_names()) {
+            maps_.emplace(kind, maps::open_map(heap_, kind));
+        }
+    }
 
     std::string name() const override { return "holdfast"; }
 
@@ -64,53 +62,16 @@ public:
             });
         }
     }
-    void insert(const std::uint64_t* keys, std::uint64_t count) override {
-        for (std::uint64_t i = 0; i < count; ++i) {
-            heap_.transact([&](transaction& tx) {
-                ptr<entry>& bucket = map_.buckets[bucket_of(keys[i])];
-                auto* const made = tx.make<entry>();
-                made->key = keys[i];
-                made->value = i;
-                made->next = bucket;
-                tx.store(bucket, made);
-                tx.open(map_.size) += 1;
-            });
-        }
-    }
-    void remove(const std::uint64_t* keys, std::uint64_t count) override {
-        for (std::uint64_t i = 0; i < count; ++i) {
-            heap_.transact([&](transaction& tx) {
-                ptr<entry>* link = &map_.buckets[bucket_of(keys[i])];
-                while (*link != nullptr && (*link)->key != keys[i]) {
-                    link = &(*link)->next;
-                }
-                entry* const gone = link->get();
-                if (gone != nullptr) {
-                    tx.store(*link, gone->next.get());
-                    tx.open(map_.size) -= 1;
-                    tx.destroy(gone);
-                }
-            });
-        }
-    }
-    std::uint64_t look_up(const std::uint64_t* keys, std::uint64_t count) const override {
-        std::uint64_t sum = 0;
-        for (std::uint64_t i = 0; i < count; ++i) {
-            const entry* found = map_.buckets[bucket_of(keys[i])].get();
-            while (found != nullptr && found->key != keys[i]) {
-                found = found->next.get();
-            }
-            sum += found == nullptr ? 0 : found->value;
-        }
-        return sum;
-    }
+    maps::map& map(std::string_view kind) override { return *maps_.at(kind); }
+    maps::queue& queue() override { return queue_; }
 
 private:
     manager heap_;
     std::uint64_t& word_;
     object* objects_;
     ptr<object>& made_;
-    map_head& map_;
+    maps::ring_queue queue_;
+    std::map<std::string_view, std::unique_ptr<maps::checked_map>> maps_;
 };
 
 }  // namespace

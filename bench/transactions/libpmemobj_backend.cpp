@@ -1,13 +1,8 @@
-// Transactions of libpmemobj, as its examples write them: each range is added to the undo log before it is changed.
-// Objects are found as pool + offset, which is what pmemobj_direct() computes.
-#include <cstdlib>
-#include <stdexcept>
-
-#include <fmt/format.h>
+#include <map>
 
 #include "allocators/allocation_run.hpp"
-#include "allocators/pmemobj_functions.hpp"
 #include "transactions/backend.hpp"
+#include "transactions/pmem_maps.hpp"
 
 namespace transactions {
 
@@ -18,149 +13,58 @@ namespace {
 struct object {
     std::uint64_t words[8];
 };
-struct entry {
-    std::uint64_t key;
-    std::uint64_t value;
-    PMEMoid next;
-};
 struct root {
     std::uint64_t word;
     object objects[4];
     PMEMoid made;
-    std::uint64_t size;
-    PMEMoid buckets[bucket_count];
+    pmem_hash_head hash;
+    pmem_tree_head b_tree;
+    pmem_tree_head red_black_tree;
+    pmem_queue_head queue;
 };
-
-/// Loaded with flushes forced: on files without DAX the library would call msync for each.
-bench::shared_library load() {
-    ::setenv("PMEM_IS_PMEM_FORCE", "1", 1);
-    return {"libpmemobj.so.1", "libpmemobj-dev"};
-}
 
 class libpmemobj_backend final : public backend {
 public:
     explicit libpmemobj_backend(const std::filesystem::path& directory)
-        : library_(load()),
-          functions_(library_),
-          begin_(library_.find<int(PMEMobjpool*, void*, int, ...)>("pmemobj_tx_begin")),
-          add_(library_.find<int(const void*, std::size_t)>("pmemobj_tx_add_range_direct")),
-          allocate_(library_.find<PMEMoid(std::size_t, std::uint64_t)>("pmemobj_tx_alloc")),
-          free_(library_.find<int(PMEMoid)>("pmemobj_tx_free")),
-          commit_(library_.find<void()>("pmemobj_tx_commit")),
-          end_(library_.find<int()>("pmemobj_tx_end")),
-          pool_(functions_.create((directory / "transactions.pool").c_str(), "transactions", std::size_t{1} << 29U,
-                                  0600)) {
-        if (pool_ == nullptr) {
-            throw std::runtime_error(fmt::format("pmemobj_create: {}", functions_.error_message()));
-        }
-        root_ = at<root>(functions_.root(pool_, sizeof(root)));
+        : pool_(directory / "transactions.pool", std::size_t{1} << 30U, sizeof(root)),
+          root_(*static_cast<root*>(pool_.root())),
+          queue_(make_queue(pool_, root_.queue, queue_bits)) {
+        maps_.emplace("hash", make_hash_map(pool_, root_.hash));
+        maps_.emplace("btree", make_b_tree(pool_, root_.b_tree));
+        maps_.emplace("rbtree", make_red_black_tree(pool_, root_.red_black_tree));
     }
-    ~libpmemobj_backend() override { functions_.close(pool_); }
 
     std::string name() const override { return "libpmemobj"; }
 
     void change_word(std::uint64_t count) override {
         for (std::uint64_t i = 0; i < count; ++i) {
-            transact([&] {
-                add(root_->word);
-                ++root_->word;
-            });
+            pool_.transact([&] { ++pool_.open(root_.word); });
         }
     }
     void change_objects(std::uint64_t count) override {
         for (std::uint64_t i = 0; i < count; ++i) {
-            transact([&] {
-                for (object& each : root_->objects) {
-                    add(each);
-                    for (std::uint64_t& word : each.words) {
+            pool_.transact([&] {
+                for (object& each : root_.objects) {
+                    for (std::uint64_t& word : pool_.open(each).words) {
                         ++word;
                     }
                 }
-                add(root_->made);
-                if (root_->made.off != 0) {
-                    check(free_(root_->made));
+                pool_.open(root_.made);
+                if (root_.made.off != 0) {
+                    pool_.free(pool_.at<object>(root_.made));
                 }
-                root_->made = allocate_(sizeof(object), 1);
-                *at<object>(root_->made) = root_->objects[0];
+                root_.made = pool_.id_of(pool_.make(root_.objects[0]));
             });
         }
     }
-    void insert(const std::uint64_t* keys, std::uint64_t count) override {
-        for (std::uint64_t i = 0; i < count; ++i) {
-            transact([&] {
-                PMEMoid& bucket = root_->buckets[bucket_of(keys[i])];
-                const PMEMoid made = allocate_(sizeof(entry), 2);
-                *at<entry>(made) = {keys[i], i, bucket};
-                add(bucket);
-                bucket = made;
-                add(root_->size);
-                ++root_->size;
-            });
-        }
-    }
-    void remove(const std::uint64_t* keys, std::uint64_t count) override {
-        for (std::uint64_t i = 0; i < count; ++i) {
-            transact([&] {
-                PMEMoid* link = &root_->buckets[bucket_of(keys[i])];
-                while (link->off != 0 && at<entry>(*link)->key != keys[i]) {
-                    link = &at<entry>(*link)->next;
-                }
-                if (link->off == 0) {
-                    return;
-                }
-                const PMEMoid gone = *link;
-                add(*link);
-                *link = at<entry>(gone)->next;
-                check(free_(gone));
-                add(root_->size);
-                --root_->size;
-            });
-        }
-    }
-    std::uint64_t look_up(const std::uint64_t* keys, std::uint64_t count) const override {
-        std::uint64_t sum = 0;
-        for (std::uint64_t i = 0; i < count; ++i) {
-            PMEMoid found = root_->buckets[bucket_of(keys[i])];
-            while (found.off != 0 && at<entry>(found)->key != keys[i]) {
-                found = at<entry>(found)->next;
-            }
-            sum += found.off == 0 ? 0 : at<entry>(found)->value;
-        }
-        return sum;
-    }
+    maps::map& map(std::string_view kind) override { return *maps_.at(kind); }
+    maps::queue& queue() override { return *queue_; }
 
 private:
-    template <class T>
-    [[nodiscard]] T* at(PMEMoid place) const noexcept {
-        return reinterpret_cast<T*>(reinterpret_cast<std::byte*>(pool_) + place.off);
-    }
-    static void check(int error) {
-        if (error != 0) {
-            throw std::runtime_error(fmt::format("libpmemobj: error {} in a transaction", error));
-        }
-    }
-    template <class T>
-    void add(const T& range) const {
-        check(add_(&range, sizeof range));
-    }
-    template <class Body>
-    void transact(Body&& body) const {
-        check(begin_(pool_, nullptr, TX_PARAM_NONE));
-        body();
-        commit_();
-        check(end_());
-    }
-
-    bench::shared_library library_;
-    bench::pmemobj_functions functions_;
-    int (*begin_)(PMEMobjpool*, void*, int, ...);
-    int (*add_)(const void*, std::size_t);
-    PMEMoid (*allocate_)(std::size_t, std::uint64_t);
-    int (*free_)(PMEMoid);
-    void (*commit_)();
-    int (*end_)();
-    PMEMobjpool* pool_;
-    root* root_ = nullptr;
+    pmem_pool pool_;
+    root& root_;
+    std::unique_ptr<maps::queue> queue_;
+    std::map<std::string_view, std::unique_ptr<maps::map>> maps_;
 };
 
 }  // namespace

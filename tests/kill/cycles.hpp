@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "base/scratch_test_support.hpp"
 #include "kill/options.hpp"
 
@@ -38,6 +39,19 @@ void run_cycles(Watcher& watcher, const std::string& title, std::uint64_t cycles
     std::cout << "  " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s"
               << std::endl;
     EXPECT_EQ(wrong, "") << "cycle " << done << " of seed " << options().seed;
+}
+
+/// Runs `work` in a process and kills it so long after it has set `runs` of the memory that it shares. Returns what is
+/// wrong: it did not run, or wrote a problem.
+template <class Progress, class Work>
+std::string kill_within(std::uint64_t nanoseconds, Progress& shown, Work&& work) {
+    shown.runs = false;
+    shown.problem[0] = 0;
+    base::child_process worker(work);
+    const bool runs = worker.runs_until([&shown] { return shown.runs.load(); });
+    static_cast<void>(worker.ends_within(nanoseconds));
+    worker.kill();
+    return runs && shown.problem[0] == 0 ? std::string() : "the worker failed: " + std::string(&shown.problem[0]);
 }
 
 /// The name of the file system that the directory lies on, as far as tests use it.

@@ -20,7 +20,6 @@
 #include <gtest/gtest.h>
 #include <holdfast/ordered_index.hpp>
 
-#include "base/process_test_support.hpp"
 #include "kill/cycles.hpp"
 
 namespace holdfast::test {
@@ -140,16 +139,9 @@ public:
         const auto kind = random_() % 5;
         const durability wanted = kind == 0 ? durability::collect : durability::atomic;
         const open_options options = options_of(wanted, kind % 2 == 0);
-        shown_->runs = false;
-        shown_->problem[0] = 0;
-        {
-            base::child_process worker([&] { return run_changes(path_, options, *shown_); });
-            const bool runs = worker.runs_until([this] { return shown_->runs.load(); });
-            static_cast<void>(worker.ends_within(random_() % 8'000'000));
-            worker.kill();
-            if (!runs || shown_->problem[0] != 0) {
-                return "the worker failed: " + std::string(&shown_->problem[0]);
-            }
+        const auto work = [&] { return run_changes(path_, options, *shown_); };
+        if (std::string wrong = kill_within(random_() % 8'000'000, *shown_, work); !wrong.empty()) {
+            return wrong;
         }
         try {
             manager heap(open_only, path_, options);
