@@ -1,13 +1,16 @@
 # The short names of what the scripts do. Everything that these targets make lies in build/. Each installs what it needs.
-.PHONY: help demo build install debian test verify bench soak dax arm64 format lint coverage clean
+.PHONY: help demo demo-vectors build install debian test verify bench soak dax arm64 format lint coverage clean
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, answer, compare
 	@scripts/demo.sh
+
+demo-vectors: ## an index of 217,000 texts: built, SIGKILLed, opened by four processes at once, beside other ways to load
+	@scripts/demo-vectors.sh
 
 build: ## the libraries, holdfast, libholdfast-malloc.so, the examples and holdfast-bench, in build/release
 	@scripts/build.sh

@@ -9,6 +9,7 @@ demo=(
     # the demo's input
     apt lz4 xz-utils
 )
+demo_vectors=("${demo[@]}" python3-dev python3-venv)
 build=("${demo[@]}" pkg-config git libgmp-dev)
 bench=(
     "${build[@]}" libbenchmark-dev
@@ -51,10 +52,10 @@ soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jd
 packages=()
 for group in "$@"; do
     case $group in
-        demo | build | bench | test | lint | coverage | arm64 | dax | debian | verify | soak) ;;
+        demo | demo-vectors | build | bench | test | lint | coverage | arm64 | dax | debian | verify | soak) ;;
         *) echo "install-dependencies: there is no group $group" >&2; exit 2 ;;
     esac
-    declare -n members=$group
+    declare -n members=${group//-/_}
     packages+=("${members[@]}")
 done
 

@@ -6,8 +6,8 @@
     job_queue.py HEAP status      how many wait, how many are done, and the sum of the results
 
 The heap is open in durability "atomic": a transaction that has ended survives the process, for the price of one record
-in the log, and no call of the file system. (A loss of power is another matter, except on persistent memory; use
-"commit" for that.)
+in the log, and no call of the file system. Without accept_process_crash_only it survives a loss of power, too, and
+waits for a write to the disk.
 """
 
 import sys

@@ -49,6 +49,22 @@ class Store:
         self.commit = commit or (lambda store: None)
 
 
+class TextStore:
+    """holdfast.Store with keys of text: a transaction for each call."""
+
+    def __init__(self, path):
+        self.store = holdfast.Store(path, durable=False)
+
+    def __setitem__(self, key, value):
+        self.store[key.encode()] = value
+
+    def __getitem__(self, key):
+        return self.store[key.encode()]
+
+    def close(self):
+        self.store.close()
+
+
 class Lmdb:
     """lmdb as a mapping: a transaction for each call."""
 
@@ -83,6 +99,7 @@ def stores():
             "holdfast atomic", "crash of the process",
             lambda path: holdfast.open(path, "atomic", accept_process_crash_only=True),
         ),
+        Store("holdfast.Store", "crash of the process", TextStore),
         Store("shelve", "with close()", module("shelve").open),
     ]  # fmt: skip
     if module("lmdb"):

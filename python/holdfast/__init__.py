@@ -24,6 +24,7 @@ from ._errors import (
     make,
 )
 from ._heap import Heap, open
+from ._store import Store, StoreTransaction, StoreView
 from ._values import PickledValue, describe, pickled, view
 
 _core.configure(Dict._wrap, List._wrap, view, describe, PickledValue, make)
@@ -43,6 +44,9 @@ __all__ = [
     "NotFoundError",
     "PickledValue",
     "ReadOnlyError",
+    "Store",
+    "StoreTransaction",
+    "StoreView",
     "open",
     "pickled",
     "to_python",

@@ -174,8 +174,10 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
 
     durability: "commit": a crash, of the process or the power, leads back to the last commit(). "atomic": every change
     of a dict or a list that has returned survives, and is whole. "collect": no call is logged; a crash may leave a part
-    of the last change, which is noticed when it is read. The last two survive a loss of power on persistent memory
-    alone, and need accept_process_crash_only=True on other storage.
+    of the last change, which is noticed when it is read; it survives a loss of power on persistent memory alone.
+
+    accept_process_crash_only: changes of "atomic" survive the process, and not a loss of power, for nanoseconds instead
+    of a write to the disk. "collect" needs it on storage that is no persistent memory.
 
     The other options are those of holdfast::open_options; 0 means the default. Raises Error.
     """

@@ -127,6 +127,7 @@ void forget_all() {
         each->forget_parent();
     }
     locked_sessions().clear();
+    forget_stores_of_parent();
 }
 
 nb::dict statistics(const std::shared_ptr<session>& of) {
@@ -225,5 +226,6 @@ NB_MODULE(_core, core) {
     holdfast::python::bind_errors(core);
     holdfast::python::bind_sessions(core);
     holdfast::python::bind_containers(core);
+    holdfast::python::bind_stores(core);
     core.attr("version") = HOLDFAST_VERSION;
 }

@@ -20,3 +20,13 @@ def test_the_first_program_of_the_page_runs_twice(tmp_path, monkeypatch):
     assert run_python(program).stdout == "Dict({'hello': 1})\n"
     assert run_python(program).stdout == "Dict({'hello': 2})\n"
     assert os.path.isdir("words.hf")
+
+
+def test_the_program_of_the_store_runs_twice(tmp_path, monkeypatch):
+    if not DOCUMENT.exists():
+        pytest.skip("NOT TESTED HERE: the page is not there")
+    programs = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (program,) = (each for each in programs if "holdfast.Store(" in each)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert run_python("import holdfast\n" + program).stdout == "b'pears' b'7'\nb'plums' b'12'\n"

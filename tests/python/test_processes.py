@@ -222,7 +222,7 @@ def test_errors_say_what_was_wrong(path):
     again = pickle.loads(pickle.dumps(told.value))
     assert (type(again), again.field, str(again)) == (type(told.value), told.value.field, str(told.value))
     with pytest.raises(holdfast.Error) as told:
-        holdfast.open(path + "2", "atomic")
+        holdfast.open(path + "2", "collect")
     assert told.value.code == "promise_unavailable" and "accept_process_crash_only" in str(told.value)
 
 

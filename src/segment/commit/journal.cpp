@@ -66,11 +66,12 @@ base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
 
 /// Writes everything but the header, in pieces: the device writes one while the next is copied.
 base::result<void> write_content(persist::file& file, std::span<const std::byte> table, std::span<const page_run> runs,
-                                 std::span<const std::uint64_t> sums, page_copies& copies) {
+                                 std::span<const std::uint64_t> sums) {
     constexpr std::uint64_t piece = std::uint64_t{8} << 20U;
     std::uint64_t offset = superblock_at;
     std::uint64_t given = 0;
     std::vector<std::span<const std::byte>> parts{table};
+    page_copies copies(sums.size());
     const auto write = [&]() -> base::result<void> {
         parts.push_back(copies.bytes());
         HF_TRY(file.write_gather(offset, parts, "journal.write.content"));
@@ -85,7 +86,6 @@ base::result<void> write_content(persist::file& file, std::span<const std::byte>
         }
         return {};
     };
-    copies.clear();
     for (const page_run& run : runs) {
         for (std::uint64_t done = 0; done < run.count;) {
             const page_run part = run.part(done, std::min(run.count - done, copies.room()));
@@ -109,11 +109,10 @@ failure broken(const std::string& path, std::string_view field, std::string foun
 }  // namespace
 
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
-                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums,
-                                 page_copies& copies) {
+                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums) {
     const std::vector<std::byte> table = make_table(superblock, runs, sums);
     HF_TRY(reserve(file, superblock_at + table.size() + sums.size() * page_size));
-    HF_TRY(write_content(file, table, runs, sums, copies));
+    HF_TRY(write_content(file, table, runs, sums));
 
     journal_header_on_media header = make_header(superblock, sums.size());
     header.table_checksum = base::checksum64(table, superblock.sequence);

@@ -39,10 +39,10 @@ struct journal_state {
 };
 
 /// Writes the journal; the caller syncs it. `sums` holds the XXH3-64 of each page of the runs, in order: a page that
-/// differs fails with concurrent_modification. On failure recovery sees nothing of the commit.
+/// differs fails with concurrent_modification. On failure recovery sees nothing of the commit. May throw
+/// std::bad_alloc.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
-                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums,
-                                 page_copies& copies);
+                                 std::span<const page_run> runs, std::span<const std::uint64_t> sums);
 /// Reads page `index` of `pages` that write_journal() has written.
 base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
                                      std::span<std::byte> page);

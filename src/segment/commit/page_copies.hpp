@@ -1,8 +1,11 @@
 // Copies of pages on their way to media. A thread that stores to a page while a commit writes it is a mistake of the
 // program, but the commit must not end with a page that differs from its sum. So each page is copied, the copy is
-// compared with the sum, and the copy is written. There are few copies, so that they stay in the processor's cache.
+// compared with the sum, and the copy is written. There are few copies, so that they stay in the processor's cache, and
+// as many as the page cache has in its largest folio: a file that was written in small pieces lies in small folios, and
+// a reader of the heap then takes a page fault for each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,12 +32,14 @@ struct page_run {
 /// Not thread-safe. The constructor may throw std::bad_alloc.
 class page_copies {
 public:
-    static constexpr std::uint64_t most = 64;  ///< pages
+    static constexpr std::uint64_t most = 512;  ///< pages
 
-    page_copies() : bytes_(most * base::page_size) {}
+    /// For so many pages in all; there is room for `most` of them at a time.
+    explicit page_copies(std::uint64_t pages)
+        : most_here_(std::clamp<std::uint64_t>(pages, 1, most)), bytes_(most_here_ * base::page_size) {}
 
     void clear() noexcept { count_ = 0; }
-    [[nodiscard]] std::uint64_t room() const noexcept { return most - count_; }
+    [[nodiscard]] std::uint64_t room() const noexcept { return most_here_ - count_; }
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return std::span(bytes_).first(count_ * base::page_size);
     }
@@ -45,6 +50,7 @@ public:
                                          replacement replace);
 
 private:
+    std::uint64_t most_here_;
     std::vector<std::byte> bytes_;
     std::uint64_t count_ = 0;
 };

@@ -31,7 +31,7 @@ public:
     page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
         : pages_(pages), where_(where), report_(report) {
         if (!pages.sums.empty()) {
-            copies_.emplace();
+            copies_.emplace(pages.sums.size());
         }
     }
 
@@ -51,8 +51,8 @@ public:
 private:
     base::result<void> write_copies(persist::file& file, const page_run& run) {
         for (std::uint64_t done = 0; done < run.count;) {
-            const page_run part = run.part(done, std::min(run.count - done, page_copies::most));
             copies_->clear();
+            const page_run part = run.part(done, std::min(run.count - done, copies_->room()));
             const auto replace = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
                 return pages_.elsewhere ? (*pages_.elsewhere)(next_ + index, page)
                                         : stored_meanwhile(file.path(), part.page + index);
@@ -146,8 +146,7 @@ base::result<void> reserve(persist::storage& storage, const heap_paths& paths, s
 base::result<void> write_commit_point(persist::file& journal, const commit_plan& plan, transaction_report& report) {
     {
         const stopwatch watch(report.write_ns);
-        page_copies copies;
-        HF_TRY(write_journal(journal, plan.superblock, plan.changed, plan.changed_sums, copies));
+        HF_TRY(write_journal(journal, plan.superblock, plan.changed, plan.changed_sums));
     }
     report.written_bytes += plan.changed_sums.size() * base::page_size;
     report.stage = commit_stage::uncertain;

@@ -103,8 +103,7 @@ TEST(layout, of_the_journal) {
     }
     const std::array<page_run, 2> runs{page_run{3, 0x123456789, 2, pages.data()},
                                        page_run{objects_file_id, 5, 1, pages.data() + 2 * page_size}};
-    page_copies copies;
-    must(write_journal(*file, fixed_superblock(), runs, sums, copies));
+    must(write_journal(*file, fixed_superblock(), runs, sums));
     const auto bytes = content_of(file->path());
     ASSERT_EQ(bytes.size(), 6 * page_size);
     const auto page = [&](std::size_t index) { return std::span(bytes).subspan(index * page_size, page_size); };

@@ -39,8 +39,7 @@ protected:
             runs.push_back({0, page, 1, zeros.data()});
         }
         const std::vector<std::uint64_t> sums(pages.size(), base::checksum64(zeros));
-        page_copies copies;
-        must(write_journal(*file_, block_, runs, sums, copies));
+        must(write_journal(*file_, block_, runs, sums));
         return must(read_journal(*file_, nullptr));
     }
 

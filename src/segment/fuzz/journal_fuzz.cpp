@@ -43,8 +43,7 @@ void examine_whole(persist::storage& storage, persist::file& file, const journal
     }
     const read_back pages = read_pages(file, journal);
     const auto copy = must(storage.create("/heap/again", "fuzz"));
-    page_copies copies;
-    must(write_journal(*copy, journal.superblock, pages.runs, pages.sums, copies));
+    must(write_journal(*copy, journal.superblock, pages.runs, pages.sums));
     const journal_state again = must(read_journal(*copy, heap));
     const auto same_entry = [](const auto& a, const auto& b) { return a.place == b.place && a.checksum == b.checksum; };
     if (again.what != journal_state::kind::whole ||
