@@ -1,8 +1,10 @@
 #include "store/data_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,6 +77,11 @@ status data_file::open(const std::string& path, const file_options& options) {
     HF_STORE_TRY(refresh_size());
     created_ = pages() == 0;
     return map(options);
+}
+
+bool data_file::in_memory() const noexcept {
+    struct statfs information {};
+    return ::fstatfs(file_.get(), &information) == 0 && information.f_type == TMPFS_MAGIC;
 }
 
 status data_file::refresh_size() noexcept {

@@ -95,6 +95,8 @@ public:
     [[nodiscard]] int number() const noexcept { return file_.get(); }
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }
     [[nodiscard]] bool created() const noexcept { return created_; }
+    /// Whether its file system is memory, which loses all with the power: a sync changes nothing there.
+    [[nodiscard]] bool in_memory() const noexcept;
 
 private:
     [[nodiscard]] status map(const file_options& options);

@@ -48,7 +48,7 @@ public:
     /// Writes a checkpoint of the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and
     /// somebody writes.
     [[nodiscard]] status checkpoint_now(bool durable, lock_mode mode);
-    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync; }
+    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
     void set_limit(std::size_t bytes) noexcept { options_.limit = bytes; }
 
 private:
@@ -88,6 +88,7 @@ private:
     status fail(status what) noexcept;
 
     bool open_ = false;
+    bool in_memory_ = false;         ///< no sync makes anything more durable
     std::uint64_t taken_pages_ = 0;  ///< by this process since the last checkpoint
     std::mutex overlay_mutex_;
     std::vector<std::byte> record_;

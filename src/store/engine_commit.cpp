@@ -11,7 +11,7 @@ namespace {
 
 // While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
 // once, however often it was changed since the last one. Without syncs, checkpoints cost little, and those that come
-// often let pages be used again soon: the log is a sixteenth. A store that settles has a short log again.
+// often let pages be used again soon: the log stays as it is. A store that settles has a short log again.
 constexpr std::uint64_t least_log_pages = 256;
 constexpr std::uint64_t most_log_pages = 4096;
 // A record of so many bytes is written by a call; a shorter one by stores.
@@ -205,8 +205,8 @@ status engine::renew_log(root& version, meta_on_media& meta) {
     meta.log_page = header.log_page.load();
     meta.log_pages = header.log_pages.load();
     const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
-    const std::uint64_t wanted = std::clamp(options_.no_sync ? used / 16 : used, least_log_pages, most_log_pages);
-    if (wanted < 2 * meta.log_pages || shared_.is_private()) {
+    const std::uint64_t wanted = std::clamp(used, least_log_pages, most_log_pages);
+    if (wanted < 2 * meta.log_pages || options_.no_sync || shared_.is_private()) {
         return status::ok;
     }
     std::uint64_t start = 0;

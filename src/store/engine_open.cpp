@@ -36,6 +36,8 @@ status engine::open(const engine_options& options) {
         }
     }
     HF_STORE_TRY(open_data(options.read_only, false));
+    in_memory_ = file_.in_memory();
+    set_no_sync(options.no_sync);
     HF_STORE_TRY(first ? start() : join());
     shared_.header().file_pages.store(std::max(file_.pages(), shared_.header().file_pages.load()));
     if (first) {

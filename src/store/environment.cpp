@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "store/lmdb_data.hpp"
+
 namespace holdfast::store_engine {
 namespace {
 
@@ -49,6 +51,12 @@ status environment::open(const char* path, unsigned flags, mode_t mode) {
         if (::stat(options.data_path.c_str(), &information) != 0) {
             return last_error();  // before a lock file is made beside nothing
         }
+    }
+    descriptor copied;
+    if (options.read_only && is_lmdb_data(options.data_path)) {
+        HF_STORE_TRY(copy_lmdb_data(options.data_path, copied));
+        options.data_path = path_of(copied);
+        options.no_lock = true;  // no other process has it
     }
     handles_.resize(std::size_t{first_named} + max_databases_);
     handles_[free_database].open = true;

@@ -1,7 +1,6 @@
 #include "store/log.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "store/block.hpp"
@@ -12,15 +11,17 @@ namespace {
 
 // A gap of equal bytes that is shorter costs less than the head of another range.
 constexpr std::size_t chunk = 16;
-constexpr std::size_t chunks_at_once = 8;
-static_assert(page_size % (chunks_at_once * chunk) == 0);
+constexpr std::size_t large_chunk = 256;
+static_assert(page_size % large_chunk == 0 && large_chunk % chunk == 0);
 
 constexpr std::size_t padded(std::size_t size) noexcept { return (size + 3) & ~std::size_t{3}; }
 
 class record_builder {
 public:
-    record_builder(std::vector<std::byte>& record, std::size_t limit) noexcept : record_(record), limit_(limit) {
-        record_.clear();
+    /// The record begins with room for its head.
+    record_builder(std::vector<std::byte>& record, std::size_t limit)
+        : record_(record), limit_(limit), full_(limit < sizeof(log_record_on_media)) {
+        record_.assign(sizeof(log_record_on_media), std::byte{0});
     }
     void append(const void* bytes, std::size_t size) {
         if (record_.size() + size > limit_) {
@@ -48,8 +49,8 @@ private:
 
     std::vector<std::byte>& record_;
     std::size_t limit_;
+    bool full_;
     std::uint32_t ranges_ = 0;
-    bool full_ = false;
 };
 
 bool same_chunk(const std::byte* a, const std::byte* b) noexcept {
@@ -60,23 +61,11 @@ bool same_chunk(const std::byte* a, const std::byte* b) noexcept {
     return ((left[0] ^ right[0]) | (left[1] ^ right[1])) == 0;
 }
 
-// Most of a page is as before: several chunks are compared at once, without a branch for each.
-bool same_chunks(const std::byte* a, const std::byte* b) noexcept {
-    std::array<std::uint64_t, chunks_at_once * chunk / sizeof(std::uint64_t)> left;
-    std::array<std::uint64_t, left.size()> right;
-    std::memcpy(left.data(), a, sizeof(left));
-    std::memcpy(right.data(), b, sizeof(right));
-    std::uint64_t difference = 0;
-    for (std::size_t i = 0; i < left.size(); ++i) {
-        difference |= left[i] ^ right[i];
-    }
-    return difference == 0;
-}
-
 void record_builder::differences(const std::byte* page, const std::byte* base) {
     for (std::size_t at = 0; at < page_size;) {
-        if (at % (chunks_at_once * chunk) == 0 && same_chunks(page + at, base + at)) {
-            at += chunks_at_once * chunk;
+        // Most of a page is as before, and the C library compares much at once.
+        if (at % large_chunk == 0 && std::memcmp(page + at, base + at, large_chunk) == 0) {
+            at += large_chunk;
             continue;
         }
         if (same_chunk(page + at, base + at)) {
@@ -144,7 +133,6 @@ bool encode_commit(const write_set& changes, const data_file& file, std::size_t 
                              .returned_count = static_cast<std::uint32_t>(changes.loose.size()),
                              .freed_count = static_cast<std::uint32_t>(changes.freed.size()),
                              .page_count = 0};
-    builder.append(&head, sizeof(head));
     builder.append(changes.taken.data(), changes.taken.size() * sizeof(extent_on_media));
     for (const std::uint64_t page : changes.loose) {
         const extent_on_media extent{.start = page, .count = 1};

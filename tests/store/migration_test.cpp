@@ -245,6 +245,92 @@ TEST_P(store_migration, other_formats_are_refused_by_name) {
     }
 }
 
+// Our library, where LMDB's file lies: read-only, what liblmdb wrote is there.
+
+/// The content of an environment that our library opens read-only; `reversed` is sorted backward by a function.
+content read_by_ours(const std::string& directory, const char* reversed = nullptr) {
+    const lmdb_library& ours = lmdb("holdfast");
+    MDB_env* env = nullptr;
+    MDB_txn* in = nullptr;
+    EXPECT_EQ(ours.env_create(&env), 0);
+    EXPECT_EQ(ours.env_set_maxdbs(env, 16), 0);
+    EXPECT_EQ(ours.env_open(env, directory.c_str(), MDB_RDONLY | MDB_NOTLS, 0), 0);
+    EXPECT_EQ(ours.txn_begin(env, nullptr, MDB_RDONLY, &in), 0);
+    const auto all_of = [&](MDB_dbi of) {
+        std::vector<std::pair<std::string, std::string>> found;
+        MDB_cursor* over = nullptr;
+        EXPECT_EQ(ours.cursor_open(in, of, &over), 0);
+        MDB_val key{};
+        MDB_val data{};
+        while (ours.cursor_get(over, &key, &data, MDB_NEXT) == 0) {
+            found.emplace_back(bytes_of(key), bytes_of(data));
+            // Each pair is found where the order looks for it.
+            MDB_cursor* again = nullptr;
+            EXPECT_EQ(ours.cursor_open(in, of, &again), 0);
+            unsigned flags = 0;
+            EXPECT_EQ(ours.dbi_flags(in, of, &flags), 0);
+            EXPECT_EQ(ours.cursor_get(again, &key, &data, (flags & MDB_DUPSORT) != 0 ? MDB_GET_BOTH : MDB_SET), 0);
+            ours.cursor_close(again);
+        }
+        ours.cursor_close(over);
+        return found;
+    };
+    content found;
+    MDB_dbi main = 0;
+    EXPECT_EQ(ours.dbi_open(in, nullptr, 0, &main), 0);
+    for (auto& [key, data] : all_of(main)) {
+        MDB_dbi named = 0;
+        if (ours.dbi_open(in, key.c_str(), 0, &named) == 0) {
+            if (reversed != nullptr && key == reversed) {
+                const auto backward = [](const MDB_val* a, const MDB_val* b) {
+                    return bytes_of(*b).compare(bytes_of(*a));
+                };
+                EXPECT_EQ(ours.set_compare(in, named, backward), 0);
+                EXPECT_EQ(ours.set_dupsort(in, named, backward), 0);
+            }
+            found[key] = all_of(named);
+        } else {
+            found[""].emplace_back(key, data);
+        }
+    }
+    ours.txn_abort(in);
+    ours.env_close(env);
+    return found;
+}
+
+TEST_P(store_migration, our_library_opens_what_liblmdb_wrote_read_only) {
+    for (const unsigned count : {0U, 1U, 30U, 3000U}) {
+        SCOPED_TRACE(count);
+        std::filesystem::remove(path("data.mdb"));
+        const content expected = fill(count, count + 3);
+        EXPECT_EQ(read_by_ours(directory()), expected);  // beside liblmdb, which may write on
+        close();
+        EXPECT_EQ(read_by_ours(directory()), expected);
+    }
+    MDB_env* env = nullptr;
+    EXPECT_EQ(lmdb("holdfast").env_create(&env), 0);
+    EXPECT_EQ(lmdb("holdfast").env_open(env, directory().c_str(), 0, 0600), MDB_INVALID);
+    lmdb("holdfast").env_close(env);
+}
+
+TEST_P(store_migration, our_library_keeps_the_order_of_a_function_that_sorts) {
+    open(MDB_NOTLS | MDB_NOSYNC);
+    MDB_txn* const transaction = begin();
+    const MDB_dbi reversed = database(transaction, "reversed", MDB_CREATE | MDB_DUPSORT);
+    const auto backward = [](const MDB_val* a, const MDB_val* b) { return bytes_of(*b).compare(bytes_of(*a)); };
+    EXPECT_EQ(mdb.set_compare(transaction, reversed, backward), 0);
+    EXPECT_EQ(mdb.set_dupsort(transaction, reversed, backward), 0);
+    for (unsigned i = 0; i < 3000; ++i) {
+        EXPECT_EQ(put(transaction, reversed, fmt::format("key {}", i * 7919 % 400), fmt::format("data {}", i)), 0);
+        EXPECT_EQ(put(transaction, reversed, "many", fmt::format("data {}", i * 7919 % 3000)), 0);
+    }
+    content expected;
+    expected["reversed"] = all(transaction, reversed);
+    commit(transaction);
+    close();
+    EXPECT_EQ(read_by_ours(directory(), "reversed"), expected);
+}
+
 /// A file in memory.
 class memory_source : public holdfast_lmdb_file::byte_source {
 public:
@@ -278,6 +364,11 @@ TEST_P(store_migration, a_damaged_file_gives_an_error_or_what_it_held) {
             read_all(memory_source(damaged), nullptr);
         } catch (const file_error&) {
             ++refused;
+            std::ofstream(path("data.mdb"), std::ios::binary) << damaged;
+            MDB_env* env = nullptr;
+            EXPECT_EQ(lmdb("holdfast").env_create(&env), 0);
+            EXPECT_NE(lmdb("holdfast").env_open(env, directory().c_str(), MDB_RDONLY, 0), 0);
+            lmdb("holdfast").env_close(env);
         }
     }
     EXPECT_GT(refused, 20U);
