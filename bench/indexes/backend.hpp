@@ -1,4 +1,4 @@
-// Ordered maps of words of 8 bytes, in DRAM and in persistent memory, for the same calls. Those in persistent memory
+// Maps of words of 8 bytes, in DRAM and in persistent memory, for the same calls. Those in persistent memory
 // execute flushes and fences (domain `emulated`).
 #pragma once
 
@@ -44,12 +44,15 @@ public:
     [[nodiscard]] virtual std::uint64_t find(std::uint64_t key) const = 0;
     /// The sum of `count` values, from the first key that is not smaller on.
     [[nodiscard]] virtual std::uint64_t scan(std::uint64_t key, std::size_t count) const = 0;
+    /// Whether scan() can be called.
+    [[nodiscard]] virtual bool is_ordered() const { return true; }
     [[nodiscard]] virtual bool may_have_threads() const { return false; }
     /// Bytes that an entry takes; 0: not known.
     [[nodiscard]] virtual double bytes_an_entry(std::uint64_t /*entries*/) const { return 0; }
 };
 
 [[nodiscard]] std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory);
+[[nodiscard]] std::unique_ptr<backend> make_holdfast_hash(const std::filesystem::path& directory);
 [[nodiscard]] std::unique_ptr<backend> make_std_map();
 /// Throws bench::backend_unavailable where Abseil's headers were not there.
 [[nodiscard]] std::unique_ptr<backend> make_absl_btree();

@@ -1,4 +1,4 @@
-// The C interface: ordered indexes of words of 8 bytes, and of bytes of any length.
+// The C interface: ordered and hash indexes of words of 8 bytes, and of bytes of any length.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <holdfast/detail/c_interface.hpp>
+#include <holdfast/hash_index.hpp>
 #include <holdfast/index.h>
 #include <holdfast/ordered_index.hpp>
 
@@ -20,17 +21,34 @@ using holdfast::c_api::required;
 using number_index = holdfast::ordered_index<std::uint64_t, std::uint64_t>;
 using text_index = holdfast::ordered_index<std::string_view, std::string_view>;
 
+using number_hash_index = holdfast::hash_index<std::uint64_t, std::uint64_t>;
+using text_hash_index = holdfast::hash_index<std::string_view, std::string_view>;
+
 }  // namespace
 
-struct hf_index {
-    hf_index(hf_heap* heap, const char* name) : user(heap), index(user.heap(), name) {}
+namespace holdfast::c_api {
+
+/// What a handle of an index leads to.
+template <class Index>
+struct open_index_of {
+    open_index_of(hf_heap* heap, const char* name) : user(heap), index(user.heap(), name) {}
     heap_user user;
-    number_index index;
+    Index index;
 };
-struct hf_text_index {
-    hf_text_index(hf_heap* heap, const char* name) : user(heap), index(user.heap(), name) {}
-    heap_user user;
-    text_index index;
+
+}  // namespace holdfast::c_api
+
+struct hf_index : holdfast::c_api::open_index_of<number_index> {
+    using open_index_of::open_index_of;
+};
+struct hf_text_index : holdfast::c_api::open_index_of<text_index> {
+    using open_index_of::open_index_of;
+};
+struct hf_hash_index : holdfast::c_api::open_index_of<number_hash_index> {
+    using open_index_of::open_index_of;
+};
+struct hf_text_hash_index : holdfast::c_api::open_index_of<text_hash_index> {
+    using open_index_of::open_index_of;
 };
 
 namespace {
@@ -40,6 +58,8 @@ std::string_view text_of(hf_bytes bytes) {
                            : std::string_view(&required(static_cast<const char*>(bytes.data), "data"), bytes.size);
 }
 hf_bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
+std::uint64_t as_key(std::uint64_t word) { return word; }
+std::string_view as_key(hf_bytes bytes) { return text_of(bytes); }
 
 template <class Handle>
 hf_code open_index(hf_heap* heap, const char* name, Handle** index) noexcept {
@@ -65,6 +85,60 @@ hf_code changed_or(hf_code otherwise, Change&& change) noexcept {
     return holdfast::c_api::remember(
         otherwise, otherwise == HF_NOT_FOUND ? "not_found: the key is not there" : "already_exists: the key is there");
 }
+template <class Handle, class Key, class Value>
+hf_code insert(Handle* index, const Key& key, const Value& value) noexcept {
+    return changed_or(HF_ALREADY_EXISTS,
+                      [&] { return required(index, "index").index.insert(as_key(key), as_key(value)); });
+}
+template <class Handle, class Key, class Value>
+hf_code update(Handle* index, const Key& key, const Value& value) noexcept {
+    return changed_or(HF_NOT_FOUND, [&] { return required(index, "index").index.update(as_key(key), as_key(value)); });
+}
+template <class Handle, class Key, class Value>
+hf_code put(Handle* index, const Key& key, const Value& value) noexcept {
+    return guarded([&] { required(index, "index").index.upsert(as_key(key), as_key(value)); });
+}
+template <class Handle, class Key>
+hf_code remove(Handle* index, const Key& key) noexcept {
+    return changed_or(HF_NOT_FOUND, [&] { return required(index, "index").index.remove(as_key(key)); });
+}
+template <class Handle>
+hf_code find_number(const Handle* index, std::uint64_t key, std::uint64_t* value) noexcept {
+    return changed_or(HF_NOT_FOUND, [&] {
+        const auto found = required(index, "index").index.find(key);
+        if (found && value != nullptr) {
+            *value = *found;
+        }
+        return found.has_value();
+    });
+}
+template <class Handle>
+hf_code find_text(const Handle* index, hf_bytes key, void* buffer, std::size_t room, std::size_t* size) noexcept {
+    return changed_or(HF_NOT_FOUND, [&] {
+        const auto found = required(index, "index").index.find(text_of(key));
+        if (found && room != 0) {
+            std::memcpy(&required(static_cast<char*>(buffer), "buffer"), found->data(), std::min(room, found->size()));
+        }
+        if (found && size != nullptr) {
+            *size = found->size();
+        }
+        return found.has_value();
+    });
+}
+/// What a scan calls for a visitor.
+auto calls(hf_index_visitor visitor, void* context) {
+    return
+        [=](std::uint64_t key, std::uint64_t value) { return required(visitor, "visitor")(key, value, context) == 0; };
+}
+auto calls(hf_text_index_visitor visitor, void* context) {
+    return [=](std::string_view key, std::string_view value) {
+        return required(visitor, "visitor")(bytes_of(key), bytes_of(value), context) == 0;
+    };
+}
+template <class Handle>
+hf_code clear(Handle* index) noexcept {
+    return guarded([&] { required(index, "index").index.clear(); });
+}
 template <class Handle>
 hf_code count(const Handle* index, std::uint64_t* size) noexcept {
     return guarded([&] { required(size, "size") = required(index, "index").index.size(); });
@@ -81,47 +155,19 @@ hf_code check(Handle* index) noexcept {
 hf_code hf_index_open(hf_heap* heap, const char* name, hf_index** index) { return open_index(heap, name, index); }
 void hf_index_close(hf_index* index) { static_cast<void>(std::unique_ptr<hf_index>(index)); }
 hf_code hf_index_destroy(hf_heap* heap, const char* name) { return destroy_index<number_index>(heap, name); }
-
-hf_code hf_index_insert(hf_index* index, uint64_t key, uint64_t value) {
-    return changed_or(HF_ALREADY_EXISTS, [&] { return required(index, "index").index.insert(key, value); });
-}
-hf_code hf_index_update(hf_index* index, uint64_t key, uint64_t value) {
-    return changed_or(HF_NOT_FOUND, [&] { return required(index, "index").index.update(key, value); });
-}
-hf_code hf_index_put(hf_index* index, uint64_t key, uint64_t value) {
-    return guarded([&] { required(index, "index").index.upsert(key, value); });
-}
-hf_code hf_index_remove(hf_index* index, uint64_t key) {
-    return changed_or(HF_NOT_FOUND, [&] { return required(index, "index").index.remove(key); });
-}
-hf_code hf_index_find(const hf_index* index, uint64_t key, uint64_t* value) {
-    return changed_or(HF_NOT_FOUND, [&] {
-        const auto found = required(index, "index").index.find(key);
-        if (found && value != nullptr) {
-            *value = *found;
-        }
-        return found.has_value();
-    });
-}
-
+hf_code hf_index_insert(hf_index* index, uint64_t key, uint64_t value) { return insert(index, key, value); }
+hf_code hf_index_update(hf_index* index, uint64_t key, uint64_t value) { return update(index, key, value); }
+hf_code hf_index_put(hf_index* index, uint64_t key, uint64_t value) { return put(index, key, value); }
+hf_code hf_index_remove(hf_index* index, uint64_t key) { return remove(index, key); }
+hf_code hf_index_find(const hf_index* index, uint64_t key, uint64_t* value) { return find_number(index, key, value); }
 hf_code hf_index_scan(const hf_index* index, uint64_t from, hf_index_visitor visitor, void* context) {
-    return guarded([&] {
-        required(index, "index").index.scan(from, [&](std::uint64_t key, std::uint64_t value) {
-            return required(visitor, "visitor")(key, value, context) == 0;
-        });
-    });
+    return guarded([&] { required(index, "index").index.scan(as_key(from), calls(visitor, context)); });
 }
 hf_code hf_index_scan_backward(const hf_index* index, uint64_t from, hf_index_visitor visitor, void* context) {
-    return guarded([&] {
-        required(index, "index").index.scan_backward(from, [&](std::uint64_t key, std::uint64_t value) {
-            return required(visitor, "visitor")(key, value, context) == 0;
-        });
-    });
+    return guarded([&] { required(index, "index").index.scan_backward(as_key(from), calls(visitor, context)); });
 }
 hf_code hf_index_size(const hf_index* index, uint64_t* size) { return count(index, size); }
-hf_code hf_index_clear(hf_index* index) {
-    return guarded([&] { required(index, "index").index.clear(); });
-}
+hf_code hf_index_clear(hf_index* index) { return clear(index); }
 hf_code hf_index_check(hf_index* index) { return check(index); }
 
 hf_code hf_text_index_open(hf_heap* heap, const char* name, hf_text_index** index) {
@@ -129,51 +175,69 @@ hf_code hf_text_index_open(hf_heap* heap, const char* name, hf_text_index** inde
 }
 void hf_text_index_close(hf_text_index* index) { static_cast<void>(std::unique_ptr<hf_text_index>(index)); }
 hf_code hf_text_index_destroy(hf_heap* heap, const char* name) { return destroy_index<text_index>(heap, name); }
-
-hf_code hf_text_index_insert(hf_text_index* index, hf_bytes key, hf_bytes value) {
-    return changed_or(HF_ALREADY_EXISTS,
-                      [&] { return required(index, "index").index.insert(text_of(key), text_of(value)); });
-}
-hf_code hf_text_index_update(hf_text_index* index, hf_bytes key, hf_bytes value) {
-    return changed_or(HF_NOT_FOUND,
-                      [&] { return required(index, "index").index.update(text_of(key), text_of(value)); });
-}
-hf_code hf_text_index_put(hf_text_index* index, hf_bytes key, hf_bytes value) {
-    return guarded([&] { required(index, "index").index.upsert(text_of(key), text_of(value)); });
-}
-hf_code hf_text_index_remove(hf_text_index* index, hf_bytes key) {
-    return changed_or(HF_NOT_FOUND, [&] { return required(index, "index").index.remove(text_of(key)); });
-}
+hf_code hf_text_index_insert(hf_text_index* index, hf_bytes key, hf_bytes value) { return insert(index, key, value); }
+hf_code hf_text_index_update(hf_text_index* index, hf_bytes key, hf_bytes value) { return update(index, key, value); }
+hf_code hf_text_index_put(hf_text_index* index, hf_bytes key, hf_bytes value) { return put(index, key, value); }
+hf_code hf_text_index_remove(hf_text_index* index, hf_bytes key) { return remove(index, key); }
 hf_code hf_text_index_find(const hf_text_index* index, hf_bytes key, void* buffer, size_t room, size_t* size) {
-    return changed_or(HF_NOT_FOUND, [&] {
-        const auto found = required(index, "index").index.find(text_of(key));
-        if (found && room != 0) {
-            std::memcpy(&required(static_cast<char*>(buffer), "buffer"), found->data(), std::min(room, found->size()));
-        }
-        if (found && size != nullptr) {
-            *size = found->size();
-        }
-        return found.has_value();
-    });
+    return find_text(index, key, buffer, room, size);
 }
-
 hf_code hf_text_index_scan(const hf_text_index* index, hf_bytes from, hf_text_index_visitor visitor, void* context) {
-    return guarded([&] {
-        required(index, "index").index.scan(text_of(from), [&](std::string_view key, std::string_view value) {
-            return required(visitor, "visitor")(bytes_of(key), bytes_of(value), context) == 0;
-        });
-    });
+    return guarded([&] { required(index, "index").index.scan(as_key(from), calls(visitor, context)); });
 }
 hf_code hf_text_index_scan_backward(const hf_text_index* index, hf_bytes from, hf_text_index_visitor visitor,
                                     void* context) {
-    return guarded([&] {
-        required(index, "index").index.scan_backward(text_of(from), [&](std::string_view key, std::string_view value) {
-            return required(visitor, "visitor")(bytes_of(key), bytes_of(value), context) == 0;
-        });
-    });
+    return guarded([&] { required(index, "index").index.scan_backward(as_key(from), calls(visitor, context)); });
 }
 hf_code hf_text_index_size(const hf_text_index* index, uint64_t* size) { return count(index, size); }
-hf_code hf_text_index_clear(hf_text_index* index) {
-    return guarded([&] { required(index, "index").index.clear(); });
-}
+hf_code hf_text_index_clear(hf_text_index* index) { return clear(index); }
 hf_code hf_text_index_check(hf_text_index* index) { return check(index); }
+
+hf_code hf_hash_index_open(hf_heap* heap, const char* name, hf_hash_index** index) {
+    return open_index(heap, name, index);
+}
+void hf_hash_index_close(hf_hash_index* index) { static_cast<void>(std::unique_ptr<hf_hash_index>(index)); }
+hf_code hf_hash_index_destroy(hf_heap* heap, const char* name) { return destroy_index<number_hash_index>(heap, name); }
+hf_code hf_hash_index_insert(hf_hash_index* index, uint64_t key, uint64_t value) { return insert(index, key, value); }
+hf_code hf_hash_index_update(hf_hash_index* index, uint64_t key, uint64_t value) { return update(index, key, value); }
+hf_code hf_hash_index_put(hf_hash_index* index, uint64_t key, uint64_t value) { return put(index, key, value); }
+hf_code hf_hash_index_remove(hf_hash_index* index, uint64_t key) { return remove(index, key); }
+hf_code hf_hash_index_find(const hf_hash_index* index, uint64_t key, uint64_t* value) {
+    return find_number(index, key, value);
+}
+hf_code hf_hash_index_each(const hf_hash_index* index, hf_index_visitor visitor, void* context) {
+    return guarded([&] { required(index, "index").index.for_each(calls(visitor, context)); });
+}
+hf_code hf_hash_index_size(const hf_hash_index* index, uint64_t* size) { return count(index, size); }
+hf_code hf_hash_index_clear(hf_hash_index* index) { return clear(index); }
+hf_code hf_hash_index_check(hf_hash_index* index) { return check(index); }
+
+hf_code hf_text_hash_index_open(hf_heap* heap, const char* name, hf_text_hash_index** index) {
+    return open_index(heap, name, index);
+}
+void hf_text_hash_index_close(hf_text_hash_index* index) {
+    static_cast<void>(std::unique_ptr<hf_text_hash_index>(index));
+}
+hf_code hf_text_hash_index_destroy(hf_heap* heap, const char* name) {
+    return destroy_index<text_hash_index>(heap, name);
+}
+hf_code hf_text_hash_index_insert(hf_text_hash_index* index, hf_bytes key, hf_bytes value) {
+    return insert(index, key, value);
+}
+hf_code hf_text_hash_index_update(hf_text_hash_index* index, hf_bytes key, hf_bytes value) {
+    return update(index, key, value);
+}
+hf_code hf_text_hash_index_put(hf_text_hash_index* index, hf_bytes key, hf_bytes value) {
+    return put(index, key, value);
+}
+hf_code hf_text_hash_index_remove(hf_text_hash_index* index, hf_bytes key) { return remove(index, key); }
+hf_code hf_text_hash_index_find(const hf_text_hash_index* index, hf_bytes key, void* buffer, size_t room,
+                                size_t* size) {
+    return find_text(index, key, buffer, room, size);
+}
+hf_code hf_text_hash_index_each(const hf_text_hash_index* index, hf_text_index_visitor visitor, void* context) {
+    return guarded([&] { required(index, "index").index.for_each(calls(visitor, context)); });
+}
+hf_code hf_text_hash_index_size(const hf_text_hash_index* index, uint64_t* size) { return count(index, size); }
+hf_code hf_text_hash_index_clear(hf_text_hash_index* index) { return clear(index); }
+hf_code hf_text_hash_index_check(hf_text_hash_index* index) { return check(index); }

@@ -1,8 +1,14 @@
 // What all indexes of a process share, and their errors.
+#include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -61,6 +67,11 @@ void throw_read_only_index(const manager& heap, std::string_view name) {
                       "one that is open for writing");
 }
 
+void throw_index_limit(const manager& heap, std::string_view name) {
+    throw_index_error(errc::limit, heap, std::string("index ").append(name),
+                      "more keys with one hash than a leaf holds", "fewer");
+}
+
 void throw_index_missing(const manager& heap, std::string_view name) {
     throw_index_error(errc::not_found, heap, std::string("index ").append(name), "nothing", "an index of this type");
 }
@@ -78,12 +89,31 @@ std::string address_text(const manager& heap, const void* address) {
 
 index_claim::index_claim(const manager& heap, std::string_view name, const void* head) : head_(head) {
     if (!all_heads().add(head)) {
-        throw_index_error(errc::locked, heap, std::string("index ").append(name), "an ordered_index that has it open",
-                          "one ordered_index in a process");
+        throw_index_error(errc::locked, heap, std::string("index ").append(name),
+                          "an object of this process that has it open", "one");
     }
 }
 
 index_claim::~index_claim() { all_heads().remove(head_); }
+
+namespace {
+
+/// The half of the word that changes with each lock and unlock, which is the lower one: first in little endian.
+void* lower_half_of(const std::atomic<std::uint64_t>& word) noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    return const_cast<std::atomic<std::uint64_t>*>(&word);
+}
+
+}  // namespace
+
+void sleep_on_lock(const std::atomic<std::uint64_t>& word, std::uint32_t lower_half) noexcept {
+    // The half is the same again after 65,536 changes: a thread that slept through them all must not sleep for ever.
+    const timespec longest{0, 100'000'000};
+    ::syscall(SYS_futex, lower_half_of(word), FUTEX_WAIT_PRIVATE, lower_half, &longest, nullptr, 0);
+}
+void wake_lock(const std::atomic<std::uint64_t>& word) noexcept {
+    ::syscall(SYS_futex, lower_half_of(word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
 node_memory::node_memory(std::size_t bytes) : memory_(nullptr, &std::free) {
     constexpr std::size_t huge_page = std::size_t{2} << 20U;

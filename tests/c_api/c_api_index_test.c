@@ -37,6 +37,13 @@ static int see(uint64_t key, uint64_t value, void* context) {
     return ++seen->count == seen->most;
 }
 
+static int add(uint64_t key, uint64_t value, void* context) {
+    uint64_t* sum = context;
+    EXPECT(value == key * 2);
+    *sum += value;
+    return 0;
+}
+
 static void numbers_are_there_again(void) {
     hf_heap* heap = open_heap();
     hf_index* index = NULL;
@@ -125,6 +132,49 @@ static void texts_have_any_length(void) {
     EXPECT(hf_close(heap) == HF_OK);
 }
 
+static void hash_indexes_do_the_same(void) {
+    hf_heap* heap = open_heap();
+    hf_hash_index* numbers = NULL;
+    hf_text_hash_index* texts = NULL;
+    REQUIRE(hf_hash_index_open(heap, "numbers", &numbers) == HF_OK);
+    REQUIRE(hf_text_hash_index_open(heap, "texts", &texts) == HF_OK);
+    for (uint64_t i = 0; i < 1000; ++i) {
+        EXPECT(hf_hash_index_insert(numbers, i, i) == HF_OK);
+    }
+    EXPECT(hf_hash_index_insert(numbers, 5, 1) == HF_ALREADY_EXISTS);
+    EXPECT(hf_hash_index_update(numbers, 5, 6) == HF_OK && hf_hash_index_put(numbers, 1000, 7) == HF_OK);
+    EXPECT(hf_hash_index_remove(numbers, 1000) == HF_OK && hf_hash_index_remove(numbers, 1000) == HF_NOT_FOUND);
+    uint64_t value = 0;
+    EXPECT(hf_hash_index_find(numbers, 5, &value) == HF_OK && value == 6);
+    for (uint64_t i = 0; i < 1000; ++i) {
+        EXPECT(hf_hash_index_update(numbers, i, i * 2) == HF_OK);
+    }
+    uint64_t size = 0;
+    EXPECT(hf_hash_index_size(numbers, &size) == HF_OK && size == 1000);
+    uint64_t sum = 0;
+    EXPECT(hf_hash_index_each(numbers, add, &sum) == HF_OK && sum == 999 * 1000);
+    EXPECT(hf_hash_index_each(numbers, NULL, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_hash_index_check(numbers) == HF_OK && hf_hash_index_clear(numbers) == HF_OK);
+
+    EXPECT(hf_text_hash_index_insert(texts, bytes_of("a"), bytes_of("1")) == HF_OK);
+    EXPECT(hf_text_hash_index_put(texts, bytes_of("a"), bytes_of("22")) == HF_OK);
+    EXPECT(hf_text_hash_index_update(texts, bytes_of("b"), bytes_of("1")) == HF_NOT_FOUND);
+    char text[2];
+    size_t length = 0;
+    EXPECT(hf_text_hash_index_find(texts, bytes_of("a"), text, sizeof text, &length) == HF_OK && length == 2);
+    char all[16] = "";
+    EXPECT(hf_text_hash_index_each(texts, join, all) == HF_OK && strcmp(all, "a22") == 0);
+    EXPECT(hf_text_hash_index_remove(texts, bytes_of("a")) == HF_OK);
+    EXPECT(hf_text_hash_index_size(texts, &size) == HF_OK && size == 0);
+    EXPECT(hf_text_hash_index_check(texts) == HF_OK && hf_text_hash_index_clear(texts) == HF_OK);
+    hf_index* ordered = NULL;
+    EXPECT(hf_index_open(heap, "numbers", &ordered) == HF_TYPE_MISMATCH);
+    hf_hash_index_close(numbers);
+    hf_text_hash_index_close(texts);
+    EXPECT(hf_hash_index_destroy(heap, "numbers") == HF_OK && hf_text_hash_index_destroy(heap, "texts") == HF_OK);
+    EXPECT(hf_close(heap) == HF_OK);
+}
+
 int main(int count, char** arguments) {
     if (count != 2) {
         return EXIT_FAILURE;
@@ -134,6 +184,7 @@ int main(int count, char** arguments) {
     hf_remove(heap_path);
     numbers_are_there_again();
     texts_have_any_length();
+    hash_indexes_do_the_same();
     EXPECT(hf_remove(heap_path) == HF_OK);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -13,6 +13,11 @@ namespace {
 
 using testing::HasSubstr;
 
+template <class Key, class Value>
+stored_index<Key, Value> stored_as(const ordered_index<Key, Value>* of);
+template <class Key, class Value>
+stored_hash_index<Key, Value> stored_as(const hash_index<Key, Value>* of);
+
 template <class Index>
 class hostile_index {
 public:
@@ -24,7 +29,7 @@ public:
         }
     }
     [[nodiscard]] detail::index_head_on_media& head() {
-        return *heap_->find<stored_index<typename Index::key_type, typename Index::mapped_type>>("index").first;
+        return *heap_->find<decltype(stored_as(static_cast<Index*>(nullptr)))>("index").first;
     }
     [[nodiscard]] std::uint64_t* first_leaf() { return follow(&head().first); }
     [[nodiscard]] static std::uint64_t* follow(std::uint64_t* place) {
@@ -65,7 +70,8 @@ private:
 
 using numbers = ordered_index<std::uint64_t, std::uint64_t>;
 using texts = ordered_index<std::string_view, std::string_view>;
-using layout = detail::leaf_layout<1, 1>;
+using hashed = hash_index<std::uint64_t, std::uint64_t>;
+using layout = detail::leaf_layout<1, 1, 1>;
 
 class index_hostile_test : public testing::Test {
 protected:
@@ -123,6 +129,25 @@ TEST_F(index_hostile_test, cells_that_contradict_themselves_are_found) {
                     leaf[header] = detail::with_entry(leaf[header], 1, detail::print_of(leaf[header], 0));
                 }),
                 HasSubstr("IDX-5"));
+}
+
+TEST_F(index_hostile_test, hashes_that_do_not_fit_their_leaves_are_found) {
+    const auto damage = [&](const std::function<void(hostile_index<hashed>&)>& change) {
+        hostile_index<hashed> tested(path_ + std::to_string(damaged_++));
+        return tested.say_after([&] { change(tested); });
+    };
+    const auto second = [](hostile_index<hashed>& of) { return of.follow(of.first_leaf() + detail::leaf_next); };
+    EXPECT_EQ(damage([](hostile_index<hashed>& /*of*/) {}), "nothing");
+    EXPECT_THAT(damage([&](hostile_index<hashed>& of) { second(of)[layout::word_of(0, 0)] += 1; }),
+                testing::AnyOf(HasSubstr("IDX-3"), HasSubstr("IDX-4")));
+    EXPECT_THAT(damage([&](hostile_index<hashed>& of) { second(of)[detail::leaf_low] = 0; }), HasSubstr("IDX-"));
+    EXPECT_THAT(damage([&](hostile_index<hashed>& of) {
+                    std::uint64_t* const from = second(of);
+                    from[detail::leaf_next] = detail::word_of_target(from + detail::leaf_next, of.first_leaf());
+                }),
+                HasSubstr("IDX-1, the low key of a leaf"));
+    EXPECT_THAT(damage([](hostile_index<hashed>& of) { of.head().shape ^= std::uint64_t{1} << 34U; }),
+                HasSubstr("shape of the head"));
 }
 
 TEST_F(index_hostile_test, pointers_to_no_text_are_found) {

@@ -1,4 +1,5 @@
-// For the tests of ordered_index: keys and values of a type made from numbers, and a std::map beside the index.
+// For the tests of ordered_index and hash_index: keys and values of a type made from numbers, and a std::map beside the
+// index.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <holdfast/hash_index.hpp>
 #include <holdfast/ordered_index.hpp>
 
 #include "api/manager_test_configurations.hpp"
+#include "support/index_entries.hpp"
 
 namespace holdfast {
 
@@ -45,10 +48,12 @@ template <class T>
     }
 }
 
-template <class Key, class Value>
+template <class Index>
 class index_and_model {
 public:
-    using index = ordered_index<Key, Value>;
+    using index = Index;
+    using Key = typename index::key_type;
+    using Value = typename index::mapped_type;
     using owned_key = typename index::owned_key;
     using owned_value = typename index::owned_value;
     using model = std::map<owned_key, owned_value>;
@@ -83,10 +88,33 @@ public:
                 model_.erase(key);
                 break;
             case 8: ASSERT_EQ(tested.find(key), is_there ? std::optional(known->second) : std::nullopt); break;
-            default: look_around(tested, key);
+            default:
+                if constexpr (is_ordered) {
+                    look_around(tested, key);
+                }
         }
     }
     void compare(index& tested) const {
+        EXPECT_EQ(tested.size(), model_.size());
+        EXPECT_THAT(tested.check(), testing::IsEmpty());
+        if constexpr (is_ordered) {
+            compare_order(tested);
+        } else {
+            model all;
+            EXPECT_EQ(
+                test::for_each_entry(tested, [&](const Key& key, const Value& value) { all.emplace(key, value); }),
+                model_.size());
+            EXPECT_TRUE(std::equal(all.begin(), all.end(), model_.begin(), model_.end(), same));
+        }
+    }
+    [[nodiscard]] model& contents() noexcept { return model_; }
+
+private:
+    static constexpr bool is_ordered = requires(const index& tested) { tested.first(); };
+    static constexpr auto same = [](const auto& a, const auto& b) {
+        return a.first == b.first && a.second == b.second;
+    };
+    void compare_order(index& tested) const {
         std::vector<std::pair<owned_key, owned_value>> all;
         EXPECT_EQ(tested.scan([&](const Key& key, const Value& value) {
             all.emplace_back(key, value);
@@ -100,15 +128,7 @@ public:
             return true;
         });
         EXPECT_TRUE(std::equal(all.begin(), all.end(), model_.rbegin(), model_.rend(), same));
-        EXPECT_EQ(tested.size(), model_.size());
-        EXPECT_THAT(tested.check(), testing::IsEmpty());
     }
-    [[nodiscard]] model& contents() noexcept { return model_; }
-
-private:
-    static constexpr auto same = [](const auto& a, const auto& b) {
-        return a.first == b.first && a.second == b.second;
-    };
     void look_around(const index& tested, const owned_key& key) const {
         const auto not_below = model_.lower_bound(key);
         const auto found = tested.lower_bound(key);

@@ -5,6 +5,8 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <chrono>
+#include <ctime>
 #include <optional>
 #include <set>
 #include <thread>
@@ -91,6 +93,31 @@ TEST(linearization, tells_histories_that_no_order_explains) {
     EXPECT_FALSE(linearization({inserted, {call::kind::insert, 6, 1, 4, true, 0}}).exists({}));
     EXPECT_FALSE(
         linearization({{call::kind::find, 0, 1, 2, true, 5}, {call::kind::upsert, 5, 3, 4, true, 0}}).exists({}));
+}
+
+TEST(version_lock, a_thread_that_waits_long_uses_no_processor) {
+    using namespace std::chrono_literals;
+    detail::version_lock lock;
+    std::atomic<bool> waits{false};
+    double used_ms = 1e9;
+    std::uint64_t seen = 0;
+    lock.lock();
+    {
+        const std::jthread waiting([&] {
+            waits = true;
+            seen = lock.version();
+            timespec used{};
+            ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+            used_ms = static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
+        });
+        while (!waits) {
+            std::this_thread::yield();
+        }
+        std::this_thread::sleep_for(150ms);  // lint-allow(sleep): how long the other thread must wait
+        lock.unlock();
+    }
+    EXPECT_TRUE(lock.is_still(seen));
+    EXPECT_LT(used_ms, 50);
 }
 
 template <class Index>
@@ -206,6 +233,9 @@ INSTANTIATE_TEST_SUITE_P(all, index_threads_test,
 TEST_P(index_threads_test, results_of_calls_on_numbers_fit_one_order) {
     run_histories<ordered_index<std::uint64_t, std::uint64_t>>(heap_, 1000);
 }
+TEST_P(index_threads_test, results_of_calls_on_hashed_numbers_fit_one_order) {
+    run_histories<hash_index<std::uint64_t, std::uint64_t>>(heap_, 1000);
+}
 TEST_P(index_threads_test, results_of_calls_on_texts_fit_one_order) {
     run_histories<ordered_index<std::string_view, std::uint64_t>>(heap_, 500);
 }
@@ -253,13 +283,11 @@ void run_owners(manager& heap, std::uint64_t steps) {
         }
         running.emplace_back([&] {
             while (working.load() != 0) {
-                typename Index::owned_key last{};
-                bool is_first = true;
-                tested.scan([&](const key& k, const value& /*value*/) {
-                    wrong += !is_first && !(last < typename Index::owned_key(k)) ? 1U : 0U;
+                std::optional<typename Index::owned_key> last;
+                test::for_each_entry(tested, [&](const key& k, const value& /*value*/) {
+                    const bool is_ordered = requires { tested.first(); };
+                    wrong += is_ordered && last && !(*last < typename Index::owned_key(k)) ? 1U : 0U;
                     last = typename Index::owned_key(k);
-                    is_first = false;
-                    return true;
                 });
             }
         });
@@ -270,6 +298,12 @@ void run_owners(manager& heap, std::uint64_t steps) {
 
 TEST_P(index_threads_test, threads_keep_their_own_numbers) {
     run_owners<ordered_index<std::uint64_t, std::uint64_t>>(heap_, 4000);
+}
+TEST_P(index_threads_test, threads_keep_their_own_hashed_numbers) {
+    run_owners<hash_index<std::uint64_t, std::uint64_t>>(heap_, 4000);
+}
+TEST_P(index_threads_test, threads_keep_their_own_hashed_texts) {
+    run_owners<hash_index<std::string_view, std::string_view>>(heap_, 2000);
 }
 TEST_P(index_threads_test, threads_keep_their_own_texts) {
     run_owners<ordered_index<std::string_view, std::string_view>>(heap_, 2000);

@@ -1,4 +1,4 @@
-/* Ordered indexes of the C interface: maps in a heap, in the order of their keys, for many threads.
+/* Indexes of the C interface: maps in a heap for many threads, in the order of their keys or by hashes.
  *
  *     hf_index *orders = NULL;
  *     hf_index_open(heap, "orders", &orders);       // finds or makes it
@@ -10,10 +10,12 @@
  * hf_index has keys and values of 8 bytes, hf_text_index of bytes of any length up to 2^30, compared as by memcmp and
  * then by length. What a crash leaves, what a call costs and the errors stand in <holdfast/ordered_index.hpp>: they are
  * ordered_index<std::uint64_t, std::uint64_t> and ordered_index<std::string_view, std::string_view>, and a program in
- * C++ opens what a program in C has made. In durability `atomic` a change survives once its call has returned HF_OK.
+ * C++ opens what a program in C has made. hf_hash_index and hf_text_hash_index are the same without an order and with
+ * shorter look-ups: hash_index of <holdfast/hash_index.hpp>. In durability `atomic` a change survives once its call has
+ * returned HF_OK.
  *
- * Thread safety: any number of threads may call everything but hf_index_close, hf_index_clear, hf_index_check and those
- * of texts, which need the index alone. While an index is open, hf_close fails with HF_INVALID_ARGUMENT. */
+ * Thread safety: any number of threads may call everything but the functions named _close, _clear and _check, which
+ * need the index alone. While an index is open, hf_close fails with HF_INVALID_ARGUMENT. */
 #pragma once
 
 #include <holdfast/holdfast.h>
@@ -81,6 +83,38 @@ hf_code hf_text_index_scan_backward(const hf_text_index* index, hf_bytes from, h
 hf_code hf_text_index_size(const hf_text_index* index, uint64_t* size);
 hf_code hf_text_index_clear(hf_text_index* index);
 hf_code hf_text_index_check(hf_text_index* index);
+
+/* Hash indexes: the functions of the names above do the same. HF_LIMIT where an insertion finds more keys of one hash
+ * than a bucket holds. */
+typedef struct hf_hash_index hf_hash_index;
+typedef struct hf_text_hash_index hf_text_hash_index;
+
+hf_code hf_hash_index_open(hf_heap* heap, const char* name, hf_hash_index** index);
+void hf_hash_index_close(hf_hash_index* index);
+hf_code hf_hash_index_destroy(hf_heap* heap, const char* name);
+hf_code hf_hash_index_insert(hf_hash_index* index, uint64_t key, uint64_t value);
+hf_code hf_hash_index_update(hf_hash_index* index, uint64_t key, uint64_t value);
+hf_code hf_hash_index_put(hf_hash_index* index, uint64_t key, uint64_t value);
+hf_code hf_hash_index_remove(hf_hash_index* index, uint64_t key);
+hf_code hf_hash_index_find(const hf_hash_index* index, uint64_t key, uint64_t* value);
+/* All entries, in no order that means something. */
+hf_code hf_hash_index_each(const hf_hash_index* index, hf_index_visitor visitor, void* context);
+hf_code hf_hash_index_size(const hf_hash_index* index, uint64_t* size);
+hf_code hf_hash_index_clear(hf_hash_index* index);
+hf_code hf_hash_index_check(hf_hash_index* index);
+
+hf_code hf_text_hash_index_open(hf_heap* heap, const char* name, hf_text_hash_index** index);
+void hf_text_hash_index_close(hf_text_hash_index* index);
+hf_code hf_text_hash_index_destroy(hf_heap* heap, const char* name);
+hf_code hf_text_hash_index_insert(hf_text_hash_index* index, hf_bytes key, hf_bytes value);
+hf_code hf_text_hash_index_update(hf_text_hash_index* index, hf_bytes key, hf_bytes value);
+hf_code hf_text_hash_index_put(hf_text_hash_index* index, hf_bytes key, hf_bytes value);
+hf_code hf_text_hash_index_remove(hf_text_hash_index* index, hf_bytes key);
+hf_code hf_text_hash_index_find(const hf_text_hash_index* index, hf_bytes key, void* buffer, size_t room, size_t* size);
+hf_code hf_text_hash_index_each(const hf_text_hash_index* index, hf_text_index_visitor visitor, void* context);
+hf_code hf_text_hash_index_size(const hf_text_hash_index* index, uint64_t* size);
+hf_code hf_text_hash_index_clear(hf_text_hash_index* index);
+hf_code hf_text_hash_index_check(hf_text_hash_index* index);
 
 /* NOLINTEND(readability-identifier-naming,modernize-use-using) */
 

@@ -5,18 +5,20 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <holdfast/detail/index_open.hpp>
 
 namespace holdfast::detail {
 
-template <index_key Key, index_value Value>
-class index_check : public index_open<Key, Value> {
-    using base = index_open<Key, Value>;
+template <class Key, class Value, class Order>
+class index_check : public index_open<Key, Value, Order> {
+    using base = index_open<Key, Value, Order>;
 
 public:
     using base::base;
+    using typename base::bound;
     using typename base::inner;
     using typename base::key_words;
     using typename base::layout;
@@ -44,6 +46,14 @@ protected:
     ~index_check() = default;
 
 private:
+    /// What tells keys apart.
+    [[nodiscard]] static auto bytes_of(const Key& key) {
+        if constexpr (key_words::is_block) {
+            return std::string(key);
+        } else {
+            return key_words::encode(key);
+        }
+    }
     // IDX-1 and the order of IDX-8.
     void check_chain(const std::vector<leaf*>& nodes, std::vector<std::string>& problems) const {
         const std::uint64_t* before = nullptr;
@@ -59,6 +69,13 @@ private:
             if (base::target(words + leaf_previous) != before) {
                 problems.emplace_back("IDX-1: the hint `previous` leads to another leaf");
             }
+            if constexpr (Order::by_hash) {
+                const std::uint64_t* const next = base::next_of(words);
+                if (each->first() != (before == nullptr ? 0 : base::low_of(words)) ||
+                    each->last() != (next == nullptr ? ~std::uint64_t{0} : base::low_of(next) - 1)) {
+                    problems.emplace_back("IDX-8: the hashes of a leaf are not those between two low ones");
+                }
+            }
             before = words;
         }
         if (base::next_of(before) != nullptr || base::target(&this->head_.last) != before) {
@@ -70,7 +87,7 @@ private:
         leaf fresh;
         fresh.words.store(of.media());
         static_cast<void>(this->warm(fresh));  // IDX-2, IDX-3, IDX-4, IDX-6
-        std::set<typename base::owned_key> keys;
+        std::set<decltype(bytes_of(std::declval<Key>()))> keys;
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
             if (!of.cold.load() && (of.is_live(slot) != fresh.is_live(slot) ||
                                     (of.is_live(slot) && of.print(slot) != fresh.print(slot)))) {
@@ -79,7 +96,7 @@ private:
             if (!fresh.is_live(slot)) {
                 continue;
             }
-            if (!keys.insert(typename base::owned_key(base::key_at(of.media(), slot))).second) {
+            if (!keys.insert(bytes_of(base::key_at(of.media(), slot))).second) {
                 problems.emplace_back("IDX-5: a key is twice in a leaf");
             }
             check_blocks(of.media(), slot, blocks, problems);
@@ -124,8 +141,8 @@ private:
                 while (!first->is_leaf) {
                     first = static_cast<const inner*>(first)->child(0);
                 }
-                const Key low = base::low_of(static_cast<const leaf*>(first)->media());
-                const Key here = at.separators[i - 1].get();
+                const bound low = base::low_of(static_cast<const leaf*>(first)->media());
+                const bound here = at.separators[i - 1].get();
                 if (low < here || here < low) {
                     problems.emplace_back("IDX-8: a separator is not the low key behind it");
                 }

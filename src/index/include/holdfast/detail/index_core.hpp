@@ -31,28 +31,32 @@
 
 #include <holdfast/detail/index_format.hpp>
 #include <holdfast/detail/index_nodes.hpp>
+#include <holdfast/detail/index_order.hpp>
 #include <holdfast/detail/index_support.hpp>
 #include <holdfast/detail/index_words.hpp>
 #include <holdfast/transaction.hpp>
 
 namespace holdfast::detail {
 
-template <index_key Key, index_value Value>
+template <class Key, class Value, class Order>
 class index_core {
 public:
     using key_words = index_words<Key>;
     using value_words = index_words<Value>;
-    using layout = leaf_layout<key_words::words, value_words::words>;
-    using inner = inner_node<Key>;
-    using leaf = leaf_node<layout>;
+    using bound = typename Order::bound;
+    using bound_words = index_words<bound>;
+    using layout = leaf_layout<key_words::words, value_words::words, bound_words::words>;
+    using inner = inner_node<bound>;
+    using leaf = leaf_node<layout, typename Order::range>;
     using owned_key = typename key_words::owned;
     using owned_value = typename value_words::owned;
-    using separator = held_separator<Key>;
+    using separator = held_separator<bound>;
 
     static constexpr bool has_blocks = key_words::is_block || value_words::is_block;
     static constexpr bool text_keys = key_words::is_block;
-    static constexpr index_shape shape{key_words::words,      value_words::words, key_words::is_block,
-                                       value_words::is_block, key_words::bytes,   value_words::bytes};
+    static constexpr bool text_bounds = bound_words::is_block;
+    static constexpr index_shape shape{key_words::words, value_words::words, key_words::is_block, value_words::is_block,
+                                       key_words::bytes, value_words::bytes, Order::by_hash};
 
     index_core(manager& heap, std::string_view name, index_head_on_media& head)
         : heap_(heap), name_(name), head_(head), in_order_(heap.durability() == durability::collect) {}
@@ -66,7 +70,7 @@ protected:
     struct no_section {
         explicit no_section(grace_periods& /*of*/) noexcept {}
     };
-    using section = std::conditional_t<text_keys, grace_periods::section, no_section>;
+    using section = std::conditional_t<text_bounds, grace_periods::section, no_section>;
 
     // --- words of a leaf on media ---
 
@@ -93,12 +97,15 @@ protected:
     [[nodiscard]] static bool has_low(const std::uint64_t* words) noexcept {
         return (load_word(words + leaf_kind) & leaf_has_low) != 0;
     }
-    [[nodiscard]] static Key low_of(const std::uint64_t* words) noexcept {
-        if constexpr (text_keys) {
+    [[nodiscard]] static bound low_of(const std::uint64_t* words) noexcept {
+        if constexpr (text_bounds) {
             return text_at(words + leaf_low);
         } else {
-            return key_words::load(words + leaf_low);
+            return bound_words::load(words + leaf_low);
         }
+    }
+    [[nodiscard]] static bound bound_at(const std::uint64_t* words, std::size_t slot) noexcept {
+        return Order::bound_of(key_at(words, slot));
     }
     [[nodiscard]] static std::uint64_t* target(const std::uint64_t* place) noexcept {
         return reinterpret_cast<std::uint64_t*>(target_of_word(place, load_word(place)));
@@ -127,7 +134,7 @@ protected:
             [[unlikely]] {
             corrupt("IDX-1, a pointer to a leaf", address_text(heap_, found), "a leaf");
         }
-        if constexpr (text_keys) {
+        if constexpr (text_bounds) {
             if (has_low(found)) {
                 check_text(found + leaf_low);
             }
@@ -169,10 +176,11 @@ protected:
                 check_text(words + layout::word_of(slot, 0));
             }
             const Key key = key_at(words, slot);
-            if (has_low(words) && key < low_of(words)) {
+            const bound place = Order::bound_of(key);
+            if (has_low(words) && place < low_of(words)) {
                 corrupt("IDX-3, a key of a leaf", "one below its low key", "none");
             }
-            if (next != nullptr && !(key < low_of(next))) {
+            if (next != nullptr && !(place < low_of(next))) {
                 has_dead = true;  // it has moved
                 continue;
             }
@@ -218,7 +226,7 @@ protected:
     /// The caller has the leaf's lock.
     [[nodiscard]] static slots_in_order sort_live(const leaf& of) {
         struct entry {
-            Key key;
+            bound place;
             std::uint8_t slot;
         };
         std::array<entry, layout::slots> entries;
@@ -226,11 +234,11 @@ protected:
         slots_in_order sorted;
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
             if (of.is_live(slot)) {
-                entries[sorted.count++] = {key_at(words, slot), static_cast<std::uint8_t>(slot)};
+                entries[sorted.count++] = {bound_at(words, slot), static_cast<std::uint8_t>(slot)};
             }
         }
         std::sort(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(sorted.count),
-                  [](const entry& a, const entry& b) { return a.key < b.key; });
+                  [](const entry& a, const entry& b) { return a.place < b.place; });
         for (std::size_t i = 0; i < sorted.count; ++i) {
             sorted.slot[i] = entries[i].slot;
         }
@@ -251,6 +259,7 @@ protected:
     mutable node_pool<inner> inner_pool_;
     mutable node_pool<leaf> leaf_pool_;
     mutable grace_periods grace_;
+    mutable typename Order::directory directory_;
     std::atomic<index_node*> root_{nullptr};
     std::mutex structure_mutex_;
     std::atomic<std::size_t> height_{0};  ///< levels of inner nodes

@@ -32,6 +32,7 @@ struct index_shape {
     bool value_is_block = false;
     std::uint64_t key_bytes = 0;    ///< of an inline key; 0 for blocks
     std::uint64_t value_bytes = 0;  ///< of an inline value; 0 for blocks
+    bool by_hash = false;           ///< hashes of the keys order and part the leaves
 };
 
 /// The named object. Pointers are `ptr` words; all words are changed by transactions alone.
@@ -52,10 +53,10 @@ static_assert(offsetof(index_head_on_media, first) == 16);
 static_assert(offsetof(index_head_on_media, cleared) == 40);
 static_assert(offsetof(index_head_on_media, may_have_dead_texts) == 48);
 
-/// Bits 0..15 key bytes, 16..31 value bytes, 32 key is a block, 33 value is a block, 63 set.
+/// Bits 0..15 key bytes, 16..31 value bytes, 32 key is a block, 33 value is a block, 34 by hash, 63 set.
 [[nodiscard]] constexpr std::uint64_t encode(const index_shape& shape) noexcept {
     return shape.key_bytes | shape.value_bytes << 16U | std::uint64_t{shape.key_is_block} << 32U |
-           std::uint64_t{shape.value_is_block} << 33U | std::uint64_t{1} << 63U;
+           std::uint64_t{shape.value_is_block} << 33U | std::uint64_t{shape.by_hash} << 34U | std::uint64_t{1} << 63U;
 }
 
 /// A block with the bytes of a key or a value: their number, then the bytes.
@@ -70,7 +71,7 @@ static_assert(offsetof(index_text_on_media, bytes) == index_text_header);
 inline constexpr std::size_t leaf_kind = 0;      ///< index_leaf_magic | has_low << 32
 inline constexpr std::size_t leaf_next = 1;      ///< `ptr` word: the leaf with the next larger keys
 inline constexpr std::size_t leaf_previous = 2;  ///< `ptr` word
-inline constexpr std::size_t leaf_low = 3;       ///< words of the low key: no key of this leaf is smaller
+inline constexpr std::size_t leaf_low = 3;       ///< words of the low key, or the low hash: none here is smaller
 inline constexpr std::uint64_t leaf_has_low = std::uint64_t{1} << 32U;
 
 // H of a cell: bit i says that entry i is there, byte 1 + i is the fingerprint of its key.
@@ -89,14 +90,14 @@ inline constexpr std::uint64_t leaf_has_low = std::uint64_t{1} << 32U;
 }
 
 /// Where the words of a leaf lie.
-template <std::size_t KeyWords, std::size_t ValueWords>
+template <std::size_t KeyWords, std::size_t ValueWords, std::size_t LowWords>
 struct leaf_layout {
     static constexpr std::size_t key_words = KeyWords;
     static constexpr std::size_t value_words = ValueWords;
     static constexpr std::size_t entry_words = KeyWords + ValueWords;
     static constexpr std::size_t per_cell = entry_words == 1 ? 6 : entry_words == 2 ? 3 : 2;
     static constexpr std::size_t cell_words = per_cell * entry_words + 1;
-    static constexpr std::size_t first_cell = leaf_low + KeyWords;
+    static constexpr std::size_t first_cell = leaf_low + LowWords;
     static constexpr std::size_t usual_words = 256;  ///< 2 KiB: 32 leaves fill a slab
     static constexpr std::size_t most_slots = 128;
     static constexpr std::size_t cells = [] {
@@ -148,8 +149,8 @@ private:
         return made;
     }();
 };
-static_assert(leaf_layout<1, 1>::words == 256 && leaf_layout<1, 1>::slots == 108);
-static_assert(leaf_layout<1, 1>::word_of(1, 0) + 1 == leaf_layout<1, 1>::header_of(0));
-static_assert(leaf_layout<1, 1>::word_of(1, 1) - 1 == leaf_layout<1, 1>::header_of(0));
+static_assert(leaf_layout<1, 1, 1>::words == 256 && leaf_layout<1, 1, 1>::slots == 108);
+static_assert(leaf_layout<1, 1, 1>::word_of(1, 0) + 1 == leaf_layout<1, 1, 1>::header_of(0));
+static_assert(leaf_layout<1, 1, 1>::word_of(1, 1) - 1 == leaf_layout<1, 1, 1>::header_of(0));
 
 }  // namespace holdfast::detail

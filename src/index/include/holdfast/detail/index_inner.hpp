@@ -18,12 +18,13 @@
 
 namespace holdfast::detail {
 
-template <index_key Key, index_value Value>
-class index_inner : public index_search<Key, Value> {
-    using base = index_search<Key, Value>;
+template <class Key, class Value, class Order>
+class index_inner : public index_search<Key, Value, Order> {
+    using base = index_search<Key, Value, Order>;
 
 public:
     using base::base;
+    using typename base::bound;
     using typename base::inner;
     using typename base::leaf;
     using typename base::separator;
@@ -44,22 +45,22 @@ protected:
     /// The separator that a key makes; released to a node, or freed.
     class new_separator {
     public:
-        explicit new_separator(const Key& key) {
-            if constexpr (base::text_keys) {
-                text_ = std::make_unique<const std::string>(key);
+        explicit new_separator(const bound& low) {
+            if constexpr (base::text_bounds) {
+                text_ = std::make_unique<const std::string>(low);
             } else {
-                text_ = key;
+                text_ = low;
             }
         }
-        [[nodiscard]] Key key() const noexcept {
-            if constexpr (base::text_keys) {
+        [[nodiscard]] bound low() const noexcept {
+            if constexpr (base::text_bounds) {
                 return *text_;
             } else {
                 return text_;
             }
         }
         [[nodiscard]] separator release() noexcept {
-            if constexpr (base::text_keys) {
+            if constexpr (base::text_bounds) {
                 return text_.release();
             } else {
                 return text_;
@@ -67,16 +68,16 @@ protected:
         }
 
     private:
-        std::conditional_t<base::text_keys, std::unique_ptr<const std::string>, Key> text_{};
+        std::conditional_t<base::text_bounds, std::unique_ptr<const std::string>, bound> text_{};
     };
 
     /// For structure_mutex_'s owner, whom no change can disturb.
-    [[nodiscard]] path path_to(const Key& key) const {
+    [[nodiscard]] path path_to(const bound& place) const {
         path steps;
         index_node* node = this->root_.load(std::memory_order_relaxed);
         while (!node->is_leaf) {
             auto* const at = static_cast<inner*>(node);
-            steps.push_back({at, at->find(key, true)});
+            steps.push_back({at, at->find(place, true)});
             node = at->child(steps.back().child);
         }
         return steps;
@@ -128,7 +129,7 @@ protected:
     }
     /// Frees the text of a separator that is in no node, once no reader looks at it. grace_.reserve() came before.
     void retire(separator gone) noexcept {
-        if constexpr (base::text_keys) {
+        if constexpr (base::text_bounds) {
             this->grace_.retire(std::unique_ptr<const std::string>(gone));
         }
     }
@@ -239,7 +240,7 @@ private:
 protected:
     /// Frees the texts of the separators below a node, which no reader looks at.
     static void free_texts(index_node* node) noexcept {
-        if constexpr (base::text_keys) {
+        if constexpr (base::text_bounds) {
             if (node == nullptr || node->is_leaf) {
                 return;
             }

@@ -13,23 +13,38 @@
 
 namespace holdfast::detail {
 
-/// Waits a little, longer each time; a writer may wait for the media, or for a processor.
+/// Sleeps while the word of a lock has this lower half, until wake_lock() or for no reason.
+void sleep_on_lock(const std::atomic<std::uint64_t>& word, std::uint32_t lower_half) noexcept;
+void wake_lock(const std::atomic<std::uint64_t>& word) noexcept;
+
+/// Waits a little, longer each time, for what takes no longer than a processor is taken away.
 class short_wait {
 public:
     void operator()() noexcept {
-        constexpr unsigned before_yield = 64;
         if (++times_ > before_yield) {
             std::this_thread::yield();
-        } else {
-#if defined(__x86_64__) || defined(__i386__)
-            __builtin_ia32_pause();
-#elif defined(__aarch64__)
-            __asm__ volatile("yield");
-#endif
+            return;
         }
+        pause();
+    }
+    /// False when waiting any longer is no longer cheap.
+    [[nodiscard]] bool spin() noexcept {
+        if (++times_ > before_yield) {
+            return false;
+        }
+        pause();
+        return true;
     }
 
 private:
+    static constexpr unsigned before_yield = 64;
+    static void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
     unsigned times_ = 0;
 };
 
@@ -37,14 +52,11 @@ class version_lock {
 public:
     /// The version, once no writer has the lock.
     [[nodiscard]] std::uint64_t version() const noexcept {
-        short_wait wait;
-        for (;;) {
-            const std::uint64_t word = word_.load(std::memory_order_acquire);
-            if ((word & locked) == 0) [[likely]] {
-                return word & ~readers;
-            }
-            wait();
+        const std::uint64_t word = word_.load(std::memory_order_acquire);
+        if ((word & locked) == 0) [[likely]] {
+            return word & ~readers;
         }
+        return version_after_writer();
     }
     /// Whether nothing has changed since version() gave this, so that what was loaded since is of one state.
     [[nodiscard]] bool is_still(std::uint64_t version) const noexcept {
@@ -84,7 +96,10 @@ public:
     }
     /// Gives the node a new version.
     void unlock() noexcept {
-        word_.store((word_.load(std::memory_order_relaxed) & ~locked) + one_version, std::memory_order_release);
+        const std::uint64_t next = (word_.load(std::memory_order_relaxed) & ~(locked | sleepers)) + one_version;
+        if ((word_.exchange(next, std::memory_order_release) & sleepers) != 0) [[unlikely]] {
+            wake_lock(word_);
+        }
     }
     /// Keeps writers out, unless something has changed since.
     [[nodiscard]] bool share_if(std::uint64_t version) noexcept {
@@ -101,11 +116,30 @@ public:
 
 private:
     static constexpr std::uint64_t locked = 1;
-    static constexpr std::uint64_t one_reader = 2;
+    static constexpr std::uint64_t sleepers = 2;  ///< while it is locked: threads sleep until it is not
+    static constexpr std::uint64_t one_reader = 4;
     static constexpr std::uint64_t one_version = std::uint64_t{1} << 16U;
     static constexpr std::uint64_t readers = one_version - one_reader;
 
-    std::atomic<std::uint64_t> word_{0};
+    /// The writer may wait for a disk.
+    [[nodiscard, gnu::noinline]] std::uint64_t version_after_writer() const noexcept {
+        short_wait wait;
+        for (;;) {
+            std::uint64_t word = word_.load(std::memory_order_acquire);
+            if ((word & locked) == 0) {
+                return word & ~readers;
+            }
+            if (wait.spin()) {
+                continue;
+            }
+            if ((word & sleepers) != 0 ||
+                word_.compare_exchange_strong(word, word | sleepers, std::memory_order_relaxed)) {
+                sleep_on_lock(word_, static_cast<std::uint32_t>(word | sleepers));
+            }
+        }
+    }
+
+    mutable std::atomic<std::uint64_t> word_{0};
 };
 
 /// Unlocks in its destructor, unless let go.

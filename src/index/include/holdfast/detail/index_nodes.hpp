@@ -166,8 +166,8 @@ struct free_slots {
 
 /// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: the rest was not read yet since the
 /// open.
-template <class Layout>
-struct leaf_node : index_node {
+template <class Layout, class Range>
+struct leaf_node : index_node, Range {
     static constexpr std::size_t print_words = (Layout::slots + 15) / 16 * 2;  // an even number of them
     static constexpr std::size_t bit_words = (Layout::slots + 63) / 64;
 
@@ -241,6 +241,7 @@ struct leaf_node : index_node {
     }
     void forget() noexcept {
         cold.store(true, std::memory_order_relaxed);
+        this->close();
         ordered.store(false, std::memory_order_relaxed);
         for (auto& each : live) {
             each.store(0, std::memory_order_relaxed);

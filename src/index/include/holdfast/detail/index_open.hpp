@@ -20,9 +20,9 @@
 
 namespace holdfast::detail {
 
-template <index_key Key, index_value Value>
-class index_open : public index_update<Key, Value> {
-    using base = index_update<Key, Value>;
+template <class Key, class Value, class Order>
+class index_open : public index_update<Key, Value, Order> {
+    using base = index_update<Key, Value, Order>;
 
 public:
     using base::base;
@@ -229,7 +229,7 @@ private:
                 if (to.last != nullptr) {
                     made[leaf_kind] |= leaf_has_low;
                     made[leaf_previous] = word_of_target(words + leaf_previous, to.last);
-                    base::put_low(tx, made, words, entry.first);
+                    base::put_low(tx, made, words, Order::bound_of(entry.first));
                 }
             }
             const std::uint8_t print = fingerprint<Key>(entry.first);
@@ -301,7 +301,14 @@ private:
     }
     /// Whether `a` lies before `b` in the order of keys.
     [[nodiscard]] static bool is_before(const std::uint64_t* a, const std::uint64_t* b) noexcept {
-        return !base::has_low(a) ? base::has_low(b) : base::has_low(b) && base::low_of(a) < base::low_of(b);
+        if (!base::has_low(b)) {
+            return false;
+        }
+        if constexpr (Order::by_hash) {
+            return (base::has_low(a) ? base::low_of(a) : 0) < base::low_of(b);
+        } else {
+            return !base::has_low(a) || base::low_of(a) < base::low_of(b);
+        }
     }
     /// The leaf behind, or null (IDX-1).
     [[nodiscard]] std::uint64_t* following(const std::uint64_t* words) const {
@@ -423,6 +430,12 @@ private:
         for (std::size_t i = 1; i < leaves.size(); ++i) {
             between.push_back(separator_of(*leaves[i]));
         }
+        if constexpr (Order::by_hash) {
+            for (std::size_t i = 0; i < leaves.size(); ++i) {
+                leaves[i]->set(i == 0 ? 0 : between[i - 1], i + 1 < leaves.size() ? between[i] - 1 : ~std::uint64_t{0});
+            }
+        }
+        this->directory_.reset(leaves.size());
         std::size_t height = 0;
         for (; children.size() > 1; ++height) {
             build_level(children, between);
@@ -508,7 +521,7 @@ private:
             if (with_entries && base::has_blocks) {
                 free_entries(tx, at, next);
             }
-            if constexpr (base::text_keys) {
+            if constexpr (base::text_bounds) {
                 if (base::has_low(at)) {
                     tx.free(base::target(at + leaf_low));
                 }
@@ -528,7 +541,7 @@ private:
             if constexpr (key_words::is_block) {
                 this->check_text(words + layout::word_of(slot, 0));
             }
-            if (next != nullptr && !(base::key_at(words, slot) < base::low_of(next))) {
+            if (next != nullptr && !(base::bound_at(words, slot) < base::low_of(next))) {
                 continue;  // the next leaf's
             }
             if constexpr (key_words::is_block) {

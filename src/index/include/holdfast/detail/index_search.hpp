@@ -14,70 +14,13 @@
 
 namespace holdfast::detail {
 
-/// Entries of one leaf, copied: what a scan hands out.
-template <class Key, class Value, std::size_t Slots>
-class index_batch {
-public:
-    index_batch() {
-        if constexpr (std::is_same_v<entries, std::vector<entry>>) {
-            entries_.resize(Slots);
-        }
-    }
-    void clear() noexcept {
-        count_ = 0;
-        texts_.clear();
-    }
-    [[nodiscard]] std::size_t size() const noexcept { return count_; }
-    void add(const Key& key, const Value& value) {
-        entry& to = entries_[count_++];
-        to.key = keep(key);
-        to.value = keep(value);
-    }
-    [[nodiscard]] Key key(std::size_t i) const noexcept { return give<Key>(entries_[i].key); }
-    [[nodiscard]] Value value(std::size_t i) const noexcept { return give<Value>(entries_[i].value); }
-
-private:
-    struct place {
-        std::size_t begin;
-        std::size_t length;
-    };
-    template <class T>
-    using kept = std::conditional_t<is_index_text<T>, place, T>;
-    template <class T>
-    [[nodiscard]] kept<T> keep(const T& value) {
-        if constexpr (is_index_text<T>) {
-            texts_.append(value);
-            return {texts_.size() - value.size(), value.size()};
-        } else {
-            return value;
-        }
-    }
-    template <class T>
-    [[nodiscard]] T give(const kept<T>& from) const noexcept {
-        if constexpr (is_index_text<T>) {
-            return T(texts_).substr(from.begin, from.length);
-        } else {
-            return from;
-        }
-    }
-    struct entry {
-        kept<Key> key;
-        kept<Value> value;
-    };
-    static constexpr std::size_t most_bytes_inside = 8192;  // so that a scan needs no memory of its own
-    using entries =
-        std::conditional_t<Slots * sizeof(entry) <= most_bytes_inside, std::array<entry, Slots>, std::vector<entry>>;
-    entries entries_;  // those of an array are of any content
-    std::size_t count_ = 0;
-    std::string texts_;
-};
-
-template <index_key Key, index_value Value>
-class index_search : public index_core<Key, Value> {
-    using base = index_core<Key, Value>;
+template <class Key, class Value, class Order>
+class index_search : public index_core<Key, Value, Order> {
+    using base = index_core<Key, Value, Order>;
 
 public:
     using base::base;
+    using typename base::bound;
     using typename base::inner;
     using typename base::layout;
     using typename base::leaf;
@@ -116,42 +59,36 @@ public:
         }
     }
 
-    using batch_of_leaf = index_batch<Key, Value, layout::slots>;
-
-    /// One leaf at a time, from a key on.
-    struct scan_place {
-        std::optional<owned_key> key;  ///< none: the smallest, or the largest
-        bool inclusive = true;         ///< the key itself belongs to what follows
-        bool at_end = false;           ///< no leaf follows
-    };
-    /// Copies the entries of a leaf that follow the place in ascending order, at most `most`, and moves the place on.
-    void fetch_forward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
-        fetch(place, true, most, batch);
-    }
-    void fetch_backward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
-        fetch(place, false, most, batch);
-    }
-
-    /// The entries of the leaf at the place, which moves on to the next one.
-    [[nodiscard]] std::size_t count_leaf(scan_place& place) const {
-        const typename base::section inside(this->grace_);
-        for (;;) {
-            leaf_bounds bounds;
-            const found_leaf at = find_place(place, true, bounds, 0);
-            if (!is_warm(at)) {
-                continue;
-            }
-            const std::size_t count = at.node->count();
-            if (at.node->lock.is_still(at.version)) [[likely]] {
-                move_on(place, true, bounds, nullptr);
-                return count;
+    /// Reads all leaves in their order, each at one moment: `read(leaf)`, again where the leaf has changed meanwhile,
+    /// then `take()`, until that returns false.
+    template <class Read, class Take>
+    void visit_leaves(Read&& read, Take&& take) const {
+        leaf_place place;
+        while (!place.at_end) {
+            if (read_leaf(place, read) && !take()) {
+                return;
             }
         }
+    }
+    /// It looks at every leaf, and reads those that were not used since the open.
+    [[nodiscard]] std::size_t size() const {
+        std::size_t sum = 0;
+        std::size_t some = 0;
+        visit_leaves([&](const leaf& of) { some = of.count(); },
+                     [&] {
+                         sum += some;
+                         return true;
+                     });
+        return sum;
     }
 
 protected:
     ~index_search() = default;
 
+    struct leaf_place {
+        std::optional<typename base::bound_words::owned> from;  ///< none: the first
+        bool at_end = false;                                    ///< no leaf follows
+    };
     struct found_leaf {
         leaf* node;
         std::uint64_t version;
@@ -165,12 +102,32 @@ protected:
     /// The leaf to which a key with that fingerprint belongs, for find_slot(): the cell where its entry is likely to
     /// lie is fetched together with the leaf's fingerprints.
     [[nodiscard]] found_leaf descend_to(const Key& key, std::uint8_t print) const {
-        return walk_down([&](const inner& at) { return at.find(key, true); }, nullptr,
-                         [header = layout::header_of(layout::likely_cell(print))](const std::uint64_t* words) {
-                             constexpr std::size_t beside = layout::cell_words <= 8 ? layout::cell_words / 2 : 0;
-                             __builtin_prefetch(words + header - beside);
-                             __builtin_prefetch(words + header + beside);
-                         });
+        const auto fetch = [header = layout::header_of(layout::likely_cell(print))](const std::uint64_t* words) {
+            constexpr std::size_t beside = layout::cell_words <= 8 ? layout::cell_words / 2 : 0;
+            __builtin_prefetch(words + header - beside);
+            __builtin_prefetch(words + header + beside);
+        };
+        const bound& place = Order::bound_of(key);
+        if constexpr (Order::by_hash) {
+            const child_link& link = this->directory_.entry(place);
+            if (index_node* const node = link.node.load(std::memory_order_acquire); node != nullptr) [[likely]] {
+                fetch(link.words.load(std::memory_order_relaxed));
+                prefetch(node);
+                const std::uint64_t version = node->lock.version();
+                if (auto* const of = static_cast<leaf*>(node); of->contains(place)) [[likely]] {
+                    return {of, version};
+                }
+            }
+        }
+        const found_leaf found = walk_down([&](const inner& at) { return at.find(place, true); }, nullptr, fetch);
+        if constexpr (Order::by_hash) {
+            const std::uint64_t first = found.node->first();
+            const std::uint64_t last = found.node->last();
+            if (found.node->lock.is_still(found.version)) {
+                this->directory_.note(place, found.node, first, last);
+            }
+        }
+        return found;
     }
 
     /// Whether the leaf was read since the open; else reads it, and the caller looks again.
@@ -204,12 +161,13 @@ protected:
     [[nodiscard]] static bool equal(const Key& a, const Key& b) noexcept {
         if constexpr (requires { a == b; }) {
             return a == b;
-        } else {
+        } else if constexpr (requires { a < b; }) {
             return !(a < b) && !(b < a);
+        } else {
+            return index_words<Key>::encode(a) == index_words<Key>::encode(b);
         }
     }
 
-private:
     /// `choose` gives the child of a node to go to, `fetch` fetches lines of the leaf on media.
     template <class Choose, class Fetch>
     [[nodiscard]] found_leaf walk_down(Choose&& choose, leaf_bounds* bounds, Fetch&& fetch) const {
@@ -256,6 +214,8 @@ private:
             __builtin_prefetch(words + i);
         }
     }
+
+private:
     static void note_bounds(const inner& at, std::size_t i, leaf_bounds& bounds) {
         if (i > 0) {
             bounds.low = at.separators[i - 1].raw();
@@ -264,106 +224,33 @@ private:
             bounds.high = at.separators[i].raw();
         }
     }
-
-    void fetch(scan_place& place, bool forward, std::size_t most, batch_of_leaf& batch) const {
+    /// Of the leaf at the place, which moves on where nothing has changed meanwhile.
+    template <class Read>
+    [[nodiscard]] bool read_leaf(leaf_place& place, Read& read) const {
         const typename base::section inside(this->grace_);
-        for (;;) {
-            leaf_bounds bounds;
-            const found_leaf at = find_place(place, forward, bounds, most);
-            if (!is_warm(at) || !is_ordered(at)) {
-                continue;
+        leaf_bounds bounds;
+        const auto choose = [&](const inner& at) { return place.from ? at.find(bound(*place.from), true) : 0; };
+        const found_leaf at = walk_down(choose, &bounds, prefetch_words);
+        if (!is_warm(at)) {
+            return false;
+        }
+        if constexpr (base::has_blocks) {
+            if (!at.node->lock.share_if(at.version)) {
+                return false;
             }
-            if constexpr (base::has_blocks) {
-                if (!at.node->lock.share_if(at.version)) {
-                    continue;
-                }
-                const shared_hold hold(at.node->lock);
-                const bool is_full = copy(*at.node, place, forward, most, batch);
-                move_on(place, forward, bounds, is_full ? &batch : nullptr);
-                return;
-            } else {
-                const bool is_full = copy(*at.node, place, forward, most, batch);
-                if (at.node->lock.is_still(at.version)) [[likely]] {
-                    move_on(place, forward, bounds, is_full ? &batch : nullptr);
-                    return;
-                }
+            const shared_hold hold(at.node->lock);
+            read(*at.node);
+        } else {
+            read(*at.node);
+            if (!at.node->lock.is_still(at.version)) {
+                return false;
             }
         }
-    }
-    /// `most`: entries of the leaf that are wanted.
-    [[nodiscard]] found_leaf find_place(const scan_place& place, bool forward, leaf_bounds& bounds,
-                                        std::size_t most) const {
-        const auto fetch_all = [most](const std::uint64_t* words) {
-            if (most > layout::slots / 8) {
-                prefetch_words(words);
-            }
-        };
-        if (place.key) {
-            const Key key(*place.key);
-            const bool or_equal = forward || place.inclusive;
-            return walk_down([&](const inner& at) { return at.find(key, or_equal); }, &bounds, fetch_all);
+        place.at_end = !bounds.high.has_value();
+        if (bounds.high) {
+            place.from = typename base::bound_words::owned(key_of_separator(*bounds.high));
         }
-        const auto first_or_last = [forward](const inner& at) {
-            return forward ? 0 : std::min<std::size_t>(at.count.load(std::memory_order_relaxed), inner::most);
-        };
-        return walk_down(first_or_last, &bounds, fetch_all);
-    }
-    [[nodiscard]] bool is_ordered(const found_leaf& at) const {
-        if (at.node->ordered.load(std::memory_order_relaxed)) [[likely]] {
-            return true;
-        }
-        if (at.node->lock.lock_if(at.version)) {
-            const write_hold hold(at.node->lock);
-            base::put_in_order(*at.node);
-        }
-        return false;
-    }
-    /// Returns whether it stopped because there were `most`.
-    [[nodiscard]] static bool copy(const leaf& of, const scan_place& place, bool forward, std::size_t most,
-                                   batch_of_leaf& batch) {
-        const std::uint64_t* const words = of.media();
-        const std::size_t count = std::min(of.count(), layout::slots);
-        std::size_t begin = 0;
-        std::size_t end = count;
-        if (place.key) {
-            const std::size_t at = rank_of(of, Key(*place.key), forward != place.inclusive, count);
-            (forward ? begin : end) = at;
-        }
-        const std::size_t some = std::min(most, end - begin);
-        batch.clear();
-        for (std::size_t i = 0; i < some; ++i) {
-            const std::size_t slot = of.slot_of_rank(forward ? begin + i : end - 1 - i);
-            batch.add(base::key_at(words, slot), base::value_at(words, slot));
-        }
-        return some < end - begin;
-    }
-    /// How many live keys are smaller than the key, or not larger (`or_equal`).
-    [[nodiscard]] static std::size_t rank_of(const leaf& of, const Key& key, bool or_equal, std::size_t count) {
-        const std::uint64_t* const words = of.media();
-        std::size_t first = 0;
-        std::size_t left = count;
-        while (left > 0) {
-            const std::size_t half = left / 2;
-            const Key here = base::key_at(words, of.slot_of_rank(first + half));
-            const bool right = or_equal ? !(key < here) : here < key;
-            first = right ? first + half + 1 : first;
-            left = right ? left - half - 1 : half;
-        }
-        return first;
-    }
-    /// `part`: entries behind which others of the leaf follow; null: none do.
-    static void move_on(scan_place& place, bool forward, const leaf_bounds& bounds, const batch_of_leaf* part) {
-        if (part != nullptr) {
-            place.key = owned_key(part->key(part->size() - 1));
-            place.inclusive = false;
-            return;
-        }
-        const std::optional<separator>& bound = forward ? bounds.high : bounds.low;
-        place.at_end = !bound.has_value();
-        if (bound) {
-            place.key = owned_key(key_of_separator(*bound));
-            place.inclusive = forward;
-        }
+        return true;
     }
 };
 

@@ -22,12 +22,13 @@
 
 namespace holdfast::detail {
 
-template <index_key Key, index_value Value>
-class index_structure : public index_inner<Key, Value> {
-    using base = index_inner<Key, Value>;
+template <class Key, class Value, class Order>
+class index_structure : public index_inner<Key, Value, Order> {
+    using base = index_inner<Key, Value, Order>;
 
 public:
     using base::base;
+    using typename base::bound;
     using typename base::inner;
     using typename base::key_words;
     using typename base::layout;
@@ -41,15 +42,13 @@ protected:
     using order = typename base::slots_in_order;
     static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
 
-    /// Makes room in a full leaf for a key; the caller has the lock of the leaf, and looks the key up again.
+    /// Makes room in a full leaf for a key; the caller has the lock of the leaf, and looks the key up again. Throws
+    /// error(limit) where all keys of the leaf have one hash.
     void split(leaf& full, const Key& key) {
         const order sorted = base::sort_live(full);
         std::uint64_t* const words = full.media();
-        const Key largest = base::key_at(words, sorted.slot[sorted.count - 1]);
-        const bool ascending = base::next_of(words) == nullptr && largest < key;
-        const std::size_t stay = ascending ? sorted.count : sorted.count / 2;
-        const Key first = ascending ? key : base::key_at(words, sorted.slot[stay]);
-        typename base::new_separator between(part(base::key_at(words, sorted.slot[stay - 1]), first));
+        std::size_t stay = 0;
+        typename base::new_separator between(part(full, sorted, Order::bound_of(key), stay));
         node_reservation<leaf> leaves(this->leaf_pool_, 1);
         node_reservation<inner> inners(this->inner_pool_, this->height_.load(std::memory_order_relaxed) + 3);
         typename base::path steps;
@@ -57,9 +56,11 @@ protected:
 
         const std::span<const std::uint8_t> moved(sorted.slot.data() + stay, sorted.count - stay);
         const order places = places_of(full, moved);
-        std::uint64_t* const made = make_leaf(words, moved, places, between.key());
+        std::uint64_t* const made = make_leaf(words, moved, places, between.low());
 
         leaf* const node = leaves.take();
+        node->lock.lock();  // a directory may lead to it from an earlier life
+        const write_hold node_hold(node->lock);
         node->forget();
         for (std::size_t i = 0; i < moved.size(); ++i) {
             node->set_print(places.slot[i], full.print(moved[i]));
@@ -68,26 +69,33 @@ protected:
         }
         node->words.store(made, std::memory_order_release);
         node->cold.store(false, std::memory_order_release);
+        if constexpr (Order::by_hash) {
+            node->set(between.low(), full.last());
+            full.set(full.first(), between.low() - 1);
+        }
         const std::lock_guard structure(this->structure_mutex_);
         index_node* at = this->root_.load(std::memory_order_relaxed);
         while (!at->is_leaf) {  // as path_to(), which may fail
             auto* const inside = static_cast<inner*>(at);
-            steps.push_back({inside, inside->find(between.key(), true)});
+            steps.push_back({inside, inside->find(between.low(), true)});
             at = inside->child(steps.back().child);
         }
         this->insert_behind(steps, node, between.release(), inners);
+        if constexpr (Order::by_hash) {
+            this->directory_.grow(this->leaf_pool_.in_use());
+        }
     }
 
     /// After a removal that has left few entries where the key was: unites the leaf with a neighbour if both fit well.
-    void merge(const Key& key) {
+    void merge(const bound& place) {
         const std::lock_guard structure(this->structure_mutex_);
-        typename base::path steps = this->path_to(key);
+        typename base::path steps = this->path_to(place);
         if (steps.empty()) {
             return;
         }
         if (steps.back().node->count.load(std::memory_order_relaxed) == 0) {
             this->refill(steps);
-            steps = this->path_to(key);
+            steps = this->path_to(place);
         }
         if (steps.empty() || steps.back().node->count.load(std::memory_order_relaxed) == 0) {
             return;
@@ -113,12 +121,48 @@ protected:
     };
 
 private:
-    [[nodiscard]] static Key part(const Key& low, const Key& high) noexcept {
-        if constexpr (base::text_keys) {
-            return shortest_between(low, high);
+    /// Where a full leaf is split: `stay` entries stay, and the new leaf begins with the result. `wanted` comes next.
+    [[nodiscard]] bound part(const leaf& full, const order& sorted, const bound& wanted, std::size_t& stay) const {
+        const std::uint64_t* const words = full.media();
+        const auto at = [&](std::size_t rank) { return base::bound_at(words, sorted.slot[rank]); };
+        if constexpr (Order::by_hash) {
+            return part_hashes(full, sorted.count, at, stay);
         } else {
-            return high;
+            const bool ascending = base::next_of(words) == nullptr && at(sorted.count - 1) < wanted;
+            stay = ascending ? sorted.count : sorted.count / 2;
+            const bound first = ascending ? wanted : at(stay);
+            if constexpr (base::text_bounds) {
+                return shortest_between(at(stay - 1), first);
+            } else {
+                return first;
+            }
         }
+    }
+    /// The next bit of the hashes parts them, as in extendible hashing, so that entries of the directory are not
+    /// parted; where it would leave a leaf nearly empty, the hash in the middle does.
+    template <class At>
+    [[nodiscard]] std::uint64_t part_hashes(const leaf& full, std::size_t count, const At& at,
+                                            std::size_t& stay) const {
+        const std::uint64_t half = full.first() + (full.last() - full.first()) / 2 + 1;
+        while (stay < count && at(stay) < half) {
+            ++stay;
+        }
+        if (stay >= count / 4 && stay <= count - count / 4) {
+            return half;
+        }
+        stay = count / 2;
+        while (stay < count && at(stay - 1) == at(stay)) {
+            ++stay;
+        }
+        if (stay == count) {
+            for (stay = count / 2; stay > 0 && at(stay - 1) == at(stay);) {
+                --stay;
+            }
+        }
+        if (stay == 0) {
+            throw_index_limit(this->heap_, this->name_);
+        }
+        return at(stay);
     }
     /// An entry of a leaf as words of an image of the leaf at `to`.
     static void copy_entry(std::uint64_t* made, const std::uint64_t* to, std::size_t slot, const std::uint64_t* from,
@@ -143,7 +187,7 @@ private:
     }
     /// Makes the new leaf of a split, and lets `next` of the old one lead to it. Returns its words.
     [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const order& places,
-                                           const Key& low) {
+                                           const bound& low) {
         std::unique_lock retired(this->retired_mutex_, std::defer_lock);
         transaction tx(this->heap_);
         const leaf_memory memory = take_memory(tx, retired);
@@ -160,7 +204,7 @@ private:
         put_low(tx, made, to, low);
         if (memory.reused) {
             take_retired(tx);
-            if constexpr (base::text_keys) {
+            if constexpr (base::text_bounds) {
                 tx.free(base::target(to + leaf_low));
             }
             for (std::size_t i = 0; i < made.size(); ++i) {
@@ -237,11 +281,11 @@ private:
 
 protected:
     /// The low key of an image; a text gets a block of its own.
-    static void put_low(transaction& tx, image& made, const std::uint64_t* to, const Key& low) {
-        if constexpr (base::text_keys) {
+    static void put_low(transaction& tx, image& made, const std::uint64_t* to, const bound& low) {
+        if constexpr (base::text_bounds) {
             made[leaf_low] = word_of_target(to + leaf_low, make_text(tx, low));
         } else {
-            const auto encoded = key_words::encode(low);
+            const auto encoded = base::bound_words::encode(low);
             std::copy(encoded.begin(), encoded.end(), made.begin() + leaf_low);
         }
     }
@@ -277,6 +321,9 @@ private:
             return false;
         }
         move_entries(left, right);
+        if constexpr (Order::by_hash) {
+            left.set(left.first(), right.last());
+        }
         this->retire(base::remove_behind(parent, at));
         right.forget();
         right_hold.unlock();

@@ -21,11 +21,13 @@ namespace holdfast::detail {
 [[noreturn]] void throw_index_argument(const manager& heap, std::string_view field, std::string_view found,
                                        std::string_view expected);
 [[noreturn]] void throw_read_only_index(const manager& heap, std::string_view name);
+/// error(limit): more keys of one hash than a leaf has room for.
+[[noreturn]] void throw_index_limit(const manager& heap, std::string_view name);
 [[noreturn]] void throw_index_missing(const manager& heap, std::string_view name);
 [[nodiscard]] std::string hexadecimal(std::uint64_t number);
 [[nodiscard]] std::string address_text(const manager& heap, const void* address);
 
-/// Counts as the one ordered_index of this process for a head. Throws error(locked) where there is one already: two
+/// Counts as the one index of this process for a head. Throws error(locked) where there is one already: two
 /// would not see each other's changes.
 class index_claim {
 public:

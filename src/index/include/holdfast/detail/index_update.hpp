@@ -17,9 +17,9 @@ namespace holdfast::detail {
 /// What put() may do.
 enum class put_mode : std::uint8_t { insert, update, upsert };
 
-template <index_key Key, index_value Value>
-class index_update : public index_structure<Key, Value> {
-    using base = index_structure<Key, Value>;
+template <class Key, class Value, class Order>
+class index_update : public index_structure<Key, Value, Order> {
+    using base = index_structure<Key, Value, Order>;
 
 public:
     using base::base;
@@ -85,7 +85,7 @@ public:
         }
         if (is_sparse) {
             try {
-                this->merge(key);
+                this->merge(Order::bound_of(key));
             } catch (const std::bad_alloc& /*later*/) {  // the key is removed all the same
             }
         }

@@ -45,10 +45,12 @@ template <class T>
 concept index_inline = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && !std::is_pointer_v<T> &&
                        !is_index_text<T> && !is_instance<T, ptr>;
 template <class T>
-concept index_key = is_index_text<T> || (index_inline<T> && std::has_unique_object_representations_v<T> &&
-                                         sizeof(T) <= longest_inline_key && requires(const T& a, const T& b) {
-                                             { a < b } -> std::convertible_to<bool>;
-                                         });
+concept index_hash_key = is_index_text<T> || (index_inline<T> && std::has_unique_object_representations_v<T> &&
+                                              sizeof(T) <= longest_inline_key);
+template <class T>
+concept index_key = index_hash_key<T> && requires(const T& a, const T& b) {
+    { a < b } -> std::convertible_to<bool>;
+};
 template <class T>
 concept index_value = is_index_text<T> || (index_inline<T> && sizeof(T) <= longest_inline_value);
 

@@ -1,0 +1,111 @@
+// The calls that ordered_index and hash_index have in common. Not for users: those two show them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/detail/index_check.hpp>
+
+namespace holdfast {
+
+/// What an index has; of ordered_index::statistics() and hash_index::statistics().
+struct index_statistics {
+    std::uint64_t leaves = 0;
+    std::uint64_t slots = 0;           ///< entries for which the leaves have room
+    std::uint64_t leaf_bytes = 0;      ///< of all leaves in the heap, without keys and values of any length
+    std::uint64_t retired_leaves = 0;  ///< kept for later splits; freed by clear() and by the next open
+    std::uint64_t inner_nodes = 0;
+    std::uint64_t height = 0;      ///< levels of inner nodes
+    std::uint64_t dram_bytes = 0;  ///< of inner nodes, the directory, and what is kept of the leaves
+};
+
+namespace detail {
+
+template <class Key, class Value, class Order>
+class index_calls : protected index_check<Key, Value, Order> {
+    using base = index_check<Key, Value, Order>;
+
+public:
+    using key_type = Key;
+    using mapped_type = Value;
+    using owned_key = typename base::owned_key;      ///< Key, or std::string
+    using owned_value = typename base::owned_value;  ///< Value, or std::string
+    using entry = std::pair<owned_key, owned_value>;
+
+    index_calls(const index_calls&) = delete;
+    index_calls& operator=(const index_calls&) = delete;
+
+    /// Adds an entry. False, and nothing changes, where the key is there. Throws error(read_only), as do all that
+    /// change something.
+    bool insert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::insert); }
+    /// Gives a key that is there another value. False where it is not there.
+    bool update(const Key& key, const Value& value) { return this->put(key, value, put_mode::update); }
+    /// Either of the two. True where the key is new.
+    bool upsert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::upsert); }
+    /// False where the key is not there.
+    bool remove(const Key& key) { return base::remove(key); }
+
+    [[nodiscard]] std::optional<owned_value> find(const Key& key) const { return base::find(key); }
+    [[nodiscard]] bool contains(const Key& key) const { return base::find(key).has_value(); }
+    /// The number of entries. It looks at every leaf, and reads those that were not used since the open.
+    [[nodiscard]] std::size_t size() const { return base::size(); }
+
+    // No other thread uses the index in these.
+
+    /// Removes all entries in one step, then frees their memory; a crash meanwhile leaves that to the next open.
+    void clear() { base::clear(); }
+    /// Every broken invariant, a line each ("IDX-3: ..."). Reads all of the index.
+    [[nodiscard]] std::vector<std::string> check() { return base::check(); }
+    [[nodiscard]] index_statistics statistics() const {
+        index_statistics all;
+        all.leaves = this->leaves_in_order().size();
+        all.slots = all.leaves * base::layout::slots;
+        all.retired_leaves = this->retired_.size();
+        all.leaf_bytes = (all.leaves + all.retired_leaves) * base::layout::bytes;
+        all.inner_nodes = this->inner_pool_.in_use();
+        all.height = this->height_.load();
+        all.dram_bytes = this->inner_pool_.bytes() + this->leaf_pool_.bytes() + this->directory_.bytes();
+        return all;
+    }
+
+protected:
+    /// `Stored`: the type of the named object.
+    template <class Stored>
+    index_calls(manager& heap, std::string_view name, Stored& head)
+        : base(heap, name, head), claim_(heap, name, &head) {
+        this->open();
+    }
+    ~index_calls() = default;
+
+    template <class Stored>
+    [[nodiscard]] static Stored& head_of(manager& heap, std::string_view name) {
+        if (!heap.read_only()) {
+            return *heap.find_or_construct<Stored>(name)();
+        }
+        auto* const found = heap.find<Stored>(name).first;
+        if (found == nullptr) {
+            throw_index_missing(heap, name);
+        }
+        return *found;
+    }
+    /// Frees what an index holds that was opened for that, then its head.
+    template <class Stored, class Index>
+    static bool destroy_index(manager& heap, std::string_view name) {
+        if (heap.find<Stored>(name).first == nullptr) {
+            return false;
+        }
+        Index(heap, name).free_all();
+        return heap.destroy<Stored>(name);
+    }
+
+private:
+    index_claim claim_;
+};
+
+}  // namespace detail
+
+}  // namespace holdfast

@@ -1,0 +1,153 @@
+// What orders the leaves of an index, and so parts them: the keys of an ordered_index, hashes of the keys of a
+// hash_index. Not for users.
+//
+//   bound          the type of what parts two leaves: a leaf has the keys whose bounds are not below its low bound
+//   range          what a leaf_node knows of its bounds
+//   directory      the short way to a leaf
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include <holdfast/detail/index_nodes.hpp>
+#include <holdfast/hash.hpp>
+
+namespace holdfast::detail {
+
+template <class Key>
+struct order_of_keys {
+    using bound = Key;
+    static constexpr bool by_hash = false;
+    [[nodiscard]] static const Key& bound_of(const Key& key) noexcept { return key; }
+
+    struct range {
+        void close() noexcept {}
+    };
+    struct directory {
+        void reset(std::size_t /*leaves*/) noexcept {}
+        [[nodiscard]] std::size_t bytes() const noexcept { return 0; }
+    };
+};
+
+/// The hashes of the keys that belong to a leaf: `first` to `last`. It changes under the leaf's lock alone.
+class hash_range {
+public:
+    [[nodiscard]] bool contains(std::uint64_t hash) const noexcept {
+        return hash >= first() && hash <= last_.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint64_t first() const noexcept { return first_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t last() const noexcept { return last_.load(std::memory_order_relaxed); }
+    void set(std::uint64_t first, std::uint64_t last) noexcept {
+        first_.store(first, std::memory_order_relaxed);
+        last_.store(last, std::memory_order_relaxed);
+    }
+    void close() noexcept { set(1, 0); }
+
+private:
+    std::atomic<std::uint64_t> first_{1};
+    std::atomic<std::uint64_t> last_{0};
+};
+
+/// The directory of extendible hashing: the first bits of a hash lead to the leaf. It holds what look-ups have found,
+/// so an entry may be missing, or lead to a leaf that has given the hash away or is no leaf any more: the range of the
+/// leaf decides. It doubles with the leaves; tables that were too small stay until the next reset(), because readers
+/// may look at them, and take as much memory as the last one at most.
+///
+/// Thread safety: entry() and note() by any number of threads; grow() by one at a time; reset() by one alone.
+class hash_directory {
+public:
+    /// For so many leaves, and empty. Throws std::bad_alloc.
+    void reset(std::size_t leaves) {
+        now_.store(nullptr, std::memory_order_relaxed);
+        tables_.clear();
+        add(bits_for(leaves));
+    }
+    /// Without memory it stays as it is.
+    void grow(std::size_t leaves) noexcept {
+        const table& old = *now_.load(std::memory_order_relaxed);
+        const unsigned bits = bits_for(leaves);
+        if (bits <= old.bits + 1) {
+            return;
+        }
+        try {
+            add(bits);
+        } catch (const std::bad_alloc& /*slower*/) {
+        }
+    }
+    [[nodiscard]] const child_link& entry(std::uint64_t hash) const noexcept {
+        const table& in = *now_.load(std::memory_order_acquire);
+        return in.links[hash >> (64 - in.bits)];
+    }
+    /// Remembers a leaf for a hash, if the leaf has all hashes of that entry.
+    void note(std::uint64_t hash, index_node* leaf, std::uint64_t first, std::uint64_t last) noexcept {
+        const table& in = *now_.load(std::memory_order_acquire);
+        const unsigned shift = 64 - in.bits;
+        const std::uint64_t begin = hash >> shift << shift;
+        const std::uint64_t end = begin | ((std::uint64_t{1} << shift) - 1);
+        if (begin >= first && end <= last) {
+            in.links[hash >> shift].set(leaf);
+        }
+    }
+
+    [[nodiscard]] std::size_t bytes() const noexcept {
+        std::size_t sum = 0;
+        for (const auto& each : tables_) {
+            sum += sizeof(child_link) << each->bits;
+        }
+        return sum;
+    }
+
+private:
+    struct table {
+        explicit table(unsigned of)
+            : bits(of), memory(sizeof(child_link) << of), links(static_cast<child_link*>(memory.begin())) {
+            std::uninitialized_value_construct_n(links, std::size_t{1} << of);
+        }
+        unsigned bits;
+        node_memory memory;
+        child_link* links;
+    };
+    /// Of a split in two, one leaf may have half of the hashes that others have: so four entries a leaf, or eight.
+    [[nodiscard]] static unsigned bits_for(std::size_t leaves) noexcept {
+        return static_cast<unsigned>(std::bit_width(leaves)) + 2;
+    }
+    void add(unsigned bits) {
+        auto made = std::make_unique<table>(bits);
+        if (const table* const old = now_.load(std::memory_order_relaxed); old != nullptr) {
+            for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
+                made->links[i].set(old->links[i >> (bits - old->bits)]);
+            }
+        }
+        tables_.push_back(std::move(made));
+        now_.store(tables_.back().get(), std::memory_order_release);
+    }
+
+    std::atomic<const table*> now_{nullptr};
+    std::vector<std::unique_ptr<table>> tables_;
+};
+
+template <class Key>
+struct order_of_hashes {
+    using bound = std::uint64_t;
+    static constexpr bool by_hash = true;
+    /// It is on media, so it never changes. Its bits are not those of the fingerprint.
+    [[nodiscard]] static std::uint64_t bound_of(const Key& key) noexcept {
+        if constexpr (is_index_text<Key>) {
+            return hash_mix(hash_bytes(key.data(), key.size()) ^ hash_first, hash_second);
+        } else if constexpr (index_words<Key>::words == 1) {
+            return hash_mix(index_words<Key>::encode(key)[0] ^ hash_first, hash_second);
+        } else {
+            const auto words = index_words<Key>::encode(key);
+            return hash_mix(hash_bytes(words.data(), sizeof words) ^ hash_first, hash_second);
+        }
+    }
+    using range = hash_range;
+    using directory = hash_directory;
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,82 @@
+// holdfast::hash_index: a map in a heap for many threads, without an order, whose look-ups are shorter than those of an
+// ordered_index. In durability `atomic` every change is durable when its call returns.
+//
+//     holdfast::hash_index<std::uint64_t, std::uint64_t> orders(heap, "orders");   // finds or makes it
+//     orders.insert(17, 4711);
+//
+//     holdfast::hash_index<std::string_view, std::string_view> names(heap, "names");
+//     names.upsert("stone", "a hard thing");
+//
+// It is extendible hashing (R. Fagin et al., 1979) with buckets of fingerprints in the heap, as in Dash (B. Lu et al.,
+// 2020). A bucket is a leaf of an ordered_index whose entries are ordered by the hashes of their keys, so keys, values,
+// durability, costs, threads and errors are as <holdfast/ordered_index.hpp> says; a key needs no operator<. The
+// directory, in DRAM, is made anew at each open.
+//
+// A further error: insert() and upsert() throw error(limit) where more keys than a bucket holds (some hundred) have one
+// hash of 64 bits. Chance does not bring that about, but who chooses keys to this end can.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include <holdfast/detail/index_batch.hpp>
+#include <holdfast/detail/index_calls.hpp>
+#include <holdfast/manager.hpp>
+
+namespace holdfast {
+
+/// The named object of a hash_index: what `holdfast ls` shows.
+template <class Key, class Value>
+struct stored_hash_index : detail::index_head_on_media {};
+
+template <detail::index_hash_key Key, detail::index_value Value>
+class hash_index : public detail::index_calls<Key, Value, detail::order_of_hashes<Key>> {
+    using base = detail::index_calls<Key, Value, detail::order_of_hashes<Key>>;
+
+public:
+    /// As that of ordered_index.
+    hash_index(manager& heap, std::string_view name)
+        : base(heap, name, base::template head_of<stored_hash_index<Key, Value>>(heap, name)) {}
+    hash_index(const hash_index&) = delete;
+    hash_index& operator=(const hash_index&) = delete;
+    ~hash_index() = default;
+
+    /// Frees an index that is not open, with all that it holds. False where there is none of that name.
+    static bool destroy(manager& heap, std::string_view name) {
+        return base::template destroy_index<stored_hash_index<Key, Value>, hash_index>(heap, name);
+    }
+
+    /// Calls `each(key, value)` for all entries, in no order that means something, until it returns false. Each bucket
+    /// is read at one moment; an entry that is there all the time is given once. `each` may change the index. Views are
+    /// valid until `each` returns. Returns how many entries it was given.
+    template <class Function>
+    std::size_t for_each(Function&& each) const {
+        detail::index_batch<Key, Value, base::layout::slots> batch;
+        std::size_t given = 0;
+        this->visit_leaves(
+            [&](const typename base::leaf& of) {
+                const std::uint64_t* const words = of.media();
+                batch.clear();
+                for (std::size_t slot = 0; slot < base::layout::slots; ++slot) {
+                    if (of.is_live(slot)) {
+                        batch.add(base::key_at(words, slot), base::value_at(words, slot));
+                    }
+                }
+            },
+            [&] {
+                for (std::size_t i = 0; i < batch.size(); ++i) {
+                    ++given;
+                    if (!each(batch.key(i), batch.value(i))) {
+                        return false;
+                    }
+                }
+                return true;
+            });
+        return given;
+    }
+    [[nodiscard]] bool empty() const {
+        return for_each([](const Key& /*key*/, const Value& /*value*/) { return false; }) == 0;
+    }
+};
+
+}  // namespace holdfast

@@ -1,0 +1,125 @@
+// What a hash_index has of its own: what it costs, keys without an order, keys of one hash, and its directory.
+#include <array>
+#include <bit>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "index/index_test_support.hpp"
+
+namespace holdfast {
+namespace {
+
+using testing::IsEmpty;
+using hashed_numbers = hash_index<std::uint64_t, std::uint64_t>;
+using hashed_texts = hash_index<std::string_view, std::uint64_t>;
+
+class hash_index_test : public testing::Test {
+protected:
+    segment::test_directory directory_;
+    manager heap_{create_only, directory_.path("heap"),
+                  options_of({durability::atomic, open_options::domain_choice::emulated})};
+};
+
+TEST_F(hash_index_test, an_entry_of_16_bytes_is_one_record_and_one_fence) {
+    hashed_numbers tested(heap_, "numbers");
+    const protocol_counters before = heap_.counters();
+    std::uint64_t changes = 0;
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        changes += tested.insert(i, i) ? 1U : 0U;
+        changes += tested.update(i, i + 1) ? 1U : 0U;
+    }
+    for (std::uint64_t i = 0; i < 20; ++i) {
+        changes += tested.remove(i) ? 1U : 0U;
+    }
+    EXPECT_EQ(changes, 220U);
+    EXPECT_EQ(heap_.counters().durable_records - before.durable_records, changes);
+    EXPECT_EQ(heap_.counters().fences - before.fences, changes);
+}
+
+TEST_F(hash_index_test, grows_and_shrinks_with_its_directory) {
+    constexpr std::uint64_t count = 20'000;
+    hashed_numbers tested(heap_, "numbers");
+    const protocol_counters before = heap_.counters();
+    for (std::uint64_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(tested.insert(i * i, i));
+    }
+    EXPECT_LT(heap_.counters().durable_records - before.durable_records, count * 11 / 10);
+    const index_statistics full = tested.statistics();
+    EXPECT_GT(full.leaves, count / 108);
+    EXPECT_LT(full.leaves, count / 40);
+    EXPECT_LT(full.dram_bytes, count * 16);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(tested.find(i * i), i);
+        ASSERT_FALSE(tested.contains(i * i + 3 * count * count));
+    }
+    EXPECT_THAT(tested.check(), IsEmpty());
+    for (std::uint64_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(tested.remove(i * i));
+    }
+    EXPECT_TRUE(tested.empty());
+    EXPECT_LT(tested.statistics().leaves, full.leaves / 10);
+    EXPECT_THAT(tested.check(), IsEmpty());
+}
+
+TEST_F(hash_index_test, entries_may_be_changed_while_they_are_visited) {
+    constexpr std::uint64_t count = 3000;
+    hashed_numbers tested(heap_, "numbers");
+    for (std::uint64_t i = 0; i < count; ++i) {
+        tested.insert(i, i);
+    }
+    std::set<std::uint64_t> seen;
+    const std::size_t given = tested.for_each([&](std::uint64_t key, std::uint64_t value) {
+        EXPECT_EQ(value, key);
+        EXPECT_TRUE(seen.insert(key).second) << key;
+        return key % 2 == 0 ? tested.remove(key) : tested.update(key, key + 1);
+    });
+    EXPECT_EQ(given, count);
+    EXPECT_EQ(tested.size(), count / 2);
+    EXPECT_EQ(tested.for_each([](std::uint64_t /*key*/, std::uint64_t /*value*/) { return false; }), 1U);
+}
+
+TEST_F(hash_index_test, keys_need_no_order) {
+    struct place {
+        std::uint32_t row;
+        std::uint32_t column;
+    };
+    hash_index<place, std::uint16_t> tested(heap_, "places");
+    for (std::uint32_t i = 0; i < 300; ++i) {
+        EXPECT_TRUE(tested.insert({i, i / 2}, static_cast<std::uint16_t>(i)));
+    }
+    EXPECT_FALSE(tested.insert({7, 3}, 1));
+    EXPECT_EQ(tested.find({7, 3}), 7);
+    EXPECT_EQ(tested.find({7, 4}), std::nullopt);
+    EXPECT_THAT(tested.check(), IsEmpty());
+}
+
+TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them) {
+    hashed_texts tested(heap_, "texts");
+    // The hash multiplies by what the first word leaves of its constant: nothing, here.
+    const auto key = [](std::uint64_t i) {
+        const std::uint64_t words[] = {detail::hash_first, i};
+        return std::string(std::bit_cast<std::array<char, sizeof words>>(words).data(), sizeof words);
+    };
+    ASSERT_EQ(detail::order_of_hashes<std::string_view>::bound_of(key(1)),
+              detail::order_of_hashes<std::string_view>::bound_of(key(2)));
+    for (std::uint64_t i = 0; i < 50; ++i) {
+        EXPECT_TRUE(tested.insert(fmt::format("{}", i), i));
+    }
+    std::uint64_t fitted = 0;
+    EXPECT_EQ(reason_of([&] {
+                  for (; fitted < 1000; ++fitted) {
+                      tested.insert(key(fitted), fitted);
+                  }
+              }),
+              errc::limit);
+    EXPECT_EQ(fitted, tested.statistics().slots / tested.statistics().leaves);
+    EXPECT_EQ(tested.size(), 50 + fitted);
+    EXPECT_THAT(tested.check(), IsEmpty());
+    EXPECT_TRUE(tested.insert("another", 1));
+    EXPECT_TRUE(tested.remove(key(0)));
+    EXPECT_TRUE(tested.insert(key(1000), 1));
+}
+
+}  // namespace
+}  // namespace holdfast
