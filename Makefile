@@ -1,5 +1,5 @@
 # The short names of what the scripts do. Everything that these targets make lies in build/. Each installs what it needs.
-.PHONY: help demo demo-vectors build install debian test verify bench soak dax arm64 format lint coverage clean
+.PHONY: help demo demo-vectors docs build install debian test verify bench soak dax arm64 format lint coverage clean
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
@@ -44,6 +44,9 @@ format: ## format all files with the pinned clang-format
 
 lint: ## own lint, format check, clang's warnings, clang-tidy
 	@scripts/lint.sh
+
+docs: ## the site: guides, reference, charts; in build/site
+	@scripts/docs.sh
 
 coverage: ## line and branch coverage of the unit tests
 	@scripts/coverage.sh

@@ -10,6 +10,7 @@ demo=(
     apt lz4 xz-utils
 )
 demo_vectors=("${demo[@]}" python3-dev python3-venv)
+docs=(doxygen python3-venv)
 build=("${demo[@]}" pkg-config git libgmp-dev)
 bench=(
     "${build[@]}" libbenchmark-dev
@@ -37,6 +38,8 @@ dax=("${test[@]}" qemu-system-x86 busybox-static cpio)
 debian=("${build[@]}" ccache dpkg-dev file fakeroot python3-dev python3-venv)
 verify=(
     "${bench[@]}" "${lint[@]}" "${coverage[@]}" "${arm64[@]}" "${dax[@]}"
+    # the site
+    "${docs[@]}"
     # the pages of `holdfast map` and `holdfast-bench --html`, opened by tests
     chromium
     # the Python package, and CPython's own tests of mappings
@@ -52,7 +55,7 @@ soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jd
 packages=()
 for group in "$@"; do
     case $group in
-        demo | demo-vectors | build | bench | test | lint | coverage | arm64 | dax | debian | verify | soak) ;;
+        demo | demo-vectors | docs | build | bench | test | lint | coverage | arm64 | dax | debian | verify | soak) ;;
         *) echo "install-dependencies: there is no group $group" >&2; exit 2 ;;
     esac
     declare -n members=${group//-/_}

@@ -9,7 +9,7 @@
 docs/python.md has the whole picture.
 """
 
-from . import _core
+from . import _core  # before numpy, which starts threads: what the kernel is asked for at loading is quick before that
 from ._containers import Dict, List, to_python
 from ._errors import (
     AccessError,

@@ -16,6 +16,10 @@ bool registered() noexcept {
     return answer;
 }
 
+/// When the library is loaded, which is mostly before a second thread starts: with several threads the kernel lets a
+/// registration wait until all processors have been idle or switched, some 20 ms, which the first open would take.
+[[gnu::constructor]] void register_early() noexcept { static_cast<void>(registered()); }
+
 }  // namespace
 
 announcement_barrier::announcement_barrier() noexcept : by_kernel_(registered()) {}
