@@ -45,7 +45,7 @@ base::result<void> lane_pool::open_log() {
     log_shape shape;
     shape.slots = options_.slots;
     shape.lanes = options_.log_lanes;
-    shape.block_records = std::min(records_per_block, options_.slots);
+    shape.block_records = options_.log_block_records;
     HF_TRY_ASSIGN(auto staging, base::sparse_memory::map(record_log::staging_bytes(shape), "writes to the log"));
     log_ = std::make_unique<record_log>(std::move(media), shape, lanes_view{lanes_, lane_count_}, std::move(staging));
     return log_->prepare();

@@ -56,6 +56,7 @@ struct lane_options {
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
     std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< order `logged`: whose slots are the log
+    std::uint64_t log_block_records = records_per_block;  ///< of one block of the log
     unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
     unsigned machine_nodes = 1;  ///< the memory of file f belongs to node f mod machine_nodes
 };

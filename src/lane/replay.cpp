@@ -248,6 +248,10 @@ base::result<gathered_records> gather_log(const replay_source& source, std::uint
     for (std::size_t i = 0; i < records.size(); ++i) {
         const record_on_media& record = *records[i];
         const std::uint64_t lane = number_of(record) >> log_lane_shift;
+        if (i != 0 && number_of(record) == number_of(*records[i - 1])) {  // LANE-41
+            return corrupt(fmt::format("log, number of a record of lane {}", lane),
+                           fmt::format("{:#x}, in two records", number_of(record)), "one that no other record has");
+        }
         if (!has_flag(record, group_flag) || HF_MUTANT("replay.group.member")) {
             found.pending.push_back({record.time, &record});
         } else if (has_flag(record, last_flag)) {

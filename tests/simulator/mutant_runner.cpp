@@ -1,9 +1,11 @@
 #include "simulator/mutant_runner.hpp"
 
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 
@@ -19,18 +21,24 @@ namespace {
 /// In a process of its own; the exit status is the answer.
 [[noreturn]] void run_mutant(const std::string& site, unsigned seconds,
                              const std::function<std::string(const std::string&)>& notice) {
-    ::alarm(seconds);
+    // Of the processor's time, so that it does not matter what else runs; and a limit for what waits for ever.
+    constexpr unsigned patience = 10;
+    const itimerval limit{{}, {static_cast<time_t>(seconds), 0}};
+    ::setitimer(ITIMER_PROF, &limit, nullptr);
+    ::alarm(patience * seconds);
     const persist::mutant_selection mutant{site};
+    const auto begin = std::chrono::steady_clock::now();
     const std::string noticed = notice(site);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     if (!noticed.empty()) {
-        std::printf("killed: %s, by %s\n", site.c_str(), noticed.c_str());
+        std::printf("killed: %s, after %.1f s, by %s\n", site.c_str(), took.count(), noticed.c_str());
         std::fflush(stdout);
     }
     ::_exit(noticed.empty() ? 0 : 1);
 }
 
 mutant_verdict verdict_of(int status) {
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGPROF)) {
         return mutant_verdict::undecided;
     }
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? mutant_verdict::survived : mutant_verdict::killed;

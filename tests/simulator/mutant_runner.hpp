@@ -15,8 +15,8 @@ enum class mutant_verdict { survived, killed, undecided };
 /// `others`.
 [[nodiscard]] std::vector<std::string> mutant_sites(const std::vector<std::string>& others);
 
-/// `notice` runs with the site's mutant selected and returns which exploration noticed it, or nothing. After `seconds`
-/// the mutant is undecided.
+/// `notice` runs with the site's mutant selected and returns which exploration noticed it, or nothing. After
+/// `seconds` of the processor's time the mutant is undecided.
 [[nodiscard]] std::map<std::string, mutant_verdict> run_mutants(
     const std::vector<std::string>& sites, unsigned seconds,
     const std::function<std::string(const std::string&)>& notice);

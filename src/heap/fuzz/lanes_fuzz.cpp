@@ -4,8 +4,8 @@
 // and are disjoint. Unedited lanes give exactly what the calls did, with every mix of lines that a crash may leave.
 //
 // Edits: fuzz_input.hpp, with places of their own (lanes_fuzz.hpp). Control bits: 0 checksums, 1 sequences that fit the
-// slot, 2 seals of the head, 3 times that count; 8 order of records; 9 to 13 which lines are as at the checkpoint (0:
-// none); 14 the recovery is cut off.
+// slot, or the lanes of a log, 2 seals of the head, 3 times that count; 8 and 15 order of records; 9 to 13 which lines
+// are as at the checkpoint (0: none); 14 the recovery is cut off.
 #include "heap/fuzz/lanes_fuzz.hpp"
 
 #include <map>
@@ -26,6 +26,26 @@ using segment::must;
 constexpr segment::geometry shape{base::mebibyte};
 constexpr std::uint64_t user_bytes = base::mebibyte;
 constexpr std::array<std::uint64_t, 8> sizes{64, 64, 500, 3000, 14336, 14336, 20000, 40000};
+
+/// The domain `disk` in memory: what is stored is durable, and records go to a log.
+class disk_in_memory : public persist::emulated_domain {
+public:
+    static constexpr bool models_disks = true;
+};
+
+class log_in_memory final : public segment::log_writer {
+public:
+    explicit log_in_memory(std::byte* file) noexcept : file_(file) {}
+    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
+                             persist::site /*where*/) noexcept override {
+        std::memcpy(file_ + offset, data.data(), data.size());
+        return {};
+    }
+    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
+
+private:
+    std::byte* file_;
+};
 
 /// The memory that heaps are recovered and used in, one after the other.
 class machine final : public segment::space_growth, public segment::lane_area {
@@ -51,6 +71,9 @@ public:
         }
         size_ = std::max(size_, bytes);
         return {};
+    }
+    base::result<std::unique_ptr<segment::log_writer>> open_log() override {
+        return std::unique_ptr<segment::log_writer>(std::make_unique<log_in_memory>(lanes()));
     }
     [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const noexcept {
         return *reinterpret_cast<std::uint64_t*>(view_.address({offset}));
@@ -118,6 +141,7 @@ public:
         options.order = order;
         options.checkpoint_time = time;
         options.lane_count = count;
+        options.log_lanes = most_lanes;
         options.clock = lane::record_clock::source::memory;
         operations_ = std::make_unique<operations>(Domain{}, on_.view(), on_, blocks_, options);
         must(operations_->open());
@@ -130,8 +154,10 @@ public:
         return all;
     }
 
-    static constexpr lane::record_order order =
-        Domain::kind == persist::domain_kind::page_cache ? lane::record_order::in_flight : lane::record_order::clock;
+    static constexpr lane::record_order order = Domain::kind == persist::domain_kind::page_cache
+                                                    ? lane::record_order::in_flight
+                                                : lane::may_log<Domain> ? lane::record_order::logged
+                                                                        : lane::record_order::clock;
 
 private:
     machine& on_;
@@ -196,7 +222,9 @@ crashed_heap make_heap() {
     lanes.prepare(*cache.own_lane, 1);
     lanes.announce(*cache.own_lane);
     lanes.append(*cache.own_lane, record, {});
-    lanes.fence(*cache.own_lane);
+    if (!lanes.fence(*cache.own_lane)) {
+        finding("the last record is not durable");
+    }
     memory.take(made.after);
     if (on.heap().lanes().statistics().checkpoints > 1) {
         finding("a checkpoint in the midst of what was to be pending");
@@ -316,7 +344,7 @@ private:
             }
         }
         const auto again = must(lane::make_replay(from));
-        if (again.report.replayed != 0 || (from.order == lane::record_order::clock && again.report.pending != 0)) {
+        if (again.report.replayed != 0 || (lane::is_by_clock(from.order) && again.report.pending != 0)) {
             finding("a second replay finds something to do");
         }
         const extent::page_entries entries(on_.view());
@@ -417,10 +445,10 @@ void examine(const fuzz_input& input) {
     static machine memory;
     static image media;
     media = original.after;
-    if (session<Domain>::order == lane::record_order::clock) {
+    if (lane::is_by_clock(session<Domain>::order)) {
         mix_lines(media, original.before, input.control >> line_mix_shift & line_mix_mask);
     }
-    editor edits(media);
+    editor edits(media, session<Domain>::order == lane::record_order::logged);
     for (const auto& record : input.records) {
         edits.apply(record);
     }
@@ -435,6 +463,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const fuzz_input input({data, size});
     if ((input.control & in_flight) != 0) {
         examine<persist::page_cache_domain>(input);
+    } else if ((input.control & logged) != 0) {
+        examine<disk_in_memory>(input);
     } else {
         examine<persist::emulated_domain>(input);
     }

@@ -28,6 +28,7 @@ enum control_bits : unsigned {
     line_mix_shift = 9,
     line_mix_mask = 31,
     cut_off = 1U << 14U,
+    logged = 1U << 15U,
 };
 
 inline constexpr std::uint64_t key = 0x5eed;
@@ -45,7 +46,7 @@ enum class edited_place : std::uint8_t { record, written_record, made_record, co
 
 class editor {
 public:
-    explicit editor(image& media) : media_(media) {}
+    editor(image& media, bool is_log) : media_(media), is_log_(is_log) {}
 
     void apply(const fuzz_input::record& bytes) {
         constexpr edited_place places[16] = {
@@ -82,7 +83,12 @@ public:
                 continue;
             }
             lane::record_on_media& record = slots_of(index)[slot];
-            if ((control & repair_sequences) != 0) {
+            if ((control & repair_sequences) != 0 && is_log_) {
+                const std::uint64_t number = lane::number_of(record);
+                record.sequence &= ~lane::sequence_mask;
+                record.sequence |= (number >> lane::log_lane_shift) % most_lanes << lane::log_lane_shift;
+                record.sequence += number % (2 * slots) + 1;
+            } else if ((control & repair_sequences) != 0) {
                 record.sequence = (record.sequence & ~(slots - 1)) | slot;
                 record.sequence += record.sequence == 0 ? slots : 0;
             }
@@ -90,7 +96,7 @@ public:
                 record.time = in_force + 1 + record.time % 64;
             }
             if ((control & repair_sums) != 0) {
-                record.checksum = lane::checksum_of(record, lane::seed_of(key, 1, index));
+                record.checksum = lane::checksum_of(record, lane::seed_of(key, 1, is_log_ ? 0 : index));
             }
         }
         if (changed_head_ && media_.lanes.size() >= lane::lanes_at && (control & repair_seals) != 0) {
@@ -185,6 +191,9 @@ private:
                                    0};
         const auto [block, word] = some_block(value);
         const auto [other, other_word] = some_block(value >> 24U);
+        if (is_log_) {
+            made.sequence += value % most_lanes << lane::log_lane_shift;
+        }
         if (edit.width != 1) {
             made.allocated = block;
             made.allocated_block = lane::encode(word);
@@ -202,6 +211,7 @@ private:
     }
 
     image& media_;
+    bool is_log_;
     std::set<place> touched_;
     bool changed_head_ = false;
     lane::record_on_media nothing_{};

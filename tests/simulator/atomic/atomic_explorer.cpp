@@ -129,7 +129,7 @@ void atomic_explorer::run_openings_and_new_lanes() {
         for (;;) {
             path_ = "a new lane";
             lane::lane* const made = lanes.acquire();
-            if (made == nullptr || made->index == setting_.lanes) {
+            if (made == nullptr || made->index >= setting_.lanes) {
                 break;
             }
             // The next owner of the lane may be another cache.

@@ -84,7 +84,7 @@ public:
                 domain_.copy_nontemporal(to + at, data.data() + at, sizeof(std::uint64_t), where);
             }
         }
-        domain_.fence("log.write.sync");
+        domain_.sync(to, data.size(), "log.write.sync");
         return {};
     }
     bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
@@ -209,6 +209,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     options.slots = space.setting().slots;
     options.order = space.setting().order;
     options.log_lanes = space.setting().lanes;
+    options.log_block_records = space.setting().block_records;
     options.clock = lane::record_clock::source::memory;
     options.checkpoint_time = space.facts().checkpoint_clock;
     if (!space.facts().clean) {

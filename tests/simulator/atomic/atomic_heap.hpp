@@ -22,9 +22,10 @@ struct atomic_setting {
     std::uint64_t slots = 8;
     lane::record_order order = lane::record_order::clock;
     crash_kind crash = crash_kind::power_loss;
-    std::uint64_t lanes = 4;  ///< most lanes; in order `logged`, those whose slots are the log
-    bool gives_back = false;  ///< free space goes back, and the heap can become shorter
-    bool fades = true;        ///< with gives_back: freed space goes back at once
+    std::uint64_t lanes = 4;          ///< most lanes; in order `logged`, those whose slots are the log
+    std::uint64_t block_records = 8;  ///< order `logged`: of a block of the log
+    bool gives_back = false;          ///< free space goes back, and the heap can become shorter
+    bool fades = true;                ///< with gives_back: freed space goes back at once
 };
 
 /// From the superblock.

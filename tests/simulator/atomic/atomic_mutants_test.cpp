@@ -1,5 +1,7 @@
 // Every step of durability `atomic` and of its recovery is needed: if one is omitted, or two are swapped, the crash
 // tests find an image that is wrong.
+#include <chrono>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -51,7 +53,7 @@ struct exploration {
 const std::vector<atomic_setting>& settings() {
     static const std::vector<atomic_setting> all{{},
                                                  {8, lane::record_order::in_flight, crash_kind::process_crash},
-                                                 {8, lane::record_order::logged, crash_kind::power_loss, 3}};
+                                                 {8, lane::record_order::logged, crash_kind::power_loss, 1, 2}};
     return all;
 }
 
@@ -89,8 +91,9 @@ atomic_report explore_orders(const atomic_setting& setting, const concurrent_pro
     return explorer.report();
 }
 
-/// Quick ones first: most mutants need no others.
-std::vector<exploration> explorations() {
+/// Quick ones first: most mutants need no others. `most_preemptions`: with 2, what atomic_crash_test does without
+/// mutants takes most of the time.
+std::vector<exploration> explorations(unsigned most_preemptions) {
     std::vector<exploration> all;
     for (const atomic_setting& setting : settings()) {
         all.push_back({"named sequences", [=] { return explore_named(setting); }});
@@ -99,34 +102,37 @@ std::vector<exploration> explorations() {
         all.push_back({"space that goes back", [=] {
                            return explore_space(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}, 1, 1);
                        }});
-        constexpr atomic_effort for_groups{{256, 32, 32, 32}, 32, {64, 8, 8, 8}, 8};
-        for (std::size_t start = 0; start < group_starts(); ++start) {
-            all.push_back({"groups", [=] { return explore_groups(setting, for_groups, start, 2); }});
-        }
-        all.push_back({"groups of two", [=] { return explore_groups_of_two(setting, for_groups, 1, 40); }});
-        all.push_back({"a death", [=] { return explore_deaths(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}); }});
-        for (const atomic_start& start : atomic_starts()) {
-            all.push_back({start.name + ", one step", [=] { return explore_short(setting, start, 1); }});
-        }
     }
-    for (const unsigned preemptions : {1U, 2U}) {
+    const auto add_pairs = [&all](unsigned preemptions) {
         for (const atomic_setting& setting : settings()) {
             for (const concurrent_program& program : concurrent_programs()) {
                 all.push_back({program.name + ", preemptions: " + std::to_string(preemptions),
                                [=] { return explore_orders(setting, program, preemptions); }});
             }
         }
-        if (preemptions == 1) {
-            all.push_back({"a lap of stamps", explore_lap_of_stamps});
-            for (const atomic_setting& setting : settings()) {
-                all.push_back({"random programs", [=] { return explore_random(setting); }});
-            }
-            for (const atomic_setting& setting : settings()) {
-                for (const atomic_start& start : atomic_starts()) {
-                    all.push_back({start.name + ", two steps", [=] { return explore_short(setting, start, 2); }});
-                }
-            }
+    };
+    add_pairs(1);
+    for (const atomic_setting& setting : settings()) {
+        constexpr atomic_effort for_groups{{256, 32, 32, 32}, 32, {64, 8, 8, 8}, 8};
+        for (std::size_t start = 0; start < group_starts(); ++start) {
+            all.push_back({"groups", [=] { return explore_groups(setting, for_groups, start, 2); }});
         }
+        all.push_back({"groups of two", [=] { return explore_groups_of_two(setting, for_groups, 1, 10); }});
+        all.push_back({"a death", [=] { return explore_deaths(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}); }});
+        for (const atomic_start& start : atomic_starts()) {
+            all.push_back({start.name + ", one step", [=] { return explore_short(setting, start, 1); }});
+        }
+    }
+    for (const atomic_setting& setting : settings()) {
+        all.push_back({"random programs", [=] { return explore_random(setting); }});
+    }
+    for (const atomic_setting& setting : settings()) {
+        for (const atomic_start& start : atomic_starts()) {
+            all.push_back({start.name + ", two steps", [=] { return explore_short(setting, start, 2); }});
+        }
+    }
+    if (most_preemptions == 2) {
+        add_pairs(2);
     }
     return all;
 }
@@ -135,7 +141,7 @@ std::vector<exploration> explorations() {
 std::string notice(const std::string& site) {
     constexpr std::size_t enough_for_proved = 20;
     std::size_t tried = 0;
-    for (const auto& one : explorations()) {
+    for (const auto& one : explorations(2)) {
         if (equivalent_sites().contains(site) && ++tried > enough_for_proved) {
             break;
         }
@@ -148,12 +154,17 @@ std::string notice(const std::string& site) {
 
 /// What is wrong without a mutant. Collects the sites.
 std::string explore_original() {
-    const auto all = explorations();
+    const auto all = explorations(1);
     std::mutex mutex;
     std::string wrong;
     for_each_in_parallel(all.size(), [&](std::size_t i) {
+        const auto begin = std::chrono::steady_clock::now();
         const auto report = all[i].run();
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
         const std::lock_guard lock{mutex};
+        std::printf("%6.2f s  %8llu images  %s\n", took.count(), static_cast<unsigned long long>(report.images),
+                    all[i].name.c_str());
+        std::fflush(stdout);
         if (!report.violations.empty()) {
             wrong += all[i].name + ": " + report.violations.front() + "\n";
         }

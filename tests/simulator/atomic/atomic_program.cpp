@@ -95,7 +95,8 @@ std::string to_string(const step& one) {
                                             "transact_free",
                                             "transact_replace",
                                             "publish_inside",
-                                            "free_inside"};
+                                            "free_inside",
+                                            "skip_stamps"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot", "six_pages"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
                        sizes[static_cast<int>(one.size)]);
@@ -182,6 +183,7 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::transact_change:
         case verb::transact_free:
         case verb::transact_replace: return transact(one, thread);
+        case verb::skip_stamps: return skip_stamps(one);
         default: return true;
     }
 }
@@ -444,6 +446,17 @@ bool program_runner::allocate_carelessly(const step& one, unsigned thread) {
         return true;
     }
     finish(thread, {target(careless)});
+    return true;
+}
+
+/// Must not skip the first stamp of a half of the range.
+bool program_runner::skip_stamps(const step& one) {
+    const std::uint64_t destination = place(one.to);
+    const auto last = static_cast<std::uint16_t>(one.from - 1);
+    const std::uint64_t block = model_.target_of(destination);
+    tracked_domain{space_.memory()}.store(
+        word(destination), block == 0 ? segment::null_pointer(last) : segment::encode_pointer(destination, block, last),
+        "program.skip");
     return true;
 }
 

@@ -39,6 +39,7 @@ enum class verb : std::uint8_t {
     transact_replace,     ///< and frees it, and makes another one
     publish_inside,       ///< publish(a word of the block that a group made)
     free_inside,
+    skip_stamps,  ///< the next stamp at `to` is number `from`, as after calls whose stores may all be lost
 };
 
 /// The places of destinations: 0 and 2 share a line; 3 and 4 share one in the block that place 1 points to.
@@ -97,6 +98,7 @@ private:
     [[nodiscard]] bool move(const step& one, bool durably);
     [[nodiscard]] bool free_cycle(unsigned thread);
     [[nodiscard]] bool allocate_carelessly(const step& one, unsigned thread);
+    [[nodiscard]] bool skip_stamps(const step& one);
     [[nodiscard]] bool both(bool allocate, unsigned thread);
     [[nodiscard]] bool transact(const step& one, unsigned thread);
     void finish(unsigned thread, const std::vector<std::uint64_t>& allocated);

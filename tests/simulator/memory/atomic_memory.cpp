@@ -180,6 +180,20 @@ void tracked_memory::fence(site where, bool effective) {
     settle();
 }
 
+void tracked_memory::sync(const void* begin, std::size_t bytes, site where, bool effective) {
+    cut(where);
+    if (!effective || dead_) {
+        return;
+    }
+    const std::uint32_t first = index_of(begin);
+    for (std::uint64_t index = first / line_words; index <= (first + bytes / 8 - 1) / line_words; ++index) {
+        for (entry& one : lines_[index].pending) {
+            one.durable = true;
+        }
+    }
+    settle();
+}
+
 /// Up to the first undecided entry of each line.
 void tracked_memory::settle() {
     std::erase_if(dirty_, [this](std::uint32_t index) {
@@ -480,6 +494,11 @@ void tracked_domain::flush(const void* begin, std::size_t bytes, site where) noe
 void tracked_domain::fence(site where) noexcept {
     memory_->step(where);
     memory_->fence(where, !persist::mutant_active(where, site_kind::fence));
+}
+
+void tracked_domain::sync(const void* begin, std::size_t bytes, site where) noexcept {
+    memory_->step(where);
+    memory_->sync(begin, bytes, where, !persist::mutant_active(where, site_kind::fence));
 }
 
 }  // namespace holdfast::simulator

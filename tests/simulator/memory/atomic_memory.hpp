@@ -65,6 +65,8 @@ public:
     void copy(void* target, const void* source, std::size_t bytes, bool nontemporal);
     void flush(const void* begin, std::size_t bytes);
     void fence(persist::site where, bool effective);
+    /// A system call that makes what was stored to the lines of the range durable, and nothing else.
+    void sync(const void* begin, std::size_t bytes, persist::site where, bool effective);
     /// The domain calls it before each operation.
     void step(persist::site where) {
         notice();
@@ -220,6 +222,7 @@ public:
     void fill_zero(void* target, std::size_t bytes, persist::site where) noexcept;
     void flush(const void* begin, std::size_t bytes, persist::site where) noexcept;
     void fence(persist::site where) noexcept;
+    void sync(const void* begin, std::size_t bytes, persist::site where) noexcept;
 
 private:
     tracked_memory* memory_;
