@@ -26,6 +26,7 @@
 #include "base/units.hpp"
 #include "persist/flush.hpp"
 #include "persist/mapped_sync.hpp"
+#include "persist/mutant.hpp"
 #include "persist/storage.hpp"
 
 namespace holdfast::persist {
@@ -102,13 +103,21 @@ public:
     flushing_domain() noexcept : flush_(flush_with(best_flush_method())) {}
 
     static void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
+        tell_media(media_step::nontemporal, target, bytes);
         copy_around_cache(target, source, bytes);
     }
     static void copy_line(void* target, const line_words& line, site /*where*/) noexcept {
+        tell_media(media_step::nontemporal, target, sizeof line);
         copy_line_around_cache(target, line);
     }
-    void flush(const void* begin, std::size_t bytes, site /*where*/) const noexcept { flush_(begin, bytes); }
-    static void fence(site /*where*/) noexcept { drain(); }
+    void flush(const void* begin, std::size_t bytes, site /*where*/) const noexcept {
+        tell_media(media_step::flush, begin, bytes);
+        flush_(begin, bytes);
+    }
+    static void fence(site /*where*/) noexcept {
+        tell_media(media_step::fence, nullptr, 0);
+        drain();
+    }
 
 private:
     flush_function flush_;

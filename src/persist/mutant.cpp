@@ -64,6 +64,7 @@ registry& sites() {
 }
 
 thread_local step_function this_thread_step = nullptr;
+thread_local media_function this_thread_media = nullptr;
 
 /// Site names that this thread has recorded already, by address: each has one place, where it replaces another. Other
 /// objects of a thread pass sites when they are destroyed, so nothing here has a destructor.
@@ -103,6 +104,13 @@ bool mutant_active(site where, site_kind kind) {
 }
 
 void set_step_function(step_function call) noexcept { this_thread_step = call; }
+
+void set_media_function(media_function call) noexcept { this_thread_media = call; }
+void tell_media(media_step step, const void* begin, std::size_t bytes) noexcept {
+    if (this_thread_media != nullptr) {
+        this_thread_media(step, begin, bytes);
+    }
+}
 
 std::vector<seen_site> seen_sites() {
     auto& all = sites();

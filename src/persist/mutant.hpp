@@ -12,6 +12,7 @@
 // Thread safety: all functions may be called by all threads.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ enum class site_kind {
 
 [[nodiscard]] std::string_view to_string(site_kind kind) noexcept;
 
+enum class media_step { nontemporal, flush, fence };
+
 struct seen_site {
     std::string name;
     site_kind kind = site_kind::code;
@@ -53,6 +56,12 @@ struct seen_site {
 /// Sets a function that is called at every HF_MUTANT of this thread, so that tests can run another thread there.
 using step_function = void (*)(site);
 void set_step_function(step_function call) noexcept;
+
+/// Sets a function that is told, before it happens, what this thread writes back in a domain that executes flushes and
+/// fences: so a test can build what a power loss leaves.
+using media_function = void (*)(media_step, const void* begin, std::size_t bytes);
+void set_media_function(media_function call) noexcept;
+void tell_media(media_step step, const void* begin, std::size_t bytes) noexcept;
 
 /// The sites seen since the start of the program or the last forget_sites(), sorted, each once.
 [[nodiscard]] std::vector<seen_site> seen_sites();
@@ -74,6 +83,7 @@ public:
 [[nodiscard]] constexpr bool mutant_active(site /*where*/, site_kind /*kind*/ = site_kind::code) noexcept {
     return false;
 }
+constexpr void tell_media(media_step /*step*/, const void* /*begin*/, std::size_t /*bytes*/) noexcept {}
 
 #define HF_MUTANT(name) (false)
 

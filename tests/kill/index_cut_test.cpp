@@ -2,6 +2,7 @@
 // cut off at every step of the protocol of durability `atomic`, by a process that ends there, and the index is opened
 // again. The steps are the sites of mutants that the thread passes, so this test works in a build that has them (preset
 // `crash`).
+// In the domain `emulated` also as a loss of power leaves it: what was not made durable may be lost (index_power).
 //
 // Oracle: the entries are those after all calls that returned or, wholly, also the call in flight; all invariants hold;
 // no block but those of the index is allocated.
@@ -26,6 +27,7 @@
 #include "base/process_test_support.hpp"
 #include "base/scratch_test_support.hpp"
 #include "kill/options.hpp"
+#include "kill/power_image.hpp"
 #include "persist/mutant.hpp"
 #include "support/index_entries.hpp"
 
@@ -39,9 +41,14 @@ struct cut_progress {
     char problem[400];
 };
 
-std::uint64_t steps_left = 0;
-void count_step(persist::site /*where*/) {
-    if (--steps_left == 0) {
+using loss = power_image::loss;
+
+std::uint64_t steps_left = 0;  ///< 0: they are not counted
+loss loss_of_cut = loss::nothing;
+power_image image_of_cut;
+void count_step() {
+    if (steps_left != 0 && --steps_left == 0) {
+        image_of_cut.lose(loss_of_cut, 1);
         ::_exit(3);
     }
 }
@@ -61,14 +68,20 @@ public:
     cut_world(std::vector<std::uint64_t> numbers, std::vector<std::uint64_t> gone, std::vector<call> calls)
         : numbers_(std::move(numbers)), gone_(std::move(gone)), calls_(std::move(calls)) {}
 
-    void run(open_options::domain_choice domain) {
+    void run(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
         domain_ = domain;
-        const std::uint64_t longest = std::min<std::uint64_t>(options().cycles, 6);
+        losses_ = std::move(losses);
+        const bool loses = losses_ != std::vector{loss::nothing};  // such images take longer
+        const std::uint64_t longest = loses ? std::clamp<std::uint64_t>(options().cycles / 3, 1, 4)
+                                            : std::min<std::uint64_t>(options().cycles, 6);
         std::vector<std::size_t> sequence;
         for (std::uint64_t length = 1; length <= longest && !testing::Test::HasFailure(); ++length) {
             sequence.assign(length, 0);
             do {
-                cut_everywhere(sequence);
+                for (const loss each : losses_) {
+                    loss_of_cut = each;
+                    cut_everywhere(sequence);
+                }
             } while (!testing::Test::HasFailure() && next(sequence));
         }
         std::printf("%llu images of %llu sequences\n", static_cast<unsigned long long>(images_),
@@ -127,7 +140,8 @@ private:
             ASSERT_EQ(::waitpid(child, &status, 0), child);
             ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 1) << shown_->problem;
             ended = WEXITSTATUS(status) == 0;
-            EXPECT_EQ(examine(sequence), "") << describe(sequence) << ", cut at step " << step;
+            EXPECT_EQ(examine(sequence), "")
+                << describe(sequence) << ", cut at step " << step << ", loss " << static_cast<int>(loss_of_cut);
             ++images_;
         }
     }
@@ -142,14 +156,15 @@ private:
             for (const std::uint64_t number : gone_) {
                 index.remove(key_of(number));
             }
+            image_of_cut.begin(path(), count_step);
             for (const std::size_t each : sequence) {
                 if (shown_->returned + 1 == sequence.size()) {  // earlier cuts are those of shorter sequences
                     steps_left = step;
-                    persist::set_step_function(count_step);
                 }
                 make(index, calls_[each]);
                 ++shown_->returned;
             }
+            image_of_cut.lose(loss_of_cut, 2);
             ::_exit(0);
         } catch (const std::exception& failure) {
             fmt::format_to_n(&shown_->problem[0], sizeof shown_->problem - 1, "{}", failure.what());
@@ -209,6 +224,7 @@ private:
     std::vector<std::uint64_t> numbers_;
     std::vector<std::uint64_t> gone_;
     std::vector<call> calls_;
+    std::vector<loss> losses_;
     open_options::domain_choice domain_ = open_options::domain_choice::page_cache;
     base::scratch_directory directory_{options().memory_directory};
     base::shared_memory<cut_progress> shown_;
@@ -225,23 +241,23 @@ std::vector<std::uint64_t> numbers_between(std::uint64_t begin, std::uint64_t en
 }
 /// A full leaf: an insertion in the middle, one at the end, a new value, a removal.
 template <class Index>
-void run_split(open_options::domain_choice domain) {
+void run_split(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
     cut_world<Index> world(numbers_between(10, 1090), {},
                            {{false, 505, 1}, {false, 1100, 2}, {false, 20, 3}, {true, 1000, 0}});
-    world.run(domain);
+    world.run(domain, std::move(losses));
 }
 /// Two leaves of which the first has 13 entries: the next removal from it unites the two.
 template <class Index>
-void run_merge(open_options::domain_choice domain) {
+void run_merge(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
     std::vector<std::uint64_t> gone =
         numbers_between(140, 1090);  // 13 entries stay, up to the begin of the second leaf
     cut_world<Index> world(numbers_between(10, 1290), std::move(gone),
                            {{true, 10, 0}, {true, 20, 0}, {false, 15, 1}, {true, 1200, 0}});
-    world.run(domain);
+    world.run(domain, std::move(losses));
 }
 
 /// Two leaves by the first bit of the hash, of which the first keeps 13 entries and the other one 40.
-void run_merge_of_hashes() {
+void run_merge_of_hashes(std::vector<loss> losses) {
     const auto is_first = [](std::uint64_t number) {
         return detail::order_of_hashes<std::uint64_t>::bound_of(number) >> 63U == 0;
     };
@@ -254,7 +270,7 @@ void run_merge_of_hashes() {
     const std::uint64_t fresh = *std::find_if(first.begin(), first.end(), [&](auto i) { return is_first(i + 1); }) + 1;
     cut_world<hash_index<std::uint64_t, std::uint64_t>> world(
         all, std::move(gone), {{true, first[0], 0}, {true, first[1], 0}, {false, fresh, 1}, {true, other[0], 0}});
-    world.run(open_options::domain_choice::emulated);
+    world.run(open_options::domain_choice::emulated, std::move(losses));
 }
 
 using numbers = ordered_index<std::uint64_t, std::uint64_t>;
@@ -275,12 +291,26 @@ TEST(index_cut, around_a_split_of_hashed_numbers_with_fences) {
 TEST(index_cut, around_a_split_of_hashed_texts_with_fences) {
     run_split<hash_index<std::string_view, std::uint64_t>>(open_options::domain_choice::emulated);
 }
-TEST(index_cut, around_a_merge_of_hashed_numbers_with_fences) { run_merge_of_hashes(); }
+TEST(index_cut, around_a_merge_of_hashed_numbers_with_fences) { run_merge_of_hashes({loss::nothing}); }
 TEST(index_cut, around_a_merge_of_numbers_on_the_page_cache) {
     run_merge<numbers>(open_options::domain_choice::page_cache);
 }
 TEST(index_cut, around_a_merge_of_numbers_with_fences) { run_merge<numbers>(open_options::domain_choice::emulated); }
 TEST(index_cut, around_a_merge_of_texts_with_fences) { run_merge<texts>(open_options::domain_choice::emulated); }
+
+const std::vector<loss> power_losses{loss::everything, loss::words};
+
+TEST(index_power, around_a_split_of_numbers) {
+    run_split<numbers>(open_options::domain_choice::emulated, power_losses);
+}
+TEST(index_power, around_a_split_of_hashed_numbers) {
+    run_split<hash_index<std::uint64_t, std::uint64_t>>(open_options::domain_choice::emulated, power_losses);
+}
+TEST(index_power, around_a_split_of_texts) { run_split<texts>(open_options::domain_choice::emulated, power_losses); }
+TEST(index_power, around_a_merge_of_numbers) {
+    run_merge<numbers>(open_options::domain_choice::emulated, power_losses);
+}
+TEST(index_power, around_a_merge_of_hashed_numbers) { run_merge_of_hashes(power_losses); }
 
 #else
 
