@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from conftest import run_python
-from test_processes import in_child
+from test_processes import in_child, turns_during
 
 
 @pytest.fixture
@@ -238,7 +238,15 @@ def test_several_processes_write_one_store(file, method):
         assert store[b"sum"] == b"0"
 
 
-def test_threads_take_turns_and_the_interpreter_goes_on(file):
+def test_the_interpreter_goes_on_while_a_store_commits(file):
+    with holdfast.Store(file) as store:
+        with store.write() as change:
+            change.update({b"%d" % i: bytes(1 << 20) for i in range(20)})
+            assert turns_during(change.commit) > 0
+        assert len(store) == 20
+
+
+def test_threads_take_turns(file):
     with holdfast.Store(file) as store:
         failures = []
 
