@@ -168,6 +168,10 @@ def test_what_cannot_be_is_an_error_that_says_so(file, tmp_path):
             change[b"a"] = b"1"
         with pytest.raises(holdfast.ExistsError):
             holdfast.Store(file, "x")
+    with holdfast.Store(tmp_path / "new", "x") as made:
+        assert len(made) == 0
+    with pytest.raises(ValueError, match="directory"):
+        holdfast.Store(tmp_path)
     with pytest.raises(holdfast.ClosedError):
         store.get(b"a")
     with holdfast.Store(file, "r") as store, pytest.raises(holdfast.ReadOnlyError):
