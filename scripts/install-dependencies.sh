@@ -45,7 +45,7 @@ verify=(
     # the Python package, and CPython's own tests of mappings
     "${debian[@]}" libpython3.11-testsuite
     # the Debian packages; the pretty printers
-    lintian man-db python3-numpy gdb
+    lintian man-db python3-numpy gdb debootstrap
     # programs that run on the store
     knot knot-dnsutils postfix postfix-lmdb liblmdb-dev python3-dev python3-venv
 )

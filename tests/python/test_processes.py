@@ -93,7 +93,8 @@ def test_a_fork_waits_for_the_operations_of_other_threads(path):
             thread.join()
 
 
-def test_the_interpreter_goes_on_while_a_heap_commits(path):
+def turns_during(call):
+    """How often another thread got its turn while the call ran."""
     turns = 0
     done = threading.Event()
 
@@ -104,20 +105,24 @@ def test_the_interpreter_goes_on_while_a_heap_commits(path):
             turns += 1
 
     interval = sys.getswitchinterval()
+    thread = threading.Thread(target=turn)
+    sys.setswitchinterval(1000)  # no thread is made to let go
+    try:
+        thread.start()
+        before = turns
+        call()
+        return turns - before
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+def test_the_interpreter_goes_on_while_a_heap_commits(path):
     with holdfast.open(path) as heap:
         array = heap.array("x", 4 << 20)
         array[:] = 1
-        thread = threading.Thread(target=turn)
-        sys.setswitchinterval(1000)  # no thread is made to let go
-        try:
-            thread.start()
-            before = turns
-            heap.commit()
-            assert turns > before
-        finally:
-            done.set()
-            sys.setswitchinterval(interval)
-            thread.join()
+        assert turns_during(heap.commit) > 0
         del array
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from conftest import run_python
-from test_processes import in_child
+from test_processes import in_child, turns_during
 
 
 @pytest.fixture
@@ -168,6 +168,10 @@ def test_what_cannot_be_is_an_error_that_says_so(file, tmp_path):
             change[b"a"] = b"1"
         with pytest.raises(holdfast.ExistsError):
             holdfast.Store(file, "x")
+    with holdfast.Store(tmp_path / "new", "x") as made:
+        assert len(made) == 0
+    with pytest.raises(ValueError, match="directory"):
+        holdfast.Store(tmp_path)
     with pytest.raises(holdfast.ClosedError):
         store.get(b"a")
     with holdfast.Store(file, "r") as store, pytest.raises(holdfast.ReadOnlyError):
@@ -238,7 +242,15 @@ def test_several_processes_write_one_store(file, method):
         assert store[b"sum"] == b"0"
 
 
-def test_threads_take_turns_and_the_interpreter_goes_on(file):
+def test_the_interpreter_goes_on_while_a_store_commits(file):
+    with holdfast.Store(file) as store:
+        with store.write() as change:
+            change.update({b"%d" % i: bytes(1 << 20) for i in range(20)})
+            assert turns_during(change.commit) > 0
+        assert len(store) == 20
+
+
+def test_threads_take_turns(file):
     with holdfast.Store(file) as store:
         failures = []
 
