@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "base/units.hpp"
@@ -56,6 +57,43 @@ private:
     source source_;
     std::uint64_t offset_ = 0;
     alignas(base::cache_line_size) std::atomic<std::uint64_t> count_{0};
+};
+
+/// Measures spans by the processor's counter, which is read in a third of the time of a clock in nanoseconds; where
+/// that counter is not used, by such a clock. Thread-safe.
+class span_counter {
+public:
+    explicit span_counter(record_clock::source from) noexcept : source_(from) {}
+
+    [[nodiscard]] std::uint64_t now() const noexcept {
+#if defined(__x86_64__)
+        if (source_ == record_clock::source::processor) [[likely]] {
+            return __builtin_ia32_rdtsc();
+        }
+#endif
+        return steady_nanoseconds();
+    }
+    /// Of a difference of two readings. The rate of the counter is that since this object was made.
+    [[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) const noexcept {
+        const std::uint64_t passed = now() - first_;
+        if (source_ != record_clock::source::processor || passed == 0) {
+            return ticks;
+        }
+        return static_cast<std::uint64_t>(static_cast<double>(ticks) *
+                                          static_cast<double>(steady_nanoseconds() - first_nanoseconds_) /
+                                          static_cast<double>(passed));
+    }
+
+private:
+    [[nodiscard]] static std::uint64_t steady_nanoseconds() noexcept {
+        return static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+                .count());
+    }
+
+    record_clock::source source_;
+    std::uint64_t first_ = now();
+    std::uint64_t first_nanoseconds_ = steady_nanoseconds();
 };
 
 }  // namespace holdfast::lane

@@ -10,7 +10,8 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
       area_(area),
       options_(options),
       ring_slots_(options.order == record_order::in_flight ? std::min(options.slots, in_flight_slots) : options.slots),
-      clock_(options.clock) {
+      clock_(options.clock),
+      spans_(options.clock) {
     clock_.start(HF_MUTANT("lane.clock.start") ? 0 : options.checkpoint_time + 1);
     time_.store(options.checkpoint_time, std::memory_order_relaxed);
 }
@@ -261,10 +262,10 @@ void add(std::uint64_t& counter, std::uint64_t value) noexcept {
 
 }  // namespace
 
-void lane_pool::note_checkpoint_time(std::uint64_t elapsed_ns) noexcept {
-    add(checkpointed_.checkpoint_ns, elapsed_ns);
-    if (elapsed_ns > checkpointed_.longest_checkpoint_ns) {
-        add(checkpointed_.longest_checkpoint_ns, elapsed_ns - checkpointed_.longest_checkpoint_ns);
+void lane_pool::note_checkpoint_time(std::uint64_t ticks) noexcept {
+    add(checkpoint_ticks_, ticks);
+    if (ticks > longest_checkpoint_ticks_) {
+        add(longest_checkpoint_ticks_, ticks - longest_checkpoint_ticks_);
     }
 }
 
@@ -288,8 +289,8 @@ lane_statistics lane_pool::statistics() const noexcept {
     sum.flushed_lines += read(checkpointed_.flushed_lines);
     sum.reflushes = read(checkpointed_.reflushes);
     sum.checkpoints = read(checkpointed_.checkpoints);
-    sum.checkpoint_ns = read(checkpointed_.checkpoint_ns);
-    sum.longest_checkpoint_ns = read(checkpointed_.longest_checkpoint_ns);
+    sum.checkpoint_ns = spans_.nanoseconds(read(checkpoint_ticks_));
+    sum.longest_checkpoint_ns = spans_.nanoseconds(read(longest_checkpoint_ticks_));
     sum.waits = read(checkpointed_.waits);
     sum.media_bytes =
         (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(sealed_number_on_media);

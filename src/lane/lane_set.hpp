@@ -130,8 +130,8 @@ protected:
     [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
     void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
-    /// Counts what a call spent on a checkpoint.
-    void note_checkpoint_time(std::uint64_t elapsed_ns) noexcept HF_REQUIRES(checkpoint_mutex_);
+    /// Counts what a call spent on a checkpoint, in ticks of spans_.
+    void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
     void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
@@ -153,6 +153,7 @@ protected:
     lane_options options_;
     std::uint64_t ring_slots_;  ///< slots in use of each lane
     record_clock clock_;
+    span_counter spans_;
     announcement_barrier barrier_;
     std::atomic<std::uint64_t> time_{0};  ///< of the last checkpoint
 
@@ -170,7 +171,10 @@ protected:
     std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
     running_checkpoint running_ HF_GUARDED_BY(checkpoint_mutex_);
     std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
-    lane_statistics checkpointed_;  ///< written under checkpoint_mutex_, by relaxed atomic stores
+    // Written under checkpoint_mutex_, by relaxed atomic stores.
+    lane_statistics checkpointed_;  ///< without times
+    std::uint64_t checkpoint_ticks_ = 0;
+    std::uint64_t longest_checkpoint_ticks_ = 0;
 };
 
 /// Domains whose records may go to a log: the disk, and the model of it in the crash simulator.
@@ -219,11 +223,11 @@ public:
     HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines,
                        std::uint64_t flags = 0) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
-        if (by_clock()) {
-            own.descriptors[sequence & own.slot_mask] = {own.last_time, lines};
-        }
         record.sequence = sequence | flags;
         record.time = own.last_time;
+        if (by_clock()) {
+            own.descriptors[sequence & own.slot_mask] = {record.time, lines};
+        }
         record.checksum = checksum_of(record, own.seed);
         persist::line_words words;
         std::memcpy(words, &record, sizeof words);

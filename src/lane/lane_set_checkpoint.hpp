@@ -103,7 +103,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
 /// ended and made records void.
 template <persist::persistence_domain Domain>
 bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::uint64_t begin = spans_.now();
     while (running_.at < running_.lanes) {
         const lane& of = *lanes_[running_.at];
         const std::uint64_t done = write_back(of, records);
@@ -124,8 +124,7 @@ bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
             end_checkpoint();
         }
     }
-    note_checkpoint_time(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count()));
+    note_checkpoint_time(spans_.now() - begin);
     return ended && running_.passed != 0;
 }
 

@@ -55,9 +55,10 @@ void copy_around_cache(void* target, const void* source, std::size_t bytes) noex
 /// could not be forwarded from the stores of the single words, so it would wait for them and for the fence before them.
 inline void copy_line_around_cache(void* target, const std::uint64_t (&words)[8]) noexcept {
 #if defined(__x86_64__)
-    auto* const to = static_cast<long long*>(target);
-    for (std::size_t i = 0; i < 8; ++i) {
-        _mm_stream_si64(to + i, static_cast<long long>(words[i]));
+    auto* const to = static_cast<__m128i*>(target);
+    for (std::size_t i = 0; i < 4; ++i) {
+        _mm_stream_si128(
+            to + i, _mm_set_epi64x(static_cast<long long>(words[2 * i + 1]), static_cast<long long>(words[2 * i])));
     }
 #else
     copy_around_cache(target, words, sizeof words);
