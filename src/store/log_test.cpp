@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <vector>
 
 #include "store/page_checksum.hpp"
@@ -172,6 +173,46 @@ TEST_F(recovery_test, a_damaged_page_is_an_error) {
         noticed += outcome != 0 ? 1 : 0;
     }
     EXPECT_GE(noticed, 3U);  // of all pages that the last version uses; the others are free
+}
+
+// Of what a fuzzer found: both have right checksums.
+TEST_F(recovery_test, a_record_that_claims_pages_which_it_does_not_write_is_damage) {
+    const auto [start, size] = records_.back();
+    std::uint64_t seed = 0;  // of the first checkpoint, whose sequence is 0
+    std::memcpy(&seed, content_.data() + offsetof(meta_on_media, uuid), sizeof(seed));
+    const std::span record(reinterpret_cast<std::byte*>(content_.data()) + start, size);
+    seal_record(record, seed, start - meta_pages * page_size);
+    ASSERT_EQ(last_of(content_), count - 1);
+    log_record_on_media head{};
+    std::memcpy(&head, record.data(), sizeof(head));
+    head.next_page += std::uint64_t{1} << 20U;  // four gigabytes that nobody wrote
+    std::memcpy(record.data(), &head, sizeof(head));
+    seal_record(record, seed, start - meta_pages * page_size);
+    EXPECT_EQ(last_of(content_), -2);
+}
+
+TEST_F(recovery_test, a_page_that_claims_to_be_many_is_damage) {
+    {
+        const test_environment closed(directory_.path());
+        ASSERT_EQ(closed.opened(), 0);
+    }
+    bytes closed = read_file(directory_.data());
+    unsigned changed = 0;
+    for (std::size_t number = 258; number < closed.size() / page_size; ++number) {
+        page_header head{};
+        char* const at = closed.data() + number * page_size;
+        std::memcpy(&head, at, sizeof(head));
+        if (head.block.kind != page_kind::leaf || head.run_pages != 1) {
+            continue;
+        }
+        head.run_pages = 3;
+        std::memcpy(at, &head, sizeof(head));
+        head.checksum = page_checksum(*reinterpret_cast<const page_header*>(at), number);
+        std::memcpy(at, &head, sizeof(head));
+        ++changed;
+    }
+    ASSERT_GT(changed, 0U);
+    EXPECT_EQ(last_of(closed), -2);
 }
 
 TEST(store_file_test, other_files_are_refused) {
