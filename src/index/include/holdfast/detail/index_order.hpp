@@ -58,13 +58,14 @@ private:
 /// leaf decides. It doubles with the leaves; tables that were too small stay until the next reset(), because readers
 /// may look at them, and take as much memory as the last one at most.
 ///
-/// Thread safety: entry() and note() by any number of threads; grow() by one at a time; reset() by one alone.
+/// Thread safety: entry(), note() and bytes() by any number of threads; grow() by one at a time; reset() by one alone.
 class hash_directory {
 public:
     /// For so many leaves, and empty. Throws std::bad_alloc.
     void reset(std::size_t leaves) {
         now_.store(nullptr, std::memory_order_relaxed);
         tables_.clear();
+        bytes_.store(0, std::memory_order_relaxed);
         add(bits_for(leaves));
     }
     /// Without memory it stays as it is.
@@ -94,13 +95,7 @@ public:
         }
     }
 
-    [[nodiscard]] std::size_t bytes() const noexcept {
-        std::size_t sum = 0;
-        for (const auto& each : tables_) {
-            sum += sizeof(child_link) << each->bits;
-        }
-        return sum;
-    }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
     struct table {
@@ -124,11 +119,13 @@ private:
             }
         }
         tables_.push_back(std::move(made));
+        bytes_.fetch_add(sizeof(child_link) << bits, std::memory_order_relaxed);
         now_.store(tables_.back().get(), std::memory_order_release);
     }
 
     std::atomic<const table*> now_{nullptr};
     std::vector<std::unique_ptr<table>> tables_;
+    std::atomic<std::size_t> bytes_{0};
 };
 
 template <class Key>
