@@ -8,7 +8,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <new>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,7 +18,6 @@
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
 
-#include "base/checked.hpp"
 #include "base/process_test_support.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -31,36 +32,51 @@ using support::scratch_directory;
 using ::testing::IsEmpty;
 
 constexpr unsigned seconds_a_trial = 60;
-#if defined(__has_feature)
-#define HF_TEST_HAS_FEATURE(feature) __has_feature(feature)
-#else
-#define HF_TEST_HAS_FEATURE(feature) 0
-#endif
-/// Of a kind with many calls the suite tries some alone, and others with all that follow; fewer under a sanitizer,
-/// which is slow to fork. `make soak` tries all (HOLDFAST_FAULTS=all).
-#if defined(__SANITIZE_ADDRESS__) || HF_TEST_HAS_FEATURE(address_sanitizer)
-constexpr std::uint64_t tried_all = 6;
-constexpr std::uint64_t longest_stride = 11;
-#else
-constexpr std::uint64_t tried_all = 30;
-constexpr std::uint64_t longest_stride = 5;
-#endif
 
-/// The calls of so many that are tried: every so manieth from one that differs from `way` to way, and the last.
-std::vector<std::uint64_t> tried_calls(std::uint64_t calls, std::uint64_t way) {
+/// All calls of a kind, with each error, alone and with all that follow: `make soak` (HOLDFAST_FAULTS=all).
+bool tries_all() {
     const char* const wanted = std::getenv("HOLDFAST_FAULTS");
-    const bool all = wanted != nullptr && std::strcmp(wanted, "all") == 0;
-    const std::uint64_t stride =
-        all ? 1 : std::clamp(base::divide_up(calls, tried_all), std::uint64_t{1}, longest_stride);
-    std::vector<std::uint64_t> tried;
-    for (std::uint64_t nth = 1 + 2 * way % stride; nth < calls; nth += stride) {
-        tried.push_back(nth);
-    }
-    if (calls != 0) {
-        tried.push_back(calls);
-    }
-    return tried;
+    return wanted != nullptr && std::strcmp(wanted, "all") == 0;
 }
+
+std::vector<fault> all_faults(call which, std::uint64_t calls) {
+    std::vector<fault> faults;
+    for (const bool from_then_on : {false, true}) {
+        for (const int os_error : errors_of(which)) {
+            for (std::uint64_t nth = 1; nth <= calls; ++nth) {
+                faults.push_back({which, nth, from_then_on, os_error});
+            }
+        }
+    }
+    return faults;
+}
+
+/// One call of each place alone, and of every third with all that follow: the errors in turn, and the calls of a place,
+/// too.
+std::vector<fault> faults_by_place(call which, std::span<const std::uint64_t> places) {
+    constexpr std::size_t followed = 3;
+    std::vector<std::vector<std::uint64_t>> calls_of;
+    std::map<std::uint64_t, std::size_t> index_of;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        const auto [found, is_new] = index_of.try_emplace(places[i], calls_of.size());
+        if (is_new) {
+            calls_of.emplace_back();
+        }
+        calls_of[found->second].push_back(i + 1);
+    }
+    const auto errors = errors_of(which);
+    std::vector<fault> faults;
+    for (std::size_t i = 0; i < calls_of.size(); ++i) {
+        const fault one{which, calls_of[i][i % calls_of[i].size()], false, errors[i % errors.size()]};
+        faults.push_back(one);
+        if (i % followed == 0) {
+            faults.push_back(one);
+            faults.back().from_then_on = true;
+        }
+    }
+    return faults;
+}
+
 /// Address space that a process may have gained by a scenario that leaks none: its allocator's arenas.
 constexpr std::uint64_t harmless_growth = std::uint64_t{512} << 20U;
 
@@ -90,12 +106,12 @@ void complain(progress& told, const std::string& text) {
 }
 
 /// In the child: the scenario under the fault, and what it must not leave in the process.
-void run_trial(const scenario& subject, const trial& one, const fault& planned) {
+void run_trial(const scenario& subject, const trial& one, const fault& planned, called_from& places) {
     ::alarm(seconds_a_trial);
     set_error_handler([](const error&) {});
     const std::uint64_t descriptors = open_descriptors();
     const std::uint64_t space = address_space();
-    arm(planned);
+    arm(planned, planned.nth == 0 ? &places : nullptr);
     try {
         subject.run(one);
         one.told.succeeded = true;
@@ -129,14 +145,17 @@ class campaign {
 public:
     explicit campaign(const scenario& subject)
         : subject_(subject),
-          told_(new(::mmap(nullptr, sizeof(progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-                    progress{}),
+          told_(new(shared_memory(sizeof(progress))) progress{}),
+          places_(new(shared_memory(sizeof(called_from))) called_from),
           one_{scratch_ / "heap", scratch_ / "other", *told_} {
         subject_.prepare(template_ / "heap");
     }
     campaign(const campaign&) = delete;
     campaign& operator=(const campaign&) = delete;
-    ~campaign() { ::munmap(told_, sizeof(progress)); }
+    ~campaign() {
+        ::munmap(places_, sizeof(called_from));
+        ::munmap(told_, sizeof(progress));
+    }
 
     void run() {
         try_fault({});
@@ -152,13 +171,9 @@ public:
         fmt::print("{}:{}\n", subject_.name, text);
         for (std::size_t i = 0; i < call_count; ++i) {
             const call which = static_cast<call>(i);
-            std::uint64_t way = 0;
-            for (const bool from_then_on : {false, true}) {
-                for (const int os_error : errors_of(which)) {
-                    for (const std::uint64_t nth : tried_calls(counts.at(i), way++)) {
-                        try_fault({which, nth, from_then_on, os_error});
-                    }
-                }
+            const auto noted = std::span(places_->place.at(i)).first(std::min(counts.at(i), called_from::most));
+            for (const fault& each : tries_all() ? all_faults(which, counts.at(i)) : faults_by_place(which, noted)) {
+                try_fault(each);
             }
         }
         fmt::print("{}: {} trials, {} with a fault, {} succeeded in spite of it\n", subject_.name, trials_, hit_,
@@ -166,6 +181,10 @@ public:
     }
 
 private:
+    static void* shared_memory(std::size_t bytes) {
+        return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    }
+
     void try_fault(const fault& planned) {
         if (::testing::Test::HasFailure()) {
             return;
@@ -179,7 +198,7 @@ private:
         }
         *told_ = progress{};
         std::fflush(nullptr);
-        const base::process_end end = base::run_in_child([&] { run_trial(subject_, one_, planned); });
+        const base::process_end end = base::run_in_child([&] { run_trial(subject_, one_, planned, *places_); });
         ASSERT_TRUE(end.succeeded()) << end;
         ASSERT_STREQ(told_->complaint, "");
         ++trials_;
@@ -196,6 +215,7 @@ private:
     scratch_directory template_;
     scratch_directory scratch_;
     progress* told_;
+    called_from* places_;
     trial one_;
     std::uint64_t trials_ = 0;
     std::uint64_t hit_ = 0;

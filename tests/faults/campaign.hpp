@@ -42,8 +42,8 @@ struct scenario {
     std::function<void(const trial& one, bool once)> judge;
 };
 
-/// Each of its errors for every call of every kind, once and from then on; of many calls of a kind the suite tries
-/// some.
+/// Faults in calls of every kind: in the suite one of each place that calls it, which is the three functions that lead
+/// there; in `make soak` every call with each of its errors, once and from then on.
 void run_campaign(const scenario& subject);
 
 /// The usual judge: the heap opens, is sound, holds the last acknowledged commit or the one in flight, and goes on.

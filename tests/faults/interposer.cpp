@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <new>
 
+#include <execinfo.h>
+
 namespace holdfast::faults {
 
 namespace {
@@ -23,6 +25,28 @@ fault plan;
 std::atomic<bool> armed{false};
 std::array<std::atomic<std::uint64_t>, call_count> counts{};
 std::atomic<std::uint64_t> failures{0};
+called_from* places = nullptr;
+
+/// Notes the three functions that lead to the call. With more, there are more places than calls that the suite could
+/// try; with fewer, errors of different functions would be one.
+void note_place(call which, std::uint64_t number) noexcept {
+    constexpr int own_frames = 2;
+    constexpr int deepest = own_frames + 3;
+    static thread_local bool noting = false;  // what it calls may allocate
+    if (noting || number > called_from::most) {
+        return;
+    }
+    noting = true;
+    std::array<void*, deepest> frames{};
+    const int depth = ::backtrace(frames.data(), deepest);
+    std::uint64_t hash = 0;
+    for (int i = own_frames; i < depth; ++i) {
+        hash = (hash ^ reinterpret_cast<std::uintptr_t>(frames.at(static_cast<std::size_t>(i)))) * 0x9e3779b97f4a7c15;
+        hash ^= hash >> 32U;
+    }
+    places->place.at(static_cast<std::size_t>(which)).at(number - 1) = hash;
+    noting = false;
+}
 
 /// Counts a call; true, and errno set, where it is to fail.
 bool fails(call which) noexcept {
@@ -30,6 +54,9 @@ bool fails(call which) noexcept {
         return false;
     }
     const std::uint64_t number = counts[static_cast<std::size_t>(which)].fetch_add(1) + 1;
+    if (places != nullptr) {
+        note_place(which, number);
+    }
     if (plan.nth == 0 || plan.which != which || (plan.from_then_on ? number < plan.nth : number != plan.nth)) {
         return false;
     }
@@ -79,8 +106,9 @@ std::span<const int> errors_of(call which) {
     }
 }
 
-void arm(const fault& planned) noexcept {
+void arm(const fault& planned, called_from* noted) noexcept {
     plan = planned;
+    places = noted;
     for (auto& count : counts) {
         count = 0;
     }

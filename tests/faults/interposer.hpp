@@ -49,8 +49,15 @@ struct fault {
     int os_error = 0;
 };
 
+/// For each call the place that it comes from: a hash of the innermost functions on the stack.
+struct called_from {
+    static constexpr std::uint64_t most = 4096;  ///< later calls of a kind are not noted
+    std::array<std::array<std::uint64_t, most>, call_count> place;
+};
+
 /// From here calls are counted, and those that the fault names fail. A write that fails has written half before.
-void arm(const fault& planned) noexcept;
+/// `noted`: where the calls are noted, too; or null.
+void arm(const fault& planned, called_from* noted = nullptr) noexcept;
 void disarm() noexcept;
 /// While it lives, nothing is counted and nothing fails: for what a scenario needs first.
 class disarmed_section {
