@@ -96,6 +96,35 @@ hf_code hf_commit_transaction(hf_transaction* transaction) {
     });
 }
 
+hf_code hf_commit_later(hf_transaction* transaction, hf_ticket* ticket) {
+    return guarded([&] {
+        hf_transaction& of = required(transaction, "transaction");
+        hf_ticket& out = required(ticket, "ticket");
+        if (!of.parts.empty()) {
+            holdfast::throw_failure({holdfast::base::failure_code::invalid_argument,
+                                     {},
+                                     "transaction",
+                                     "one with an open part",
+                                     "one whose parts have ended",
+                                     {},
+                                     0});
+        }
+        const std::unique_ptr<hf_transaction> owner(&of);
+        const holdfast::ticket made = of.outermost.commit_later();
+        out = {holdfast::detail::ticket_access::number_of(made), holdfast::detail::ticket_access::batch_of(made)};
+    });
+}
+
+hf_code hf_sync(hf_heap* heap, hf_ticket ticket) {
+    return guarded([&] {
+        holdfast::c_api::manager_of(heap).sync(holdfast::detail::ticket_access::make(ticket.number, ticket.batch));
+    });
+}
+
+hf_code hf_sync_all(hf_heap* heap) {
+    return guarded([&] { holdfast::c_api::manager_of(heap).sync(); });
+}
+
 void hf_abort(hf_transaction* transaction) {
     if (transaction == nullptr) {
         return;

@@ -209,6 +209,29 @@ void heap_destinations::store_words(std::span<const word_run> runs) {
     }
 }
 
+void heap_destinations::sync(const ticket& of) {
+    if (detail::ticket_access::number_of(of) == 0) {
+        return;
+    }
+    static_cast<void>(core().engine());
+    const auto batch = core().pending().find(detail::ticket_access::batch_of(of));
+    if (batch == nullptr) {
+        throw_failure(failure{failure_code::invalid_argument,
+                              core().path(),
+                              "ticket",
+                              "one of another heap",
+                              "a ticket of this heap",
+                              {},
+                              0});
+    }
+    batch->sync(detail::ticket_access::number_of(of));
+}
+
+void heap_destinations::sync() {
+    static_cast<void>(core().engine());
+    core().pending().sync_all();
+}
+
 void heap_destinations::checkpoint() {
     heap::engine& engine = core().engine();
     if (engine.atomic() != nullptr) {

@@ -28,8 +28,17 @@ manager_core::~manager_core() {
     }
     // A commit needs memory, and so does the message of a failure.
     try {
-        auto closed = engine_->close(commit_on_close_);
+        if (commit_on_close_) {
+            pending_.sync_all();
+        }
+    } catch (const std::exception&) {
         // No report in a child of fork: the heap is its parent's.
+        if (const failure& what = heap::engine::last_failure(); what.code != failure_code::wrong_process) {
+            report_failure(what, path());
+        }
+    }
+    try {
+        auto closed = engine_->close(commit_on_close_);
         if (!closed && closed.error().code != failure_code::wrong_process) {
             report_failure(closed.error());
         }
@@ -98,6 +107,9 @@ const std::string& manager_core::path() const noexcept {
 
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
+        if (commit_changes) {
+            pending_.sync_all();
+        }
         value_or_throw(engine_->close(commit_changes));
         life_.end();
         engine_.reset();

@@ -25,6 +25,8 @@ public:
         [[nodiscard]] bool goes_on() const noexcept {
             return of_ != nullptr && of_->number.load(std::memory_order_acquire) == number_;
         }
+        /// Whether both are of one open heap.
+        [[nodiscard]] bool operator==(const watch&) const noexcept = default;
 
     private:
         friend class heap_life;

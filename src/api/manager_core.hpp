@@ -11,6 +11,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/heap_life.hpp"
+#include "api/pending_commits.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast {
@@ -98,6 +99,7 @@ public:
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     /// What open transactions have; null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
+    [[nodiscard]] pending_commits& pending() noexcept { return pending_; }
     /// Ends with the heap, which need not be there any more.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -119,6 +121,7 @@ private:
     std::unique_ptr<heap::engine> engine_;
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
+    pending_commits pending_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
     /// Counts this heap in open_heaps, and in open_readers where it is open read-only.

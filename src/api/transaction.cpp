@@ -6,6 +6,7 @@
 
 #include "api/c_api.hpp"
 #include "api/transaction_core.hpp"
+#include "base/hot.hpp"
 #include "segment/format/pointer_format.hpp"
 
 namespace holdfast {
@@ -36,7 +37,23 @@ transaction::transaction(transaction& outer) : core_(&outer.core()) {
     outer.inner_ = this;
 }
 
-transaction::~transaction() { abort(); }
+transaction::~transaction() {
+    if (core_ != nullptr) {
+        abort();
+    }
+}
+
+HF_HOT void transaction::end() noexcept {
+    core_ = nullptr;
+    if (outer_ != nullptr) {
+        outer_->inner_ = nullptr;
+        outer_ = nullptr;
+    }
+    if (owned_ != nullptr) {
+        owned_->end();
+        spare = std::move(owned_);
+    }
+}
 
 detail::transaction_core& transaction::core() const {
     if (core_ == nullptr) {
@@ -77,6 +94,25 @@ void transaction::commit() {
     end();
 }
 
+ticket transaction::commit_later() {
+    detail::transaction_core& committed = core();
+    if (outer_ != nullptr || inner_ != nullptr) {
+        refuse("one within another one, or around one", "a transaction by itself");
+    }
+    try {
+        const ticket made = committed.commit_later();
+        end();
+        return made;
+    } catch (...) {
+        abort();
+        throw;
+    }
+}
+
+std::uint64_t transaction::load_word(const void* place) const { return core().load_word(place); }
+
+void* transaction::load_target(const void* place) const { return core().load_target(place); }
+
 void transaction::abort() noexcept {
     if (inner_ != nullptr) {
         inner_->abort();
@@ -85,18 +121,6 @@ void transaction::abort() noexcept {
         core_->drop_inner();
     }
     end();
-}
-
-void transaction::end() noexcept {
-    core_ = nullptr;
-    if (outer_ != nullptr) {
-        outer_->inner_ = nullptr;
-        outer_ = nullptr;
-    }
-    if (owned_ != nullptr) {
-        owned_->end();
-        spare = std::move(owned_);
-    }
 }
 
 }  // namespace holdfast

@@ -64,7 +64,6 @@ public:
 
     /// Off where the heap was opened without the option.
     void begin(manager_core& heap) {
-        heap_ = nullptr;
         if (heap.ranges() != nullptr) [[unlikely]] {
             watch(heap);
         }

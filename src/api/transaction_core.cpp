@@ -10,6 +10,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/c_api.hpp"
+#include "base/hot.hpp"
 #include "segment/format/pointer_format.hpp"
 
 namespace holdfast {
@@ -21,10 +22,8 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-/// New blocks up to this size have their content in the group; larger ones are written back before it.
-constexpr std::size_t content_in_group = 512;
-/// Up to so many objects are looked for one by one.
-constexpr std::size_t few = 16;
+/// Up to so many ranges are compared two by two.
+constexpr std::size_t few_ranges = 8;
 constexpr std::size_t word_size = sizeof(std::uint64_t);
 
 [[noreturn]] void refuse(const manager_core& heap, failure_code code, std::string field, std::string found,
@@ -42,209 +41,173 @@ std::uint64_t target_of(const std::uint64_t* place) noexcept {
     return segment::decode_pointer(reinterpret_cast<std::uintptr_t>(place), *place);
 }
 
+/// The last word of an object: bytes behind the object stay as they are in the heap.
+std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) {
+    const std::size_t rest = of.type->size - word * word_size;
+    if (rest >= word_size) {
+        return value;
+    }
+    const std::uint64_t own = (std::uint64_t{1} << (rest * 8)) - 1;
+    return (value & own) | (load(of.object + word * word_size) & ~own);
+}
+
 }  // namespace
 
-void transaction_core::begin(manager_core& heap) {
-    if (checks_.keeps_copies()) [[unlikely]] {
+void transaction_core::begin_in(manager_core& heap) {
+    if (checks_.keeps_copies()) {
         checks_.look_at_ended();
-        memory_.release();
+        opened_.memory().give_back();
     }
     checks_.begin(heap);
-    heap_ = &heap;
     life_ = heap.life();
-    static_cast<void>(operations());
+    files_ = &heap.engine().files();
+    base_ = files_->view().base();
+    batch_ = heap.pending().is_used() ? heap.pending().find_own() : nullptr;
 }
 
-void transaction_core::give_back(void* block) noexcept {
-    if (!heap_->engine().destinations()->cancel(block)) {
-        const base::failure& what = heap::engine::last_failure();
-        if (what.code != failure_code::wrong_process) {
-            report_failure(what, heap_->path());
-        }
-    }
-}
-
-void transaction_core::end() noexcept {
-    if (checks_.is_on()) [[unlikely]] {
+void transaction_core::end_all() noexcept {
+    if (checks_.is_on()) {
         checks_.end(is_alive());
     }
-    if (is_alive()) {
-        for (const made_block& each : made_) {
-            give_back(each.block);
-        }
+    if (is_alive() && !made_.empty()) {
+        made_.give_back_all(*heap_->engine().destinations());
     }
-    opened_.clear();
-    stored_.clear();
     made_.clear();
-    freed_.clear();
-    opened_at_.clear();
-    made_at_.clear();
-    copies_at_.clear();
     inner_.clear();
-    if (!checks_.keeps_copies()) [[likely]] {
-        memory_.release();
-    }
-    heap_ = nullptr;
 }
 
-heap::destination_operations& transaction_core::operations() const {
-    heap::engine& engine = heap().engine();
-    if (engine.destinations() == nullptr) {
-        throw_read_only(engine, "transaction");
-    }
-    return *engine.destinations();
-}
-
-std::uint64_t transaction_core::offset_of(const void* place, std::size_t bytes) const {
-    const std::uint64_t end = base::to_bytes(heap().engine().files().frontier());
-    const std::uint64_t offset = heap().engine().files().view().offset(place).value;
-    if (offset >= end || bytes > end - offset || offset % word_size != 0) {
-        refuse(heap(), failure_code::bad_address, "address", fmt::format("{}", place),
-               "an object in this heap, at a multiple of 8");
-    }
-    return offset;
+void transaction_core::refuse_place(const void* place) const {
+    refuse(heap(), failure_code::bad_address, "address", fmt::format("{}", place),
+           "an object in this heap, at a multiple of 8");
 }
 
 void transaction_core::refuse_target(std::uint64_t target) const {
-    const auto* const address = reinterpret_cast<const std::byte*>(target);
-    for (const opened_object& each : opened_) {
-        const auto* const copy = reinterpret_cast<const std::byte*>(each.copy);
-        if (address >= copy && address < copy + each.type->size) {
-            refuse(heap(), failure_code::invalid_argument, "pointer",
-                   fmt::format("the address of the copy of an opened object ({})", each.type->name),
-                   fmt::format("the address of the object itself, {}", static_cast<const void*>(each.object)));
-        }
+    if (const opened_object* const of = opened_.find_by_copy(reinterpret_cast<const void*>(target))) {
+        refuse(heap(), failure_code::invalid_argument, "pointer",
+               fmt::format("the address of the copy of an opened object ({})", of->type->name),
+               fmt::format("the address of the object itself, {}", static_cast<const void*>(of->object)));
     }
     refuse(heap(), failure_code::invalid_argument, "pointer", fmt::format("{:#x}, which lies outside the heap", target),
            "an address in this heap");
 }
 
-/// Starts as zeros, so that what the copy leaves out is the same in all copies.
-std::uint64_t* transaction_core::new_copy(const void* from, const shadow_type& type) {
-    const std::size_t bytes = (type.size + word_size - 1) / word_size * word_size;
-    void* const made = memory_.allocate(bytes, std::max(type.alignment, word_size));
-    std::memset(made, 0, bytes);
-    if (type.copy != nullptr) {
-        type.copy(made, from);
-    } else {
-        std::memcpy(made, from, type.size);
-    }
-    return static_cast<std::uint64_t*>(made);
-}
-
-std::uint64_t* transaction_core::find_opened(const std::byte* object, const shadow_type& type) const {
-    const opened_object* found = nullptr;
-    if (opened_.size() <= few) {
-        const auto each = std::find_if(opened_.begin(), opened_.end(),
-                                       [object](const opened_object& one) { return one.object == object; });
-        found = each == opened_.end() ? nullptr : &*each;
-    } else if (const auto at = opened_at_.find(object); at != opened_at_.end()) {
-        found = &opened_[at->second];
-    }
-    if (found != nullptr && found->type->size != type.size) {
-        refuse(heap(), failure_code::invalid_argument, "opened object", type.name,
-               fmt::format("{}, as it was opened before", found->type->name));
-    }
-    return found == nullptr ? nullptr : found->copy;
-}
-
-transaction_core::made_block* transaction_core::find_made(const std::byte* address) {
-    const auto has = [address](const made_block& each) {
-        return address >= each.block && address < each.block + each.bytes;
-    };
-    if (made_.size() <= few) {
-        const auto found = std::find_if(made_.begin(), made_.end(), has);
-        return found == made_.end() ? nullptr : &*found;
-    }
-    const auto below = made_at_.lower_bound(address);
-    return below != made_at_.end() && has(made_[below->second]) ? &made_[below->second] : nullptr;
+void transaction_core::refuse_container(const opened_object& of) const {
+    refuse(heap(), failure_code::invalid_argument, "opened object", of.type->name,
+           "a type without containers: a copy of one is another container");
 }
 
 void* transaction_core::open(void* object, const shadow_type& type) {
     auto* const address = static_cast<std::byte*>(object);
-    if (std::uint64_t* const known = find_opened(address, type)) {
-        return known;
+    if (const opened_object* const known = opened_.find(address)) {
+        if (known->type->size != type.size) [[unlikely]] {
+            refuse(heap(), failure_code::invalid_argument, "opened object", type.name,
+                   fmt::format("{}, as it was opened before", known->type->name));
+        }
+        return known->copy;
     }
-    if (find_made(address) != nullptr) {
+    if (made_.find(address) != nullptr) {
         return object;
     }
     static_cast<void>(offset_of(object, type.size));
     if (checks_.is_on()) [[unlikely]] {
         checks_.expect_free(address, type.size, type.name);
     }
-    opened_object made{address, new_copy(object, type), nullptr, nullptr, &type};
-    made.first = static_cast<std::uint64_t*>(memory_.allocate(made.words() * word_size, word_size));
-    std::memcpy(made.first, made.copy, made.words() * word_size);
-    made.twin = type.copy == nullptr ? made.first : new_copy(object, type);
-    for (std::size_t i = 0; i < made.words(); ++i) {
-        if (made.copy[i] != made.twin[i] && target_of(&made.copy[i]) != target_of(&made.twin[i])) {
-            refuse(heap(), failure_code::invalid_argument, "opened object", type.name,
-                   "a type without containers: a copy of one is another container");
+    if (batch_ != nullptr && type.copy != nullptr && batch_->has(offset_in_heap(object), type.size)) [[unlikely]] {
+        batch_->sync();  // the `ptr`s of waiting words are not known
+    }
+    const bool may_wait = batch_ != nullptr && type.copy == nullptr;
+    const opened_object made = may_wait ? copy_with_waiting(address, type) : opened_.copy(address, type);
+    if (type.copy != nullptr) {
+        for (std::size_t i = 0; i < made.words(); ++i) {
+            if (made.copy[i] != made.twin()[i] && target_of(&made.copy[i]) != target_of(&made.twin()[i])) {
+                refuse_container(made);
+            }
         }
-    }
-    if (opened_.size() == opened_.capacity()) {
-        opened_.reserve(2 * opened_.size() + few);
-    }
-    if (opened_.size() == few) {
-        for (std::size_t i = 0; i < few; ++i) {
-            opened_at_[opened_[i].object] = i;
-        }
-    }
-    if (opened_.size() >= few) {
-        opened_at_[address] = opened_.size();
     }
     if (checks_.is_on()) [[unlikely]] {
         checks_.opened({address, reinterpret_cast<std::byte*>(made.copy), type.size, type.name});
     }
-    opened_.push_back(made);
+    opened_.add(made);
     return made.copy;
 }
 
 void* transaction_core::open_range(void* begin, std::size_t bytes) {
-    auto* const address = static_cast<std::byte*>(begin);
     if (bytes == 0) {
         refuse(heap(), failure_code::invalid_argument, "bytes", "0", "at least 1");
     }
     constexpr std::size_t longest_name = 32;
-    auto* const name = static_cast<char*>(memory_.allocate(longest_name, 1));
+    copy_memory& memory = opened_.memory();
+    auto* const name = reinterpret_cast<char*>(memory.take(longest_name, 1));
     *fmt::format_to_n(name, longest_name - 1, "{} bytes", bytes).out = 0;
-    auto* const type = ::new (memory_.allocate(sizeof(shadow_type), alignof(shadow_type)))
+    auto* const type = ::new (memory.take(sizeof(shadow_type), alignof(shadow_type)))
         shadow_type{bytes, alignof(std::max_align_t), nullptr, name};
     const std::size_t before = opened_.size();
-    void* const copy = open(address, *type);
+    void* const copy = open(begin, *type);
     if (opened_.size() > before) {
-        copies_at_[static_cast<std::byte*>(copy)] = before;
+        opened_.note_range();
     }
     return copy;
 }
 
-std::byte* transaction_core::original_of(const void* place) const {
-    const auto* const address = static_cast<const std::byte*>(place);
-    const auto below = copies_at_.lower_bound(address);
-    if (below == copies_at_.end()) {
-        return nullptr;
+/// A copy as copy_bytes() makes it, with what earlier transactions of this thread have left for a sync.
+opened_object transaction_core::copy_with_waiting(std::byte* object, const shadow_type& type) {
+    const opened_object made = opened_.empty_copy(object, type);
+    batch_->read(offset_in_heap(object), type.size, made.copy);
+    std::memcpy(made.first(), made.copy, made.words() * word_size);
+    return made;
+}
+
+std::uint64_t transaction_core::load_word(const void* place) const {
+    const std::uint64_t offset = offset_of(place, word_size);
+    if (const stored_word* const stored = stored_.find(offset)) {
+        return stored->value;
     }
-    const opened_object& of = opened_[below->second];
-    const auto at = static_cast<std::size_t>(address - below->first);
-    return at < of.type->size ? of.object + at : nullptr;
+    const opened_object* const opened = opened_.find_around(place);
+    if (opened != nullptr) {
+        return opened->copy[(offset - offset_in_heap(opened->object)) / word_size];
+    }
+    if (batch_ == nullptr) {
+        return load(static_cast<const std::byte*>(place));
+    }
+    std::uint64_t word = 0;
+    batch_->read(offset, word_size, &word);
+    return word;
+}
+
+void* transaction_core::load_target(const void* place) const {
+    const std::uint64_t word = load_word(place);
+    auto from = reinterpret_cast<std::uintptr_t>(place);
+    const opened_object* const opened = opened_.find_around(place);
+    if (opened != nullptr && opened->type->copy != nullptr) {  // a `ptr` in a copy is relative to the copy
+        from =
+            reinterpret_cast<std::uintptr_t>(opened->copy) + (from - reinterpret_cast<std::uintptr_t>(opened->object));
+    }
+    return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
 }
 
 void* transaction_core::load_pointer(const void* place) const {
-    const std::byte* const original = original_of(place);
-    const std::uint64_t word = load(static_cast<const std::byte*>(place));
+    const std::byte* const original = opened_.original_of(place);
+    const bool may_wait =
+        batch_ != nullptr && original == nullptr && offset_in_heap(place) < base::to_bytes(files_->frontier());
+    std::uint64_t word = 0;
+    if (may_wait) {
+        batch_->read(offset_in_heap(place), word_size, &word);
+    } else {
+        word = load(static_cast<const std::byte*>(place));
+    }
     const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
     return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
 }
 
 void transaction_core::store(void* place, std::uint64_t value) {
     const std::uint64_t offset = offset_of(place, word_size);
-    if (find_made(static_cast<std::byte*>(place)) != nullptr) {
+    if (made_.find(static_cast<std::byte*>(place)) != nullptr) {
         std::memcpy(place, &value, word_size);
     } else {
         if (checks_.is_on()) [[unlikely]] {
             checks_.expect_free_to_store(static_cast<std::byte*>(place), word_size);
         }
-        stored_.push_back({offset, value});  // of several, the last one counts
+        stored_.add(offset, value);
     }
 }
 
@@ -252,11 +215,11 @@ void transaction_core::store_pointer(void* place, const void* target) {
     if (target != nullptr) {
         expect_in_heap(reinterpret_cast<std::uintptr_t>(target));
     }
-    if (find_made(static_cast<std::byte*>(place)) != nullptr) {
+    if (made_.find(static_cast<std::byte*>(place)) != nullptr) {
         *static_cast<ptr<void>*>(place) = const_cast<void*>(target);
         return;
     }
-    std::byte* const original = original_of(place);
+    std::byte* const original = opened_.original_of(place);
     const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
     const std::uint16_t stamp = segment::stamp_of(load(static_cast<const std::byte*>(place)));
     const std::uint64_t value = target == nullptr
@@ -271,24 +234,9 @@ void transaction_core::store_pointer(void* place, const void* target) {
 
 void* transaction_core::allocate(std::size_t bytes, const allocation_traits& traits) {
     const std::size_t alignment = traits.alignment != 0 ? traits.alignment : (bytes >= 16 ? 16U : 8U);
-    void* const block = operations().reserve({bytes, alignment, traits.zeroed, traits.type});
-    if (block == nullptr) {
+    std::byte* const block = made_.make(operations(), life_, base_, {bytes, alignment, traits.zeroed, traits.type});
+    if (block == nullptr) [[unlikely]] {
         throw_last_failure(heap().engine());
-    }
-    try {
-        if (made_.size() == few) {
-            for (std::size_t i = 0; i < few; ++i) {
-                made_at_[made_[i].block] = i;
-            }
-        }
-        if (made_.size() >= few) {
-            made_at_[static_cast<std::byte*>(block)] = made_.size();
-        }
-        made_.push_back({static_cast<std::byte*>(block), bytes, 0});
-    } catch (const std::bad_alloc&) {
-        made_at_.erase(static_cast<std::byte*>(block));
-        static_cast<void>(operations().cancel(block));
-        throw;
     }
     return block;
 }
@@ -297,7 +245,7 @@ void transaction_core::free(void* block) {
     if (block == nullptr) {
         return;
     }
-    made_block* const own = find_made(static_cast<const std::byte*>(block));
+    made_block* const own = made_.find(static_cast<const std::byte*>(block));
     if (own == nullptr || own->block != block || own->dropped_in != 0) {
         freed_.push_back(block);  // commit() refuses what is no block
     } else {
@@ -305,69 +253,95 @@ void transaction_core::free(void* block) {
     }
 }
 
-/// Words that lie one behind the other become one piece, as long as it has room.
-void transaction_core::put(std::uint64_t offset, std::uint64_t value) {
-    if (last_ == nullptr || last_->words == last_->values.size() ||
-        last_->offset + last_->words * word_size != offset) {
-        last_ = &pieces_.emplace_back();
-        last_->offset = offset;
+// TX-2.
+HF_HOT void transaction_core::put_changes_of(const opened_object& each) {
+    if (each.type->copy != nullptr) {
+        put_changes_by_type(each);
+        return;
     }
-    last_->values[last_->words++] = value;
+    const std::uint64_t begin = offset_in_heap(each.object);
+    const std::size_t whole = each.type->size / word_size;
+    const std::uint64_t* const first = each.first();
+    for (std::size_t i = 0; i < whole; ++i) {
+        if (each.copy[i] != first[i]) {
+            words_.put(begin + i * word_size, each.copy[i]);
+        }
+    }
+    if (whole != each.words() && each.copy[whole] != first[whole]) {
+        words_.put(begin + whole * word_size, with_own_bytes(each, whole, each.copy[whole]));
+    }
 }
 
-// TX-2.
-void transaction_core::put_changes_of(const opened_object& each) {
-    const std::uint64_t begin = offset_of(each.object, each.type->size);
-    const std::uint64_t* here = each.copy;
-    const std::uint64_t* there = each.copy;
+void transaction_core::put_changes_by_type(const opened_object& each) {
+    const std::uint64_t begin = offset_in_heap(each.object);
+    const std::uint64_t* const first = each.first();
+    const std::uint64_t* const twin = each.twin();
+    const std::uint64_t* here = nullptr;
+    const std::uint64_t* there = nullptr;
     for (std::size_t i = 0; i < each.words(); ++i) {
-        if (each.copy[i] == each.first[i]) {
+        if (each.copy[i] == first[i]) {
             continue;
         }
-        if (each.type->copy != nullptr && here == there) {
-            here = new_copy(each.copy, *each.type);
-            there = new_copy(each.copy, *each.type);
+        if (here == nullptr) {
+            here = opened_.copy_again(each.copy, each);
+            there = opened_.copy_again(each.copy, each);
         }
         std::byte* const place = each.object + i * word_size;
-        const std::uint64_t before = load(place);
         std::uint64_t value = each.copy[i];
         if (here[i] != there[i]) {
             if (target_of(&here[i]) != target_of(&there[i])) {
-                refuse(heap(), failure_code::invalid_argument, "opened object", each.type->name,
-                       "a type without containers: a copy of one is another container");
+                refuse_container(each);
             }
             expect_in_heap(target_of(&here[i]));
             value = segment::encode_pointer(reinterpret_cast<std::uintptr_t>(place), target_of(&here[i]),
-                                            segment::stamp_of(before));
-        } else if (each.first[i] != each.twin[i] && segment::is_null_pointer(value)) {
-            value = segment::null_pointer(segment::stamp_of(before));  // it was a `ptr` that led somewhere
+                                            segment::stamp_of(load(place)));
+        } else if (first[i] != twin[i] && segment::is_null_pointer(value)) {
+            value = segment::null_pointer(segment::stamp_of(load(place)));  // it was a `ptr` that led somewhere
         }
-        if (const std::size_t rest = each.type->size - i * word_size; rest < word_size) {
-            const std::uint64_t own = (std::uint64_t{1} << (rest * 8)) - 1;  // bytes behind the object stay
-            value = (value & own) | (before & ~own);
-        }
-        put(begin + i * word_size, value);
+        words_.put(begin + i * word_size, with_own_bytes(each, i, value));
     }
 }
 
-void transaction_core::put_content_of(const made_block& each) {
-    const std::uint64_t begin = offset_of(each.block, each.bytes);
-    for (std::size_t at = 0; at < each.bytes; at += word_size) {
-        put(begin + at, load(each.block + at));
-    }
-}
-
-/// Opened objects that overlap are refused: a group stores no word twice.
-void transaction_core::refuse_overlaps() {
+/// Whether two of what was opened, made and stored have a word in common.
+bool transaction_core::may_overlap() {
     by_offset_.clear();
-    for (const heap::data_piece& each : pieces_) {
-        by_offset_.emplace_back(each.offset, each.words);
+    for (const opened_object& each : opened_) {
+        const std::uint64_t begin = offset_in_heap(each.object);
+        by_offset_.emplace_back(begin, begin + each.words() * word_size);
     }
-    if (!std::is_sorted(by_offset_.begin(), by_offset_.end())) {
-        std::sort(by_offset_.begin(), by_offset_.end());
+    for (const made_block& each : made_) {
+        const std::uint64_t begin = offset_in_heap(each.block);
+        by_offset_.emplace_back(begin, begin + each.bytes);
     }
+    for (const stored_word& each : stored_) {
+        by_offset_.emplace_back(each.offset, each.offset + word_size);
+    }
+    if (by_offset_.size() <= few_ranges) [[likely]] {
+        bool found = false;
+        for (std::size_t i = 1; i < by_offset_.size(); ++i) {
+            for (std::size_t j = 0; j < i; ++j) {
+                found |= by_offset_[i].first < by_offset_[j].second && by_offset_[j].first < by_offset_[i].second;
+            }
+        }
+        return found;
+    }
+    std::sort(by_offset_.begin(), by_offset_.end());
+    return std::adjacent_find(by_offset_.begin(), by_offset_.end(),
+                              [](const auto& a, const auto& b) { return a.second > b.first; }) != by_offset_.end();
+}
+
+/// Opened objects that overlap are refused where both have changed a word: a group stores no word twice.
+HF_HOT void transaction_core::refuse_overlaps() {
+    if (opened_.size() + made_.size() + stored_.size() < 2 || !may_overlap()) [[likely]] {
+        return;
+    }
+    by_offset_.clear();
+    for (const heap::data_piece& each : words_.pieces()) {
+        by_offset_.emplace_back(each.offset, each.offset + each.words * word_size);
+    }
+    std::sort(by_offset_.begin(), by_offset_.end());
     for (std::size_t i = 1; i < by_offset_.size(); ++i) {
-        if (by_offset_[i - 1].first + by_offset_[i - 1].second * word_size > by_offset_[i].first) {
+        if (by_offset_[i - 1].second > by_offset_[i].first) {
             refuse(heap(), failure_code::invalid_argument, fmt::format("word at offset {:#x}", by_offset_[i].first),
                    "two opened objects, or an opened object and a store, that overlap", "one place for each word");
         }
@@ -375,9 +349,6 @@ void transaction_core::refuse_overlaps() {
 }
 
 void transaction_core::refuse_double_frees() {
-    if (freed_.size() < 2) {
-        return;
-    }
     std::sort(freed_.begin(), freed_.end());
     if (const auto twice = std::adjacent_find(freed_.begin(), freed_.end()); twice != freed_.end()) {
         refuse(heap(), failure_code::bad_address, fmt::format("address {}", *twice),
@@ -394,63 +365,93 @@ void transaction_core::check_rules() {
     }
 }
 
-/// All that the group stores. New blocks that are too large for it are written back instead.
-void transaction_core::put_words() {
-    pieces_.clear();
-    last_ = nullptr;
+/// The content of new blocks, which the group stores. Those that are too large for it are written back instead.
+inline void transaction_core::put_made() {
     bool must_wait = false;
     for (const made_block& each : made_) {
         if (each.dropped_in != 0) {
             continue;
         }
         if (each.bytes <= content_in_group) {
-            put_content_of(each);
+            for (std::size_t at = 0; at < each.bytes; at += word_size) {
+                words_.put(offset_in_heap(each.block) + at, load(each.block + at));
+            }
         } else {
             heap().engine().flush(each.block, each.bytes);
             must_wait = true;
         }
     }
-    std::for_each(opened_.begin(), opened_.end(), [this](const opened_object& each) { put_changes_of(each); });
-    if (stored_.size() > 1) {  // of several values of one place, the last one counts
-        std::stable_sort(stored_.begin(), stored_.end(),
-                         [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; });
-    }
-    for (std::size_t i = 0; i < stored_.size(); ++i) {
-        if (i + 1 == stored_.size() || stored_[i + 1].offset != stored_[i].offset) {
-            put(stored_[i].offset, stored_[i].value);
-        }
-    }
-    refuse_overlaps();
     if (must_wait) {
         heap().engine().drain();
     }
 }
 
-void transaction_core::commit() {
-    heap::destination_operations& operations = this->operations();
-    refuse_double_frees();
+/// All that the group stores. `made_too`: the content of new blocks, too.
+HF_HOT void transaction_core::gather(bool made_too) {
+    if (freed_.size() > 1) {
+        refuse_double_frees();
+    }
     if (checks_.is_on()) [[unlikely]] {
         check_rules();
     }
-    put_words();
-    kept_.clear();
-    for (const made_block& each : made_) {
-        if (each.dropped_in == 0) {
-            kept_.push_back(each.block);
+    words_.clear();
+    if (made_too) {
+        put_made();
+    }
+    for (const opened_object& each : opened_) {
+        put_changes_of(each);
+    }
+    if (stored_.size() > 1) {
+        stored_.settle();
+    }
+    for (const stored_word& each : stored_) {
+        words_.put(each.offset, each.value);
+    }
+    refuse_overlaps();
+}
+
+void transaction_core::commit() {
+    heap::destination_operations& operations = this->operations();
+    if (heap_->pending().is_used()) [[unlikely]] {
+        if (const auto batch = heap_->pending().find_own()) {
+            batch->sync();  // the transactions of a thread become durable in their order
         }
     }
-    if (kept_.empty() && freed_.empty() && pieces_.empty()) {
+    gather(true);
+    const std::span<const slab::held_block> kept = made_.empty() ? std::span<const slab::held_block>() : made_.kept();
+    if (kept.empty() && freed_.empty() && words_.pieces().empty()) {
         return;
     }
-    if (!operations.commit_group({kept_, freed_, pieces_})) {
+    if (!operations.commit_group({kept, freed_, words_.pieces()})) [[unlikely]] {
         if (heap::engine::last_failure().code == failure_code::limit && heap::engine::last_failure().field.empty()) {
             refuse(heap(), failure_code::limit, "transaction",
-                   fmt::format("{} blocks made and {} freed", kept_.size(), freed_.size()),
+                   fmt::format("{} blocks made and {} freed", kept.size(), freed_.size()),
                    fmt::format("at most {} of each in this domain", operations.largest_group() - 1));
         }
         throw_last_failure(heap().engine());
     }
-    std::erase_if(made_, [](const made_block& each) { return each.dropped_in == 0; });
+    if (!made_.empty()) {
+        made_.forget_kept(operations);
+    }
+}
+
+ticket transaction_core::commit_later() {
+    if (heap().engine().files().domain() != persist::domain_kind::disk ||
+        heap().engine().durability() != heap::durability_kind::atomic) {
+        commit();
+        return {};
+    }
+    const std::shared_ptr<pending_batch> batch = heap().pending().find_or_make_own(heap());
+    if (batch->is_large()) {
+        batch->sync();
+    }
+    gather(false);
+    const std::span<const slab::held_block> kept = made_.empty() ? std::span<const slab::held_block>() : made_.kept();
+    const ticket made = batch->add({kept, freed_, words_.pieces()});
+    if (!made_.empty()) {
+        made_.forget_kept(operations());
+    }
+    return made;
 }
 
 void transaction_core::begin_inner() {
@@ -477,22 +478,19 @@ void transaction_core::drop_inner() noexcept {
     if (checks_.is_on()) [[unlikely]] {
         checks_.drop(begin.opened);
     }
-    while (opened_.size() > begin.opened) {
-        opened_at_.erase(opened_.back().object);
-        copies_at_.erase(reinterpret_cast<const std::byte*>(opened_.back().copy));
-        opened_.pop_back();
-    }
+    opened_.shrink(begin.opened);
     const std::uint64_t* from = begin.copies.data();
     for (const opened_object& each : opened_) {
         std::memcpy(each.copy, from, each.words() * word_size);  // to where it was, so a `ptr` in it stays right
         from += each.words();
     }
     const std::byte* content = begin.contents.data();
-    for (std::size_t i = 0; i < begin.made && is_alive(); ++i) {
-        std::memcpy(made_[i].block, content, made_[i].bytes);
-        content += made_[i].bytes;
+    for (auto each = made_.begin(); is_alive() && each != made_.begin() + static_cast<std::ptrdiff_t>(begin.made);
+         ++each) {
+        std::memcpy(each->block, content, each->bytes);
+        content += each->bytes;
     }
-    stored_.resize(begin.stored);
+    stored_.shrink(begin.stored);
     freed_.resize(begin.freed);
     for (made_block& each : made_) {
         each.dropped_in = each.dropped_in > inner_.size() ? 0 : each.dropped_in;
@@ -500,10 +498,10 @@ void transaction_core::drop_inner() noexcept {
     inner_.pop_back();
     while (made_.size() > begin.made) {
         if (is_alive()) {
-            give_back(made_.back().block);
+            made_.give_back_last(*heap_->engine().destinations());
+        } else {
+            made_.forget_last();
         }
-        made_at_.erase(made_.back().block);
-        made_.pop_back();
     }
 }
 

@@ -10,17 +10,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <memory_resource>
-#include <unordered_map>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <holdfast/transaction.hpp>
 
+#include "api/group_words.hpp"
+#include "api/made_blocks.hpp"
 #include "api/manager_core.hpp"
+#include "api/opened_objects.hpp"
 #include "api/transaction_checks.hpp"
+#include "base/hot.hpp"
+#include "base/units.hpp"
 #include "heap/destination_operations.hpp"
 
 namespace holdfast::detail {
@@ -36,20 +39,42 @@ public:
     }
 
     /// Throws error(read_only).
-    void begin(manager_core& heap);
+    void begin(manager_core& heap) {
+        if (checks_.keeps_copies() || heap.ranges() != nullptr || heap.pending().is_used() || !(heap.life() == life_))
+            [[unlikely]] {
+            begin_in(heap);
+        }
+        heap_ = &heap;
+        static_cast<void>(operations());
+    }
     /// Gives back the blocks that no commit() has made. Keeps the memory of this object for the next begin().
-    void end() noexcept;
+    HF_HOT void end() noexcept {
+        if (checks_.is_on() || !made_.empty() || !inner_.empty()) [[unlikely]] {
+            end_all();
+        }
+        if (!checks_.keeps_copies()) [[likely]] {
+            opened_.memory().give_back();
+        }
+        opened_.clear();
+        stored_.clear();
+        freed_.clear();
+        heap_ = nullptr;
+    }
 
     [[nodiscard]] void* open(void* object, const shadow_type& type);
     /// open() for plain bytes. Pointers in the copy stay relative to the places that it was made of.
     [[nodiscard]] void* open_range(void* begin, std::size_t bytes);
     [[nodiscard]] void* load_pointer(const void* place) const;
+    /// What commit() would leave at a place in the heap: a word as it lies there, or where a `ptr` there leads to.
+    [[nodiscard]] std::uint64_t load_word(const void* place) const;
+    [[nodiscard]] void* load_target(const void* place) const;
     void store(void* place, std::uint64_t value);
     /// In the heap or, for ranges, in a copy.
     void store_pointer(void* place, const void* target);
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits);
     void free(void* block);
     void commit();
+    [[nodiscard]] ticket commit_later();
 
     // Transactions within this one.
     void begin_inner();
@@ -58,24 +83,6 @@ public:
     void drop_inner() noexcept;
 
 private:
-    /// The copy, its first state, and a second copy made elsewhere: words in which the two copies differ are `ptr`s.
-    struct opened_object {
-        std::byte* object;
-        std::uint64_t* copy;
-        std::uint64_t* first;
-        std::uint64_t* twin;
-        const shadow_type* type;
-        [[nodiscard]] std::size_t words() const noexcept { return (type->size + 7) / 8; }
-    };
-    struct stored_word {
-        std::uint64_t offset;
-        std::uint64_t value;
-    };
-    struct made_block {
-        std::byte* block;
-        std::size_t bytes;
-        std::size_t dropped_in;  ///< freed again in the transaction of this depth; 0: it is kept
-    };
     /// What there was when an inner transaction began.
     struct inner_begin {
         std::size_t opened;
@@ -86,29 +93,47 @@ private:
         std::vector<std::byte> contents;  ///< of made blocks
     };
 
-    [[nodiscard]] heap::destination_operations& operations() const;
-    [[nodiscard]] std::uint64_t offset_of(const void* place, std::size_t bytes) const;
+    void begin_in(manager_core& heap);
+    void end_all() noexcept;
+    [[nodiscard]] heap::destination_operations& operations() const {
+        heap::engine& engine = heap().engine();
+        if (engine.destinations() == nullptr) [[unlikely]] {
+            throw_read_only(engine, "transaction");
+        }
+        return *engine.destinations();
+    }
+    [[nodiscard]] std::uint64_t offset_of(const void* place, std::size_t bytes) const {
+        static_cast<void>(heap());
+        const std::uint64_t end = base::to_bytes(files_->frontier());
+        const std::uint64_t offset = offset_in_heap(place);
+        if (offset % sizeof(std::uint64_t) != 0 || offset >= end || bytes > end - offset) [[unlikely]] {
+            refuse_place(place);
+        }
+        return offset;
+    }
+    /// Huge for a place below the heap.
+    [[nodiscard]] std::uint64_t offset_in_heap(const void* place) const noexcept {
+        return reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(base_);
+    }
+    [[noreturn, gnu::cold]] void refuse_place(const void* place) const;
     /// Throws error(invalid_argument) for a pointer that the heap must not hold: it leads out of the heap.
     void expect_in_heap(std::uint64_t target) const {
-        const std::uint64_t base = reinterpret_cast<std::uintptr_t>(heap().engine().files().view().base());
-        if (target - base > base::to_bytes(heap().engine().files().frontier())) [[unlikely]] {
+        static_cast<void>(heap());
+        if (target - reinterpret_cast<std::uintptr_t>(base_) > base::to_bytes(files_->frontier())) [[unlikely]] {
             refuse_target(target);
         }
     }
-    [[noreturn]] void refuse_target(std::uint64_t target) const;
+    [[noreturn, gnu::cold]] void refuse_target(std::uint64_t target) const;
+    [[noreturn, gnu::cold]] void refuse_container(const opened_object& of) const;
     void refuse_double_frees();
     void check_rules();
-    [[nodiscard]] std::uint64_t* new_copy(const void* from, const shadow_type& type);
-    [[nodiscard]] std::uint64_t* find_opened(const std::byte* object, const shadow_type& type) const;
-    /// The block of this transaction that the address lies in, or null.
-    [[nodiscard]] made_block* find_made(const std::byte* address);
-    /// What the place in the copy of a range is a copy of; null for all other places.
-    [[nodiscard]] std::byte* original_of(const void* place) const;
-    void put(std::uint64_t offset, std::uint64_t value);
+    [[nodiscard]] opened_object copy_with_waiting(std::byte* object, const shadow_type& type);
+    void gather(bool made_too);
     void put_changes_of(const opened_object& each);
-    void put_content_of(const made_block& each);
+    void put_changes_by_type(const opened_object& each);
+    void put_made();
+    [[nodiscard]] bool may_overlap();
     void refuse_overlaps();
-    void put_words();
     [[nodiscard]] bool is_alive() const noexcept { return heap_ != nullptr && life_.goes_on(); }
     /// Throws error(invalid_argument) where the heap was closed meanwhile.
     [[nodiscard]] manager_core& heap() const {
@@ -117,28 +142,21 @@ private:
         }
         return *heap_;
     }
-    /// In a child of fork the block is the parent's.
-    void give_back(void* block) noexcept;
 
     manager_core* heap_ = nullptr;
+    const segment::heap_files* files_ = nullptr;  ///< of heap_
+    std::byte* base_ = nullptr;                   ///< of heap_
     heap_life::watch life_;
+    std::shared_ptr<pending_batch> batch_;  ///< of this thread and heap_, or null
     transaction_checks checks_;
-    alignas(std::max_align_t) std::byte first_memory_[1024];
-    std::pmr::monotonic_buffer_resource memory_{first_memory_, sizeof first_memory_};
-    std::vector<opened_object> opened_;
-    std::vector<stored_word> stored_;
-    std::vector<made_block> made_;
+    opened_objects opened_;
+    stored_words stored_;
+    made_blocks made_;
     std::vector<void*> freed_;
-    // Indexes of opened_ and made_, where they have more than a few.
-    std::unordered_map<const std::byte*, std::size_t> opened_at_;
-    std::map<const std::byte*, std::size_t, std::greater<>> made_at_;
-    std::map<const std::byte*, std::size_t, std::greater<>> copies_at_;  ///< of ranges
     std::vector<inner_begin> inner_;
     // Of commit().
-    std::vector<heap::data_piece> pieces_;
-    heap::data_piece* last_ = nullptr;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< places of pieces, and their words
-    std::vector<void*> kept_;
+    group_words words_;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< ranges: first offset, and end
 };
 
 struct transaction_access {

@@ -1,6 +1,7 @@
 // Transactions through the public face, in every durability.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
@@ -397,14 +398,158 @@ TEST_P(transaction_test, of_several_threads_with_locks) {
     EXPECT_THAT(open().check(true), IsEmpty());
 }
 
+TEST_P(transaction_test, that_is_synced_later_is_seen_by_its_thread) {
+    manager heap = create();
+    const bool waits = heap.domain() == "disk";
+    auto& first = *heap.construct<account>("first")();
+    auto& linked = *heap.construct<node>("linked")();
+    auto& words = *heap.construct<std::uint64_t[2]>("words")();
+    ticket last;
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+        last = heap.transact_later([&](transaction& tx) {
+            account& changed = tx.open(first);
+            EXPECT_EQ(changed.balance, static_cast<std::int64_t>(i - 1));
+            ++changed.balance;
+            ++changed.changes;
+            EXPECT_EQ(tx.load(words[0]), i - 1);
+            tx.store(words[0], i);
+            EXPECT_EQ(tx.load(words[0]), i);
+        });
+        EXPECT_EQ(first.balance, waits ? 0 : static_cast<std::int64_t>(i));
+        EXPECT_EQ(words[0], waits ? 0 : i);
+    }
+    heap.sync(last);
+    EXPECT_EQ(first.balance, 3);
+    EXPECT_EQ(first.changes, 3U);
+    EXPECT_EQ(words[0], 3U);
+    heap.sync(last);
+
+    // Objects with pointers: open() syncs what waits in them.
+    static_cast<void>(heap.transact_later([&](transaction& tx) { tx.open(linked).next = &linked; }));
+    EXPECT_EQ(linked.next == nullptr, waits);
+    static_cast<void>(heap.transact_later([&](transaction& tx) {
+        EXPECT_EQ(tx.load(linked.next), &linked);
+        EXPECT_EQ(tx.open(linked).next, &linked);
+        tx.open(linked).value = 7;
+        EXPECT_EQ(tx.load(linked.next), &linked);
+        EXPECT_EQ(tx.load(linked.value), 7U);
+    }));
+    EXPECT_EQ(linked.next, &linked);
+    EXPECT_EQ(linked.value, waits ? 0U : 7U);
+
+    // A commit of the same thread makes the earlier ones durable; so does a close.
+    heap.transact([&](transaction& tx) { tx.store(words[1], tx.load(linked.value) + 1); });
+    EXPECT_EQ(linked.value, 7U);
+    EXPECT_EQ(words[1], 8U);
+    static_cast<void>(heap.transact_later([&](transaction& tx) { tx.open(first).balance = 100; }));
+    heap.close();
+    manager again = open();
+    EXPECT_EQ(again.find<account>("first").first->balance, 100);
+    EXPECT_THAT(again.check(true), IsEmpty());
+    EXPECT_EQ(again.find<node>("linked").first->next, again.find<node>("linked").first);
+}
+
+TEST_P(transaction_test, that_is_synced_later_makes_and_frees_blocks) {
+    manager heap = create();
+    auto& root = *heap.construct<ptr<account>>("root")();
+    auto& large = *heap.construct<ptr<block_of_bytes>>("large")();
+    const std::uint64_t before = heap.statistics().allocated_blocks;
+    static_cast<void>(heap.transact_later([&](transaction& tx) {
+        auto* const made = tx.make<account>(account{1, 0, "first"});
+        tx.store(root, made);
+        tx.store(large, tx.make<block_of_bytes>());
+        tx.load(large)->words[299] = 1;
+    }));
+    static_cast<void>(heap.transact_later([&](transaction& tx) { tx.open(*tx.load(root)).balance = 2; }));
+    static_cast<void>(heap.transact_later([&](transaction& tx) {  // one that a waiting transaction has made
+        account* const old = tx.load(root);
+        EXPECT_EQ(tx.open(*old).balance, 2);
+        tx.store(root, tx.make<account>(account{3, 0, "second"}));
+        tx.free(old);
+    }));
+    heap.sync();
+    ASSERT_NE(root, nullptr);
+    EXPECT_EQ(root->balance, 3);
+    EXPECT_EQ(large->words[299], 1U);
+    EXPECT_EQ(heap.statistics().allocated_blocks, before + 2);
+    static_cast<void>(heap.transact_later([&](transaction& tx) {
+        tx.free(root.get());
+        tx.store(root, nullptr);
+    }));
+    EXPECT_THROW(static_cast<void>(heap.transact_later([&](transaction& tx) {
+                     tx.free(root == nullptr ? static_cast<void*>(&root) : root.get());  // freed already, or no block
+                     tx.store(large, nullptr);
+                 })),
+                 error);
+    EXPECT_NE(large, nullptr);
+    heap.sync();
+    EXPECT_EQ(root, nullptr);
+    EXPECT_NE(large, nullptr) << "of a transaction that was refused";
+    EXPECT_EQ(heap.statistics().allocated_blocks, before + 1);
+    EXPECT_THAT(heap.check(true), IsEmpty());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     durabilities, transaction_test,
     testing::Values(configuration{"commit", durability::commit}, configuration{"collect", durability::collect},
                     configuration{"atomic", durability::atomic},
                     configuration{"emulated", durability::atomic, open_options::domain_choice::emulated},
+                    configuration{"disk", durability::atomic, open_options::domain_choice::disk},
                     configuration{"checked_commit", durability::commit, open_options::domain_choice::detect, true},
                     configuration{"checked_atomic", durability::atomic, open_options::domain_choice::detect, true}),
     [](const auto& named) { return std::string(named.param.name); });
+
+TEST(transactions_on_disk, that_wait_may_be_synced_by_another_thread) {
+    const segment::test_directory directory;
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::disk;
+    manager heap(create_only, directory.path("heap"), options);
+    auto& one = *heap.construct<account>("account")();
+    auto& word = *heap.construct<std::uint64_t>("word")();
+    constexpr std::uint64_t turns = 2000;
+    std::atomic<bool> ends = false;
+    std::thread other([&] {
+        while (!ends) {
+            heap.sync();
+        }
+    });
+    for (std::uint64_t i = 0; i < turns; ++i) {
+        static_cast<void>(heap.transact_later([&](transaction& tx) {
+            ++tx.open(one).balance;
+            tx.store(word, tx.load(word) + 1);
+        }));
+    }
+    ends = true;
+    other.join();
+    heap.sync();
+    EXPECT_EQ(one.balance, static_cast<std::int64_t>(turns));
+    EXPECT_EQ(word, turns);
+}
+
+TEST(transactions_on_disk, that_wait_are_dropped_by_a_close_without_commit) {
+    const segment::test_directory directory;
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::disk;
+    manager heap(create_only, directory.path("heap"), options);
+    auto& root = *heap.construct<ptr<account>>("root")();
+    const auto push = [&](transaction& tx) { tx.store(root, tx.make<account>(account{1, 0, "first"})); };
+    const ticket waits = heap.transact_later(push);
+    EXPECT_THAT(heap.check(true), IsEmpty()) << "a block that waits is known";
+    manager other(create_only, directory.path("other"), options);
+    EXPECT_THROW(other.sync(waits), error);
+    transaction outer(heap);
+    transaction inner(outer);
+    EXPECT_THROW(static_cast<void>(inner.commit_later()), error);
+    EXPECT_THROW(static_cast<void>(outer.commit_later()), error);
+    outer.abort();
+    heap.close(false);
+    EXPECT_THROW(heap.sync(waits), error);
+    const manager again(open_only, directory.path("heap"), options);
+    EXPECT_EQ(*again.find<ptr<account>>("root").first, nullptr);
+    EXPECT_THAT(again.check(true), IsEmpty());
+}
 
 }  // namespace
 }  // namespace holdfast

@@ -10,10 +10,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/failure.hpp"
+#include "heap/held_blocks.hpp"
 #include "lane/lane_format.hpp"
 
 namespace holdfast::heap {
@@ -35,8 +37,7 @@ struct data_piece {
 
 /// What a transaction changes, as one. The spans live as long as the call.
 struct group_request {
-    std::span<void* const>
-        reserved;  ///< blocks of reserve() that become allocated; their content is durable or in `data`
+    std::span<const slab::held_block> made;  ///< of hold(); their content is durable or in `data`
     std::span<void* const> freed;
     std::span<const data_piece> data;  ///< no word twice
 };
@@ -69,18 +70,28 @@ public:
                                                      const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept = 0;
 
+    /// Chooses a block for a group: the caller remembers it in a list of the heap (new_list()) until a group has made
+    /// it, or release(). A crash or a close frees it.
+    [[nodiscard]] virtual bool hold(const block_request& wanted, slab::held_block& held) noexcept = 0;
+    /// Does nothing in a child of fork, and after a failed sync.
+    virtual void release(const slab::held_block& held) noexcept = 0;
+    /// May throw std::bad_alloc.
+    [[nodiscard]] std::shared_ptr<held_blocks> new_list() { return held_lists_.make(); }
     /// Carries out all of it or nothing.
     [[nodiscard]] virtual bool commit_group(const group_request& changes) noexcept = 0;
     /// How many records a group may have: one for each two blocks, of which one is made and one freed, and one for each
     /// piece of data.
     [[nodiscard]] virtual std::uint64_t largest_group() const noexcept = 0;
 
-    /// Offsets of reserved small blocks. May throw std::bad_alloc.
+    /// Offsets of small blocks that are reserved or held. May throw std::bad_alloc.
     [[nodiscard]] virtual std::vector<std::uint64_t> reserved() = 0;
     /// Before the heap is closed, while no thread is in a call.
     virtual void cancel_all() noexcept = 0;
     /// In a child of fork: every later call fails.
     virtual void abandon() noexcept = 0;
+
+protected:
+    held_block_lists held_lists_;  // NOLINT(misc-non-private-member-variables-in-classes): of all implementations
 };
 
 /// Failures of these calls. If memory is short they hold the code alone.

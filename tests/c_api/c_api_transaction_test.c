@@ -170,6 +170,30 @@ static void many_ranges_find_their_pointers(hf_heap* heap) {
     }
 }
 
+/* Where transactions wait for a sync (on a disk), those of the same thread see them in their copies. */
+static void those_that_wait_are_seen_and_synced(hf_heap* heap) {
+    struct bank* bank = bank_of(heap);
+    hf_ticket first = {7, 7};
+    hf_ticket second = {7, 7};
+    hf_transaction* tx = begin(heap);
+    open_bank(tx, bank)->accounts += 5;
+    EXPECT(hf_ptr_set_in(tx, hf_root(heap, 5), bank) == HF_OK);
+    EXPECT(hf_begin_inner(tx) == HF_OK);
+    EXPECT(hf_commit_later(tx, &first) == HF_INVALID_ARGUMENT); /* a part is open */
+    EXPECT(hf_commit_transaction(tx) == HF_OK);
+    EXPECT(hf_commit_later(tx, &first) == HF_OK);
+    tx = begin(heap);
+    EXPECT(hf_ptr_get_in(tx, hf_root(heap, 5)) == bank);
+    open_bank(tx, bank)->accounts -= 5;
+    EXPECT(hf_ptr_set_in(tx, hf_root(heap, 5), NULL) == HF_OK);
+    EXPECT(hf_commit_later(tx, &second) == HF_OK);
+    EXPECT(hf_sync(heap, second) == HF_OK && hf_sync(heap, first) == HF_OK && hf_sync_all(heap) == HF_OK);
+    EXPECT(hf_ptr_get(hf_root(heap, 5)) == NULL);
+    EXPECT(digits_of(bank) == 471);
+    EXPECT(hf_commit_later(NULL, &first) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_sync(NULL, first) == HF_INVALID_ARGUMENT && hf_sync_all(NULL) == HF_INVALID_ARGUMENT);
+}
+
 static void misuse_is_an_error(hf_heap* heap) {
     struct bank* bank = bank_of(heap);
     char outside[16] = {0};
@@ -250,6 +274,7 @@ static void run(const char* directory, const char* name, uint32_t durability) {
     commits_all_and_aborts_all(heap);
     parts_are_dropped_alone(heap);
     many_ranges_find_their_pointers(heap);
+    those_that_wait_are_seen_and_synced(heap);
     misuse_is_an_error(heap);
     if (durability == HF_DURABILITY_COLLECT) {
         broken_rules_are_named(heap);

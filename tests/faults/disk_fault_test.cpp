@@ -38,26 +38,34 @@ std::uint64_t link_bytes(std::uint64_t step) {
     return step % 4 == 3 ? 700'000 : step % 4 == 2 ? 20'000 : 40 + step * 8;
 }
 
-/// Throws what the transaction throws: then nothing has changed.
-void push_link(manager& heap, const trial& one) {
+enum class commit_kind : std::uint8_t { durable, synced_later };
+
+/// Throws what the transaction throws: then nothing has changed, or a later sync makes it durable.
+void push_link(manager& heap, const trial& one, commit_kind kind = commit_kind::durable) {
     auto& head = reinterpret_cast<ptr<link>&>(heap.root(0));
-    const std::uint64_t step = head == nullptr ? 1 : head->step + 1;
-    one.begin(step);
     transaction tx(heap);
+    link* const before = tx.load(head);
+    const std::uint64_t step = before == nullptr ? 1 : before->step + 1;
+    one.begin(step);
     auto* const made = ::new (tx.allocate(link_bytes(step))) link;
     std::memset(static_cast<void*>(made), static_cast<int>(step % 200), link_bytes(step));
-    ::new (made) link{head, step, link_bytes(step)};
+    ::new (made) link{before, step, link_bytes(step)};
     tx.store(head, made);
-    tx.commit();
+    if (kind == commit_kind::durable) {
+        tx.commit();
+    } else {
+        heap.sync(tx.commit_later());
+    }
     one.done(step);
 }
 
 /// As many steps as there are until one fails. After a failed sync none succeeds.
-void push_links_until_failure(manager& heap, const trial& one, unsigned steps) {
+void push_links_until_failure(manager& heap, const trial& one, unsigned steps,
+                              commit_kind kind = commit_kind::durable) {
     bool poisoned = false;
     for (unsigned i = 0; i < steps; ++i) {
         try {
-            push_link(heap, one);
+            push_link(heap, one, kind);
             if (poisoned) {
                 throw wrong_content("a transaction was acknowledged after a failed sync");
             }
@@ -128,7 +136,7 @@ void live(const trial& one) {
     manager heap(open_only, one.heap, on_disk());
     push_links_until_failure(heap, one, 8);
     heap.checkpoint();
-    push_links_until_failure(heap, one, 4);
+    push_links_until_failure(heap, one, 4, commit_kind::synced_later);
     heap.close();
 }
 

@@ -52,6 +52,27 @@ public:
         }
     }
 
+    /// Several transactions between two accounts, durable by one sync, under the same locks.
+    void work_later(std::uint64_t count) {
+        const std::size_t a = random_() % account_count;
+        const std::size_t b = (a + 1 + random_() % (account_count - 1)) % account_count;
+        const std::scoped_lock held(locks_[a], locks_[b]);
+        ticket last;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            const auto amount = static_cast<std::int64_t>(random_() % 100);
+            last = heap_.transact_later([&](transaction& tx) {
+                pay(tx, a, -amount);
+                pay(tx, b, amount);
+                finish_by_words(tx, 2, i % 3 == 0);
+            });
+        }
+        if (random_() % 2 == 0) {
+            heap_.sync(last);
+        } else {
+            heap_.sync();  // what other threads have waiting, too
+        }
+    }
+
 private:
     void move(bool with_note) {
         const std::size_t a = random_() % account_count;
@@ -86,16 +107,25 @@ private:
         ledger& mine = tx.open(own_);
         ++mine.number;
         mine.changes += changes;
-        if (!with_note) {
-            return;
+        if (with_note) {
+            mine.last = replace_note(tx, mine.last.get(), mine.number);
         }
-        if (mine.last != nullptr) {
-            tx.destroy(mine.last.get());
+    }
+    /// As finish(), by words: where objects with pointers wait for a sync, open() makes it.
+    void finish_by_words(transaction& tx, std::uint64_t changes, bool with_note) {
+        const std::uint64_t number = tx.load(own_.number) + 1;
+        tx.store(own_.number, number);
+        tx.store(own_.changes, tx.load(own_.changes) + changes);
+        if (with_note) {
+            tx.store(own_.last, replace_note(tx, tx.load(own_.last), number));
         }
+    }
+    static note* replace_note(transaction& tx, note* old, std::uint64_t number) {
+        tx.free(old);
         note* const made = tx.make<note>();
-        made->number = mine.number;
-        std::fill(std::begin(made->copies), std::end(made->copies), mine.number);
-        mine.last = made;
+        made->number = number;
+        std::fill(std::begin(made->copies), std::end(made->copies), number);
+        return made;
     }
 
     manager& heap_;
@@ -119,10 +149,15 @@ open_options options_of(durability wanted, open_options::domain_choice domain) {
 /// Until the process is killed, or a sync has failed.
 void work(teller& works, std::size_t index, bank_progress& shown) {
     try {
-        for (;;) {
-            ++shown.begun[index];
-            works.work_once();
-            ++shown.returned[index];
+        for (std::uint64_t round = 1;; ++round) {
+            const std::uint64_t together = round % 4 == 0 ? round / 4 % 8 + 1 : 1;
+            shown.begun[index] += together;
+            if (together == 1) {
+                works.work_once();
+            } else {
+                works.work_later(together);
+            }
+            shown.returned[index] += together;
         }
     } catch (const error& failure) {
         if (failure.code() == errc::poisoned) {

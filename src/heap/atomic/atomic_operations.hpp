@@ -21,10 +21,14 @@ namespace holdfast::heap {
 /// Each operation of a batch is atomic; the batch shares its fences.
 class atomic_operations : public destination_operations, public block_operations {
 public:
-    using block_operations::allocate;
     using block_operations::keep;
     /// The program keeps track of the block.
     [[nodiscard]] virtual void* allocate(const block_request& wanted) noexcept = 0;
+    void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept final {
+        return allocate({bytes, alignment, false, type});
+    }
+    /// Of several threads that free a block, one succeeds.
+    bool deallocate_exactly(void* block) noexcept final { return deallocate(block); }
 
     /// Marks a reserved block allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;

@@ -125,10 +125,6 @@ public:
         return space_.address({held.offset});
     }
 
-    void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept override {
-        return allocate({bytes, alignment, false, type});
-    }
-
     bool deallocate(void* block) noexcept override {
         slab::held_block found;
         if (is_abandoned() || !blocks_.find_allocated(block, found)) [[unlikely]] {
@@ -137,7 +133,6 @@ public:
         slab::thread_cache* const cache = blocks_.this_cache();
         return finish_free(cache, found, protocol_.free(cache, nullptr, found));
     }
-    bool deallocate_exactly(void* block) noexcept override { return deallocate(block); }
 
     void* reserve(const block_request& wanted) noexcept override {
         slab::held_block held;
@@ -212,6 +207,14 @@ public:
                                const block_request& wanted) noexcept override;
     std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept override;
 
+    bool hold(const block_request& wanted, slab::held_block& held) noexcept override {
+        return !is_abandoned() && hold(blocks_.this_cache(), wanted, held);
+    }
+    void release(const slab::held_block& held) noexcept override {
+        if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
+            blocks_.release(blocks_.this_cache(), held);
+        }
+    }
     bool commit_group(const group_request& changes) noexcept override;
     std::uint64_t largest_group() const noexcept override { return protocol_.largest_group(); }
 
@@ -229,11 +232,16 @@ public:
     }
     void checkpoint() noexcept override { lane_set().checkpoint(); }
     bool settle() noexcept override { return lane_set().settle(); }
-    std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
+    std::vector<std::uint64_t> reserved() override {
+        std::vector<std::uint64_t> offsets = reservations_.small_offsets();
+        held_lists_.list_small(offsets);
+        return offsets;
+    }
     void cancel_all() noexcept override {
         while (const auto held = reservations_.remove_one()) {
             blocks_.release(blocks_.this_cache(), *held);
         }
+        held_lists_.release_all([this](const slab::held_block& each) { blocks_.release(blocks_.this_cache(), each); });
     }
     void abandon() noexcept override {
         abandoned_.store(true, std::memory_order_release);
@@ -245,6 +253,7 @@ public:
 private:
     static constexpr std::size_t batch_size = atomic_protocol<Domain>::batch_size;
 
+    [[nodiscard]] bool commit_blocks(slab::thread_cache* cache, const group_request& changes) noexcept;
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes) noexcept;
     [[nodiscard]] bool is_abandoned() noexcept;
     /// After a call that failed: whether a sync has failed. Then every later call fails.
@@ -273,16 +282,13 @@ private:
         if (!got) [[unlikely]] {
             return false;
         }
-        if (wanted.zeroed) {
-            zero(held);
+        if (wanted.zeroed) [[unlikely]] {
+            Domain& domain = lane_set().domain();
+            domain.fill_zero(space_.address({held.offset}), held.bytes(), "heap.zero");
+            domain.flush(space_.address({held.offset}), held.bytes(), "heap.zero.flush");
+            domain.fence("heap.zero.fence");
         }
         return true;
-    }
-    void zero(const slab::held_block& held) noexcept {
-        Domain& domain = lane_set().domain();
-        domain.fill_zero(space_.address({held.offset}), held.bytes(), "heap.zero");
-        domain.flush(space_.address({held.offset}), held.bytes(), "heap.zero.flush");
-        domain.fence("heap.zero.fence");
     }
 
     HF_HOT bool finish_free(slab::thread_cache* cache, const slab::held_block& found, bool freed) noexcept {
@@ -405,15 +411,23 @@ bool atomic_operations_of<Domain>::commit_group(const group_request& changes) no
         return false;
     }
     slab::thread_cache* const cache = blocks_.this_cache();
+    if (changes.made.empty() && changes.freed.empty() && changes.data.size() <= protocol_.largest_group()) [[likely]] {
+        // Nobody else has these words: it only fails with a sync.
+        return protocol_.template commit_group<false>(cache, {{}, {}, changes.data}) || !refuse_poisoned();
+    }
+    return commit_blocks(cache, changes);
+}
+
+template <persist::persistence_domain Domain>
+bool atomic_operations_of<Domain>::commit_blocks(slab::thread_cache* cache, const group_request& changes) noexcept {
     group_blocks blocks;
-    if (!blocks.gather(changes, blocks_, reservations_, space_)) {
+    if (!blocks.gather(changes.freed, blocks_)) {
         return false;
     }
-    const group_changes all{blocks.allocated(), blocks.freed(), changes.data};
-    if (!(all.records() <= protocol_.largest_group() ? protocol_.commit_group(cache, all)
+    const group_changes all{changes.made, blocks.freed(), changes.data};
+    if (!(all.records() <= protocol_.largest_group() ? protocol_.template commit_group<true>(cache, all)
                                                      : commit_with_payload(cache, all))) {
         if (!refuse_poisoned()) {
-            blocks.give_back(reservations_);
             group_blocks::leave_refusal(changes.freed, blocks_);
         }
         return false;

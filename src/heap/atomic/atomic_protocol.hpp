@@ -76,8 +76,9 @@ public:
                     std::span<bool> freed) noexcept;
 
     /// Allocates, frees and stores all of it with one fence, or nothing: false if a block of `freed` was freed
-    /// meanwhile. At most largest_group() records.
-    [[nodiscard]] bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
+    /// meanwhile. At most largest_group() records. HasBlocks false: there are none.
+    template <bool HasBlocks>
+    [[nodiscard]] HF_HOT bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
     /// As commit_group(), for more records, which are written to `payload` first. It has room for them, and is held
     /// until the group is void.
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
@@ -144,12 +145,14 @@ private:
         return stamp;
     }
     [[nodiscard]] bool change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept;
-    [[nodiscard]] bool claim_all(std::span<const slab::held_block> freed) noexcept;
-    [[nodiscard]] static record record_of(const slab::held_block* made, const slab::held_block* gone) noexcept;
-    [[nodiscard]] static record record_of(const data_piece& piece, std::uint64_t group) noexcept;
-    void append_blocks(lane::lane& own, const group_changes& changes) noexcept;
-    void append_data(lane::lane& own, const group_changes& changes) noexcept;
-    void change_states(const group_changes& changes) noexcept;
+    [[nodiscard]] HF_HOT bool claim_all(std::span<const slab::held_block> freed) noexcept;
+    [[nodiscard]] HF_HOT static record record_of(const slab::held_block* made, const slab::held_block* gone) noexcept;
+    [[nodiscard]] HF_HOT static record record_of(const data_piece& piece, std::uint64_t group) noexcept;
+    HF_HOT void append_blocks(lane::lane& own, const group_changes& changes) noexcept;
+    HF_HOT void append_data(lane::lane& own, const group_changes& changes) noexcept;
+    HF_HOT void append_data(lane::lane& own, const data_piece& piece, std::uint64_t group) noexcept;
+    HF_HOT void store_data(std::span<const data_piece> data) noexcept;
+    HF_HOT void change_states(const group_changes& changes) noexcept;
     void put(std::byte*& to, record made, std::uint64_t flags) noexcept;
 
     segment::space_view space_;

@@ -61,17 +61,38 @@ void atomic_protocol<Domain>::append_blocks(lane::lane& own, const group_changes
 /// The last record of a group is one of data, and may have none (LANE-29).
 template <persist::persistence_domain Domain>
 void atomic_protocol<Domain>::append_data(lane::lane& own, const group_changes& changes) noexcept {
-    const std::size_t count = std::max<std::size_t>(changes.data.size(), 1);
-    for (std::size_t i = 0; i < count; ++i) {
-        const data_piece piece = i < changes.data.size() ? changes.data[i] : data_piece{};
-        const bool is_last = i + 1 == count;
-        record stored = record_of(piece, is_last ? changes.block_records() + count : 0);
-        const std::byte* const first = piece.words == 0 ? nullptr : space_.address({piece.offset});
-        const std::byte* const last = first == nullptr ? nullptr : first + (piece.words - 1) * sizeof(std::uint64_t);
-        lanes_.append(own, stored,
-                      {HF_MUTANT("heap.group.data_lines") ? nullptr : first,
-                       HF_MUTANT("heap.group.second_line") ? nullptr : last, nullptr},
-                      lane::group_flag | lane::data_flag | (is_last ? lane::last_flag : 0));
+    if (changes.data.empty()) [[unlikely]] {
+        append_data(own, data_piece{}, changes.records());
+        return;
+    }
+    for (const data_piece& piece : changes.data) {
+        append_data(own, piece, &piece == &changes.data.back() ? changes.records() : 0);
+    }
+}
+
+/// `group`: the number of its records, for the last one; else 0.
+template <persist::persistence_domain Domain>
+void atomic_protocol<Domain>::append_data(lane::lane& own, const data_piece& piece, std::uint64_t group) noexcept {
+    record stored = record_of(piece, group);
+    lane::touched_lines lines{};
+    if (piece.words != 0) {
+        const std::byte* const first = space_.address({piece.offset});
+        const std::byte* const last = first + (piece.words - 1) * sizeof(std::uint64_t);
+        const bool in_two_lines = reinterpret_cast<std::uintptr_t>(first) / base::cache_line_size !=
+                                  reinterpret_cast<std::uintptr_t>(last) / base::cache_line_size;
+        lines = {HF_MUTANT("heap.group.data_lines") ? nullptr : first,
+                 !in_two_lines || HF_MUTANT("heap.group.second_line") ? nullptr : last, nullptr};
+    }
+    lanes_.append(own, stored, lines, lane::group_flag | lane::data_flag | (group != 0 ? lane::last_flag : 0));
+}
+
+template <persist::persistence_domain Domain>
+void atomic_protocol<Domain>::store_data(std::span<const data_piece> data) noexcept {
+    for (const data_piece& piece : data) {
+        auto* const words = reinterpret_cast<std::uint64_t*>(space_.address({piece.offset}));
+        for (std::uint64_t i = 0; i < piece.words; ++i) {
+            lanes_.domain().store(words[i], piece.values[i], "heap.group.data");
+        }
     }
 }
 
@@ -88,32 +109,29 @@ void atomic_protocol<Domain>::change_states(const group_changes& changes) noexce
 }
 
 template <persist::persistence_domain Domain>
+template <bool HasBlocks>
 bool atomic_protocol<Domain>::commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept {
     const lane_guard own(lanes_, cache);
-    lanes_.prepare(*own, changes.records());
+    lanes_.prepare(*own, HasBlocks ? changes.records() : changes.data.size());
     lanes_.announce(*own);
-    if (!claim_all(changes.freed)) {
-        lanes_.complete(*own);
-        return false;
-    }
-    const auto store_data = [this, &changes] {
-        for (const data_piece& piece : changes.data) {
-            auto* const words = reinterpret_cast<std::uint64_t*>(space_.address({piece.offset}));
-            for (std::uint64_t i = 0; i < piece.words; ++i) {
-                lanes_.domain().store(words[i], piece.values[i], "heap.group.data");
-            }
+    if constexpr (HasBlocks) {
+        if (!claim_all(changes.freed)) {
+            lanes_.complete(*own);
+            return false;
         }
-    };
-    append_blocks(*own, changes);
+        append_blocks(*own, changes);
+    }
     append_data(*own, changes);
     if (HF_MUTANT("heap.group.stores_first")) {
-        store_data();
+        store_data(changes.data);
     }
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }
-    store_data();
-    change_states(changes);
+    store_data(changes.data);
+    if constexpr (HasBlocks) {
+        change_states(changes);
+    }
     lanes_.complete(*own);
     return true;
 }

@@ -100,25 +100,35 @@ public:
         return block;
     }
 
+    bool hold(const block_request& wanted, slab::held_block& held) noexcept override {
+        slab::block_allocator& blocks = heap_.blocks();
+        if (is_abandoned() ||
+            !(wanted.type == 0 ? blocks.hold(blocks.this_cache(), wanted.bytes, wanted.alignment, held)
+                               : blocks.hold_typed(wanted.bytes, wanted.alignment, wanted.type, held))) {
+            return false;
+        }
+        zero_if(wanted, heap_.space().address({held.offset}));
+        return true;
+    }
+    void release(const slab::held_block& held) noexcept override {
+        if (!abandoned_.load(std::memory_order_relaxed)) [[likely]] {
+            heap_.blocks().release(heap_.blocks().this_cache(), held);
+        }
+    }
+
     void* reserve(const block_request& wanted) noexcept override {
         slab::held_block held;
-        slab::block_allocator& blocks = heap_.blocks();
-        slab::thread_cache* const cache = blocks.this_cache();
-        if (is_abandoned() ||
-            !(wanted.type == 0 ? blocks.hold(cache, wanted.bytes, wanted.alignment, held)
-                               : blocks.hold_typed(wanted.bytes, wanted.alignment, wanted.type, held))) {
+        if (!hold(wanted, held)) {
             return nullptr;
         }
         if (!reservations_.add(held)) {
-            blocks.release(cache, held);
+            release(held);
             base::failure what;
             what.code = base::failure_code::out_of_memory;
-            blocks.leave(std::move(what));
+            heap_.blocks().leave(std::move(what));
             return nullptr;
         }
-        void* const block = heap_.space().address({held.offset});
-        zero_if(wanted, block);
-        return block;
+        return heap_.space().address({held.offset});
     }
 
     bool publish(std::uint64_t& destination, void* reserved) noexcept override {
@@ -159,10 +169,10 @@ public:
 
     bool commit_group(const group_request& changes) noexcept override {
         group_blocks blocks;
-        if (is_abandoned() || !blocks.gather(changes, heap_.blocks(), reservations_, heap_.space())) {
+        if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks())) {
             return false;
         }
-        for (const slab::held_block& each : blocks.allocated()) {
+        for (const slab::held_block& each : changes.made) {
             heap_.keep(each);
         }
         for (const data_piece& piece : changes.data) {
@@ -179,11 +189,17 @@ public:
     /// No record is written.
     std::uint64_t largest_group() const noexcept override { return ~std::uint64_t{0}; }
 
-    std::vector<std::uint64_t> reserved() override { return reservations_.small_offsets(); }
+    std::vector<std::uint64_t> reserved() override {
+        std::vector<std::uint64_t> offsets = reservations_.small_offsets();
+        held_lists_.list_small(offsets);
+        return offsets;
+    }
     void cancel_all() noexcept override {
+        slab::block_allocator& blocks = heap_.blocks();
         while (const auto held = reservations_.remove_one()) {
-            heap_.blocks().release(heap_.blocks().this_cache(), *held);
+            blocks.release(blocks.this_cache(), *held);
         }
+        held_lists_.release_all([&blocks](const slab::held_block& each) { blocks.release(blocks.this_cache(), each); });
     }
     void abandon() noexcept override { abandoned_.store(true, std::memory_order_release); }
 

@@ -52,14 +52,11 @@ bool program_runner::transact(const step& one, unsigned thread) {
         return false;
     }
     const std::uint64_t bytes = one.size == request::big ? bytes_of_large_block : bytes_of_block;
-    void* made = nullptr;
-    if (makes) {
-        made = session_.heap().reserve({bytes, 16, false});
-        if (made == nullptr) {
-            return true;
-        }
+    slab::held_block made;
+    if (makes && !session_.heap().hold({bytes, 16, false}, made)) {
+        return true;
     }
-    const std::uint64_t block = made == nullptr ? no_offset : space_.view().offset(made).value;
+    const std::uint64_t block = makes ? made.offset : no_offset;
     const std::uint64_t number = word(counter_of(thread)) + 1;
     group_maker group;
     if (makes) {
@@ -86,7 +83,7 @@ bool program_runner::transact(const step& one, unsigned thread) {
     }
     model_.begin(thread, {change});
     void* const gone = frees ? space_.view().address({old}) : nullptr;
-    if (!session_.heap().commit_group({.reserved = {&made, makes ? std::size_t{1} : 0},
+    if (!session_.heap().commit_group({.made = {&made, makes ? std::size_t{1} : 0},
                                        .freed = {&gone, frees ? std::size_t{1} : 0},
                                        .data = group.pieces()})) {
         model_.failed(thread);

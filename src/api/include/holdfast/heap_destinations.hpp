@@ -27,6 +27,7 @@
 #include <holdfast/open_options.hpp>
 #include <holdfast/persistable.hpp>
 #include <holdfast/ptr.hpp>
+#include <holdfast/ticket.hpp>
 
 namespace holdfast {
 
@@ -112,6 +113,14 @@ public:
     /// Throws error(bad_address) for words outside the heap, error(invalid_argument) for runs that overlap,
     /// error(read_only), bad_alloc. Up to 8 records need no memory.
     void store_words(std::span<const word_run> runs);
+
+    /// Waits until the transaction of a ticket (transaction::commit_later()) and the earlier ones of its thread are
+    /// durable; they are stored in the heap then. By any thread. Throws error(poisoned) where the disk failed, now or
+    /// before: then none of them is there after the next open, or all of them; and what a commit throws: then they go
+    /// on waiting. error(invalid_argument) for a ticket of another heap.
+    void sync(const ticket& of);
+    /// Waits for the tickets of all threads.
+    void sync();
 
     /// Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do.
     void checkpoint();

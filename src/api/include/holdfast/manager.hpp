@@ -84,6 +84,9 @@ public:
     /// <holdfast/transaction.hpp>.
     template <class Function>
     decltype(auto) transact(Function&& body);
+    /// As transact(), but commits by transaction::commit_later(), and returns the ticket.
+    template <class Function>
+    [[nodiscard]] ticket transact_later(Function&& body);
     /// Metall's and Boost.Interprocess's name for commit(); always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }
     using heap_destinations::flush;

@@ -57,6 +57,22 @@ hf_code hf_free_in(hf_transaction* transaction, void* block);
 /* Carries everything out, or hands the innermost part over. On failure nothing is changed. Ends the transaction in
  * either case, unless it was in a part. */
 hf_code hf_commit_transaction(hf_transaction* transaction);
+/* A transaction that was committed and need not be durable yet. {0, 0} is durable. */
+typedef struct hf_ticket {
+    uint64_t number;
+    uint64_t batch;
+} hf_ticket;
+/* As hf_commit_transaction, but in the domain `disk` without waiting for the disk: durable when hf_sync of the ticket
+ * has returned HF_OK, after a later hf_commit_transaction of this thread, or when the heap was closed. Until then the
+ * heap shows what was before, except in the ranges that transactions of the same thread open, and the program keeps the
+ * locks of what was changed (transaction::commit_later() in <holdfast/transaction.hpp>). HF_INVALID_ARGUMENT while a
+ * part is open. `ticket` may not be NULL. */
+hf_code hf_commit_later(hf_transaction* transaction, hf_ticket* ticket);
+/* Waits until the transaction of the ticket and the earlier ones of its thread are durable. HF_POISONED where the disk
+ * failed. */
+hf_code hf_sync(hf_heap* heap, hf_ticket ticket);
+/* Waits for the tickets of all threads. */
+hf_code hf_sync_all(hf_heap* heap);
 /* Drops the innermost part or, where there is none, the transaction, and ends it. NULL is ignored. */
 void hf_abort(hf_transaction* transaction);
 

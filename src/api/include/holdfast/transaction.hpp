@@ -40,6 +40,7 @@
 #include <holdfast/open_options.hpp>
 #include <holdfast/persistable.hpp>
 #include <holdfast/ptr.hpp>
+#include <holdfast/ticket.hpp>
 
 namespace holdfast {
 
@@ -111,6 +112,21 @@ public:
     void store(ptr<T>& place, std::type_identity_t<T>* target) {
         store_pointer(&place, target);
     }
+    /// What commit() would leave at a place of 8 bytes: what this transaction has stored there or in the copy around
+    /// it, what a transaction of this thread has left for a sync, or else what is there.
+    template <class T>
+        requires(!detail::is_instance<T, ptr> && sizeof(T) == sizeof(std::uint64_t) &&
+                 alignof(T) == alignof(std::uint64_t) && std::is_trivially_copyable_v<T>)
+    [[nodiscard]] T load(const T& place) const {
+        const std::uint64_t word = load_word(&place);
+        T value;
+        __builtin_memcpy(&value, &word, sizeof word);
+        return value;
+    }
+    template <class T>
+    [[nodiscard]] T* load(const ptr<T>& place) const {
+        return static_cast<T*>(load_target(&place));
+    }
     /// A block that becomes allocated with commit(): the program fills it, and lets an object or a root point to it.
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits = {});
     /// Constructs a T in such a block. If the constructor throws, there is no block.
@@ -138,6 +154,17 @@ public:
     /// is aborted. error(invalid_argument): objects that were opened overlap; a pointer leads out of the heap, to the
     /// copy of an opened object, say; a transaction within this one is open.
     void commit();
+    /// As commit(), but in the domain `disk` without waiting for the disk: durable when manager::sync() of the ticket
+    /// has returned, after a later commit() of this thread, or when the heap was closed. A crash before may leave it or
+    /// drop it, and leaves all or nothing of what the thread had waiting. Until then:
+    ///   - the heap shows what was before. A transaction of the same thread sees the changes in the copies of open()
+    ///   and
+    ///     by load(), but not by reading the heap itself;
+    ///   - the program keeps the locks of what was changed: other threads would change what they see.
+    /// Where objects hold `ptr`s that wait, open() syncs first. Calls outside of transactions, allocate_to() say, do
+    /// not wait for tickets, and are not ordered with them. In other domains and durabilities, commit(): the ticket is
+    /// as durable as that. Throws as commit(), and error(invalid_argument) for a transaction within another one.
+    [[nodiscard]] ticket commit_later();
     void abort() noexcept;
     /// Neither committed nor aborted.
     [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
@@ -148,6 +175,8 @@ private:
     void* open_object(void* object, const detail::shadow_type& type);
     void store_word(void* place, std::uint64_t value);
     void store_pointer(void* place, const void* target);
+    [[nodiscard]] std::uint64_t load_word(const void* place) const;
+    [[nodiscard]] void* load_target(const void* place) const;
     [[nodiscard]] detail::transaction_core& core() const;
     void end() noexcept;
 
@@ -172,6 +201,13 @@ decltype(auto) manager::transact(Function&& body) {
         }
         return result;
     }
+}
+
+template <class Function>
+ticket manager::transact_later(Function&& body) {
+    transaction tx(*this);
+    std::forward<Function>(body)(tx);
+    return tx.is_open() ? tx.commit_later() : ticket();
 }
 
 /// A transaction that holds locks until it is durable (strict two-phase locking), so that another thread sees its

@@ -1,0 +1,27 @@
+// holdfast::ticket: a transaction that was committed and need not be durable yet.
+#pragma once
+
+#include <cstdint>
+
+namespace holdfast {
+
+namespace detail {
+struct ticket_access;
+}
+
+/// What transaction::commit_later() returns and manager::sync() waits for. A ticket made by ticket() is durable. Valid
+/// while the heap is open; it is a value that any thread may pass on.
+class ticket {
+public:
+    ticket() noexcept = default;
+    bool operator==(const ticket&) const noexcept = default;
+
+private:
+    friend struct detail::ticket_access;
+    ticket(std::uint64_t number, std::uint64_t batch) noexcept : number_(number), batch_(batch) {}
+
+    std::uint64_t number_ = 0;  ///< in its batch, from 1 on; 0: durable
+    std::uint64_t batch_ = 0;   ///< that of a thread
+};
+
+}  // namespace holdfast

@@ -1,0 +1,85 @@
+// Blocks that a transaction has reserved, from the allocator to the group that makes them allocated. In DRAM alone: a
+// crash forgets them.
+//
+// A transaction adds a block without lock or look-up; the heap sees all lists when it is checked or closed, which run
+// alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/thread_annotations.hpp"
+#include "slab/slab.hpp"
+
+namespace holdfast::heap {
+
+/// Used by one thread at a time.
+class held_blocks {
+public:
+    /// May throw std::bad_alloc; the next `more` calls of add() do not.
+    void make_room(std::size_t more = 1) {
+        if (blocks_.capacity() - blocks_.size() < more) {
+            blocks_.reserve(2 * blocks_.size() + more + few);
+        }
+    }
+    void add(const slab::held_block& held) noexcept { blocks_.push_back(held); }
+    void remove_last() noexcept { blocks_.pop_back(); }
+    /// The block of this offset, which is in the list.
+    slab::held_block remove(std::uint64_t offset) noexcept {
+        const auto found = std::find_if(blocks_.begin(), blocks_.end(),
+                                        [offset](const slab::held_block& each) { return each.offset == offset; });
+        const slab::held_block removed = *found;
+        blocks_.erase(found);
+        return removed;
+    }
+    void clear() noexcept { blocks_.clear(); }
+    [[nodiscard]] std::span<const slab::held_block> all() const noexcept { return blocks_; }
+
+private:
+    static constexpr std::size_t few = 16;
+    std::vector<slab::held_block> blocks_;
+};
+
+/// The lists of all transactions of a heap. Thread-safe.
+class held_block_lists {
+public:
+    /// A new list, which the heap looks at as long as somebody has it. May throw std::bad_alloc.
+    [[nodiscard]] std::shared_ptr<held_blocks> make() {
+        auto made = std::make_shared<held_blocks>();
+        const base::scoped_lock lock(mutex_);
+        std::erase_if(lists_, [](const auto& each) { return each.use_count() == 1; });
+        lists_.push_back(made);
+        return made;
+    }
+    /// Appends the offsets of small blocks. May throw std::bad_alloc. No transaction changes its list meanwhile.
+    void list_small(std::vector<std::uint64_t>& offsets) {
+        const base::scoped_lock lock(mutex_);
+        for (const auto& list : lists_) {
+            for (const slab::held_block& each : list->all()) {
+                if (each.is_small()) {
+                    offsets.push_back(each.offset);
+                }
+            }
+        }
+    }
+    /// Calls `release` with each block; then the lists are empty. No transaction changes its list meanwhile.
+    template <class Release>
+    void release_all(Release&& release) noexcept {
+        const base::scoped_lock lock(mutex_);
+        for (const auto& list : lists_) {
+            for (const slab::held_block& each : list->all()) {
+                release(each);
+            }
+            list->clear();
+        }
+    }
+
+private:
+    base::mutex mutex_;
+    std::vector<std::shared_ptr<held_blocks>> lists_ HF_GUARDED_BY(mutex_);
+};
+
+}  // namespace holdfast::heap
