@@ -31,16 +31,16 @@ struct root {
     PMEMoid buckets[bucket_count];
 };
 
-/// Loaded with flushes forced: on files without DAX the library would call msync for each.
-bench::shared_library load() {
-    ::setenv("PMEM_IS_PMEM_FORCE", "1", 1);
+/// Emulated: with flushes forced. Without, the library calls msync for each on files without DAX, which a disk needs.
+bench::shared_library load(media on) {
+    ::setenv("PMEM_IS_PMEM_FORCE", on == media::emulated ? "1" : "0", 1);
     return {"libpmemobj.so.1", "libpmemobj-dev"};
 }
 
 class libpmemobj_backend final : public backend {
 public:
-    explicit libpmemobj_backend(const std::filesystem::path& directory)
-        : library_(load()),
+    libpmemobj_backend(const std::filesystem::path& directory, media on)
+        : library_(load(on)),
           functions_(library_),
           begin_(library_.find<int(PMEMobjpool*, void*, int, ...)>("pmemobj_tx_begin")),
           add_(library_.find<int(const void*, std::size_t)>("pmemobj_tx_add_range_direct")),
@@ -165,13 +165,13 @@ private:
 
 }  // namespace
 
-std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory) {
-    return std::make_unique<libpmemobj_backend>(directory);
+std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory, media on) {
+    return std::make_unique<libpmemobj_backend>(directory, on);
 }
 
 #else
 
-std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& /*directory*/) {
+std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& /*directory*/, media /*on*/) {
     throw bench::backend_unavailable("this build has no libpmemobj: install libpmemobj-dev and configure again");
 }
 
