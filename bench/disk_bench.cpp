@@ -97,22 +97,28 @@ constexpr unsigned most_threads = 64;
 
 constexpr std::array threads_of_words{1U, 2U, 8U, most_threads};
 constexpr unsigned writers = 16;
+constexpr std::uint64_t together = 100;  ///< transactions with one sync
 
 /// Microseconds, by threads.
 struct measurement {
     bench::samples raw;
     std::map<unsigned, bench::samples> word;
+    std::map<unsigned, bench::samples> word_later;                   ///< with a sync for each `together`
     std::map<std::string, std::map<unsigned, bench::samples>> puts;  ///< by store
 };
 
 void show(bench::report& out, measurement& measured) {
-    auto& [raw, word, puts] = measured;
+    auto& [raw, word, word_later, puts] = measured;
     std::vector<bench::row> rows{{bench::label("work", "write of 4 KiB, O_DIRECT and O_DSYNC"),
                                   bench::number("us", raw.median()), bench::number("per_second", 1e6 / raw.median())}};
     for (const unsigned threads : threads_of_words) {
         rows.push_back({bench::label("work", fmt::format("transaction of 8 bytes, threads: {}", threads)),
                         bench::number("us", word[threads].median()),
                         bench::number("per_second", 1e6 / word[threads].median())});
+    }
+    for (auto& [threads, times] : word_later) {
+        rows.push_back({bench::label("work", fmt::format("the same, a sync every {}, threads: {}", together, threads)),
+                        bench::number("us", times.median()), bench::number("per_second", 1e6 / times.median())});
     }
     for (auto& [store, times] : puts) {
         for (const unsigned threads : {1U, writers}) {
@@ -159,7 +165,7 @@ int run(const options& chosen) {
         }
     }
     measurement measured;
-    auto& [raw, word, puts] = measured;
+    auto& [raw, word, word_later, puts] = measured;
     std::uint64_t next = 0;
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
         raw.add(time_of_a_write(directory, chosen.count));
@@ -168,6 +174,15 @@ int run(const options& chosen) {
                 time_of(threads, std::max<std::uint64_t>(chosen.count / threads, 50), [&](unsigned t, std::uint64_t) {
                     heap.transact([&](transaction& tx) { tx.open(words[t]).value += 1; });
                 }));
+        }
+        for (const unsigned threads : {1U, 8U}) {
+            const std::uint64_t of_a_thread = std::max(chosen.count * 10 / threads / together, std::uint64_t{1});
+            word_later[threads].add(time_of(threads, of_a_thread * together, [&](unsigned t, std::uint64_t i) {
+                const ticket made = heap.transact_later([&](transaction& tx) { tx.open(words[t]).value += 1; });
+                if ((i + 1) % together == 0) {
+                    heap.sync(made);
+                }
+            }));
         }
         for (const unsigned threads : {1U, writers}) {
             for (const auto& each : stores) {

@@ -40,7 +40,8 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
     constexpr std::uint64_t many = 1U << 24U;
     constexpr std::uint64_t most = 1U << 28U;
     app.add_option("--scale", run.scale,
-                   "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2")
+                   "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2, "
+                   "of transactions 0.1, on a disk 0.001")
         .range(1e-4, 1e5);
     number("--size", run.size, 8, many, "Bytes of a block, where the workload has no sizes of its own");
     number("--batch", run.batch, 1, 1U << 16U, "batch: blocks of one call");
@@ -89,7 +90,7 @@ void declare(command_line& app, options& chosen) {
         .one_of({"atomic", "collect", "commit", "volatile"});
     app.add_option("--domain", chosen.run.domain, "What the storage is taken for; dax: fail where it is not")
         .show_default()
-        .one_of({"emulated", "page-cache", "dax", "detect"});
+        .one_of({"emulated", "page-cache", "dax", "disk", "detect"});
     app.add_option("--threads", chosen.threads, "Numbers of threads").show_default().delimiter(',').range(1U, 1'024U);
     declare_workload(app, chosen.run);
     app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");

@@ -30,6 +30,17 @@ constexpr known_workload workloads[] = {
     {"frag-w3", workload_kind::fragmentation},
     {"frag-w4", workload_kind::fragmentation},
     {"idle-caches", workload_kind::idle_caches},
+    {"tx-word", workload_kind::transactions},
+    {"tx-objects", workload_kind::transactions},
+    {"tx-hashmap-insert", workload_kind::transactions},
+    {"tx-hashmap-remove", workload_kind::transactions},
+    {"tx-hashmap-look-up", workload_kind::transactions},
+    {"tx-btree-insert", workload_kind::transactions},
+    {"tx-btree-remove", workload_kind::transactions},
+    {"tx-btree-look-up", workload_kind::transactions},
+    {"tx-rbtree-insert", workload_kind::transactions},
+    {"tx-rbtree-remove", workload_kind::transactions},
+    {"tx-rbtree-look-up", workload_kind::transactions},
 };
 
 }  // namespace
@@ -74,7 +85,8 @@ std::uint64_t calls_of(const allocation_run& run) {
     const workload_kind kind = workload_of(run.workload);
     const double usual = is_large(kind)                                                             ? 0.5
                          : kind == workload_kind::application || kind == workload_kind::idle_caches ? 0.2
-                                                                                                    : 2;
+                         : kind == workload_kind::transactions ? (run.domain == "disk" ? 0.001 : 0.1)
+                                                               : 2;
     return static_cast<std::uint64_t>((run.scale != 0 ? run.scale : usual) * 1e6);
 }
 
@@ -105,6 +117,7 @@ std::size_t destinations_of(const allocation_run& run, workload_kind kind) {
         case workload_kind::latency_million: return run.latency_blocks;
         case workload_kind::fragmentation: return fragmentation_slots(run);
         case workload_kind::application: return find_application(run.workload)->demand(run).blocks;
+        case workload_kind::transactions:
         case workload_kind::pair:
         case workload_kind::latency: break;
     }

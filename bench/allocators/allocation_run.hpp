@@ -58,7 +58,8 @@ enum class workload_kind : std::uint8_t {
     latency_million,
     fragmentation,  ///< frag-w1 to frag-w4
     idle_caches,
-    application,  ///< bench/applications
+    application,   ///< bench/applications
+    transactions,  ///< bench/transactions
 };
 /// Throws std::invalid_argument.
 [[nodiscard]] workload_kind workload_of(const std::string& name);

@@ -14,6 +14,7 @@
 #include "support/environment.hpp"
 #include "support/process.hpp"
 #include "support/random.hpp"
+#include "transactions/workloads.hpp"
 
 namespace bench {
 
@@ -158,7 +159,8 @@ int run_one(const std::string& words) {
         if (known == std::end(backends)) {
             throw std::invalid_argument("no such backend: " + run.backend);
         }
-        outcome = known->run(run);
+        outcome = workload_of(run.workload) == workload_kind::transactions ? transactions::run_workload(run)
+                                                                           : known->run(run);
     } catch (const backend_unavailable& missing) {
         outcome = {{"unavailable", missing.what()}};
     } catch (const std::exception& failure) {

@@ -74,6 +74,7 @@ holdfast::open_options options_of(const allocation_run& run) {
     options.durability = run.durability == "atomic" ? holdfast::durability::atomic : holdfast::durability::collect;
     options.domain = run.domain == "emulated"     ? domain_choice::emulated
                      : run.domain == "page-cache" ? domain_choice::page_cache
+                     : run.domain == "disk"       ? domain_choice::disk
                                                   : domain_choice::detect;
     // `dax` insists: found to be page-cache, the open fails and says so.
     options.accept_process_crash_only = run.domain == "page-cache" || run.domain == "detect";

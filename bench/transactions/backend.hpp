@@ -33,9 +33,14 @@ public:
 
 inline constexpr unsigned queue_bits = 17;  ///< the queue has room for 2^17 texts
 
-[[nodiscard]] std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory);
+/// Emulated: flushes and fences as on persistent memory. Disk: durable on the file system of the directory.
+enum class media : std::uint8_t { emulated, disk };
+
+[[nodiscard]] std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory,
+                                                     media on = media::emulated);
 /// Throws bench::backend_unavailable.
-[[nodiscard]] std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory);
+[[nodiscard]] std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory,
+                                                       media on = media::emulated);
 
 /// A pair of a durable allocation and a free, each one record and one fence: what a transaction is compared with.
 /// Returns the nanoseconds of one of the two.

@@ -19,10 +19,10 @@ struct object {
     std::uint64_t words[8];
 };
 
-open_options options() {
+open_options options(media on) {
     open_options wanted;
     wanted.durability = durability::atomic;
-    wanted.domain = open_options::domain_choice::emulated;
+    wanted.domain = on == media::disk ? open_options::domain_choice::disk : open_options::domain_choice::emulated;
     wanted.accept_process_crash_only = true;
     wanted.commit_on_close = false;
     return wanted;
@@ -30,8 +30,8 @@ open_options options() {
 
 class holdfast_backend final : public backend {
 public:
-    explicit holdfast_backend(const std::filesystem::path& directory)
-        : heap_(create_only, (directory / "transactions.hf").string(), options()),
+    holdfast_backend(const std::filesystem::path& directory, media on)
+        : heap_(create_only, (directory / "transactions.hf").string(), options(on)),
           word_(*heap_.construct<std::uint64_t>("word")()),
           objects_(heap_.construct<object>("objects")[4](object{})),
           made_(*heap_.construct<ptr<object>>("made")()),
@@ -76,12 +76,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory) {
-    return std::make_unique<holdfast_backend>(directory);
+std::unique_ptr<backend> make_holdfast(const std::filesystem::path& directory, media on) {
+    return std::make_unique<holdfast_backend>(directory, on);
 }
 
 double time_of_a_record(const std::filesystem::path& directory, std::uint64_t pairs) {
-    manager heap(create_only, (directory / "records.hf").string(), options());
+    manager heap(create_only, (directory / "records.hf").string(), options(media::emulated));
     auto& destination = *heap.construct<ptr<object>>("destination")();
     const auto start = std::chrono::steady_clock::now();
     for (std::uint64_t i = 0; i < pairs; ++i) {

@@ -25,8 +25,8 @@ struct root {
 
 class libpmemobj_backend final : public backend {
 public:
-    explicit libpmemobj_backend(const std::filesystem::path& directory)
-        : pool_(directory / "transactions.pool", std::size_t{1} << 30U, sizeof(root)),
+    libpmemobj_backend(const std::filesystem::path& directory, media on)
+        : pool_(directory / "transactions.pool", std::size_t{1} << 30U, sizeof(root), on),
           root_(*static_cast<root*>(pool_.root())),
           queue_(make_queue(pool_, root_.queue, queue_bits)) {
         maps_.emplace("hash", make_hash_map(pool_, root_.hash));
@@ -69,13 +69,13 @@ private:
 
 }  // namespace
 
-std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory) {
-    return std::make_unique<libpmemobj_backend>(directory);
+std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory, media on) {
+    return std::make_unique<libpmemobj_backend>(directory, on);
 }
 
 #else
 
-std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& /*directory*/) {
+std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& /*directory*/, media /*on*/) {
     throw bench::backend_unavailable("this build has no libpmemobj: install libpmemobj-dev and configure again");
 }
 

@@ -11,16 +11,16 @@ namespace transactions {
 
 namespace {
 
-/// Loaded with flushes forced: on files without DAX the library would call msync for each.
-bench::shared_library load() {
-    ::setenv("PMEM_IS_PMEM_FORCE", "1", 1);
+/// Emulated: with flushes forced. Without, the library calls msync for each on files without DAX, which a disk needs.
+bench::shared_library load(media on) {
+    ::setenv("PMEM_IS_PMEM_FORCE", on == media::emulated ? "1" : "0", 1);
     return {"libpmemobj.so.1", "libpmemobj-dev"};
 }
 
 }  // namespace
 
-pmem_pool::pmem_pool(const std::filesystem::path& path, std::size_t size, std::size_t root_size)
-    : library_(load()),
+pmem_pool::pmem_pool(const std::filesystem::path& path, std::size_t size, std::size_t root_size, media on)
+    : library_(load(on)),
       functions_(library_),
       begin_(library_.find<int(PMEMobjpool*, void*, int, ...)>("pmemobj_tx_begin")),
       add_(library_.find<int(const void*, std::size_t)>("pmemobj_tx_add_range_direct")),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "allocators/pmemobj_functions.hpp"
+#include "transactions/backend.hpp"
 
 #if HOLDFAST_BENCH_HAS_PMEMOBJ
 
@@ -17,7 +18,7 @@ class pmem_pool {
 public:
     /// Makes the pool, of so many bytes, whose root object has `root_size` bytes of zeros. Throws
     /// bench::backend_unavailable, and std::runtime_error where the pool cannot be made.
-    pmem_pool(const std::filesystem::path& path, std::size_t size, std::size_t root_size);
+    pmem_pool(const std::filesystem::path& path, std::size_t size, std::size_t root_size, media on);
     pmem_pool(const pmem_pool&) = delete;
     pmem_pool& operator=(const pmem_pool&) = delete;
     ~pmem_pool();

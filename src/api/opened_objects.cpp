@@ -52,6 +52,14 @@ std::byte* opened_objects::original_of(const void* place) const {
     return found == nullptr ? nullptr : found->object + (address - reinterpret_cast<const std::byte*>(found->copy));
 }
 
+opened_object opened_objects::empty_copy(std::byte* object, const shadow_type& type) {
+    opened_object made{object, nullptr, &type};
+    const std::size_t bytes = 2 * made.stride() * sizeof(std::uint64_t);
+    made.copy = reinterpret_cast<std::uint64_t*>(memory_.take(bytes, made.alignment()));
+    std::memset(made.copy, 0, bytes);
+    return made;
+}
+
 std::uint64_t* opened_objects::copy_again(const void* from, const opened_object& of) {
     auto* const made =
         reinterpret_cast<std::uint64_t*>(memory_.take(of.stride() * sizeof(std::uint64_t), of.alignment()));

@@ -63,6 +63,8 @@ public:
     [[nodiscard]] HF_HOT opened_object copy(std::byte* object, const shadow_type& type) {
         return type.copy == nullptr ? copy_bytes(object, type) : copy_by_type(object, type);
     }
+    /// A copy that is to be filled, for a type without `ptr`s: zeros.
+    [[nodiscard]] opened_object empty_copy(std::byte* object, const shadow_type& type);
     /// One more copy of what `of` is a copy of, made from there.
     [[nodiscard]] std::uint64_t* copy_again(const void* from, const opened_object& of);
     HF_HOT void add(const opened_object& made) {

@@ -170,17 +170,14 @@ bool pending_batch::is_large() const {
     return words_.size() > most_waiting || made_->all().size() + freed_.size() > most_waiting / 2;
 }
 
-bool pending_batch::overlay(std::uint64_t begin, std::span<std::uint64_t> words, std::uint64_t last_mask) const {
+void pending_batch::read(std::uint64_t begin, std::size_t bytes, std::uint64_t* to) const {
     const base::scoped_lock lock(mutex_);
+    std::memcpy(to, heap_.engine().files().view().address({begin}), bytes);
     auto next = std::lower_bound(words_.begin(), words_.end(), word{begin, 0});
-    bool found = false;
-    for (; next != words_.end() && (next->offset - begin) / step < words.size(); ++next) {
-        const std::size_t i = (next->offset - begin) / step;
-        const std::uint64_t mask = i + 1 == words.size() ? last_mask : ~std::uint64_t{0};
-        words[i] = (words[i] & ~mask) | (next->value & mask);
-        found = true;
+    for (; next != words_.end() && next->offset - begin < bytes; ++next) {
+        const std::uint64_t at = next->offset - begin;
+        std::memcpy(to + at / step, &next->value, std::min(step, bytes - at));
     }
-    return found;
 }
 
 bool pending_batch::has(std::uint64_t begin, std::uint64_t bytes) const {

@@ -49,15 +49,9 @@ public:
     void sync(std::uint64_t number) HF_EXCLUDES(mutex_);
     void sync() HF_EXCLUDES(mutex_) { sync(~std::uint64_t{0}); }
 
-    /// Replaces the words from this offset on by those that wait; returns whether there are any. Bytes that the mask
-    /// leaves out of the last word stay.
-    bool overlay(std::uint64_t begin, std::span<std::uint64_t> words, std::uint64_t last_mask) const
-        HF_EXCLUDES(mutex_);
-    /// The word that waits for this offset, or `present` where none does.
-    [[nodiscard]] std::uint64_t waiting_or(std::uint64_t offset, std::uint64_t present) const HF_EXCLUDES(mutex_) {
-        static_cast<void>(overlay(offset, {&present, 1}, ~std::uint64_t{0}));
-        return present;
-    }
+    /// Reads bytes of the heap from this offset on as they will be after a sync; a sync of another thread comes before
+    /// or after. `to` has room for whole words.
+    void read(std::uint64_t begin, std::size_t bytes, std::uint64_t* to) const HF_EXCLUDES(mutex_);
     /// Whether so much waits that the next transaction had better sync first.
     [[nodiscard]] bool is_large() const HF_EXCLUDES(mutex_);
     /// Whether any word of the range waits.

@@ -115,15 +115,14 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     if (batch_ != nullptr && type.copy != nullptr && batch_->has(offset_in_heap(object), type.size)) [[unlikely]] {
         batch_->sync();  // the `ptr`s of waiting words are not known
     }
-    const opened_object made = opened_.copy(address, type);
+    const bool may_wait = batch_ != nullptr && type.copy == nullptr;
+    const opened_object made = may_wait ? copy_with_waiting(address, type) : opened_.copy(address, type);
     if (type.copy != nullptr) {
         for (std::size_t i = 0; i < made.words(); ++i) {
             if (made.copy[i] != made.twin()[i] && target_of(&made.copy[i]) != target_of(&made.twin()[i])) {
                 refuse_container(made);
             }
         }
-    } else if (batch_ != nullptr) [[unlikely]] {
-        overlay_waiting(made);
     }
     if (checks_.is_on()) [[unlikely]] {
         checks_.opened({address, reinterpret_cast<std::byte*>(made.copy), type.size, type.name});
@@ -150,13 +149,12 @@ void* transaction_core::open_range(void* begin, std::size_t bytes) {
     return copy;
 }
 
-/// What earlier transactions of this thread have left for a sync counts in the copy and in its first state.
-void transaction_core::overlay_waiting(const opened_object& made) const {
-    const std::size_t rest = made.type->size % word_size;
-    const std::uint64_t last_mask = rest == 0 ? ~std::uint64_t{0} : (std::uint64_t{1} << (rest * 8)) - 1;
-    if (batch_->overlay(offset_in_heap(made.object), {made.copy, made.words()}, last_mask)) {
-        std::memcpy(made.first(), made.copy, made.words() * word_size);
-    }
+/// A copy as copy_bytes() makes it, with what earlier transactions of this thread have left for a sync.
+opened_object transaction_core::copy_with_waiting(std::byte* object, const shadow_type& type) {
+    const opened_object made = opened_.empty_copy(object, type);
+    batch_->read(offset_in_heap(object), type.size, made.copy);
+    std::memcpy(made.first(), made.copy, made.words() * word_size);
+    return made;
 }
 
 std::uint64_t transaction_core::load_word(const void* place) const {
@@ -168,8 +166,12 @@ std::uint64_t transaction_core::load_word(const void* place) const {
     if (opened != nullptr) {
         return opened->copy[(offset - offset_in_heap(opened->object)) / word_size];
     }
-    const std::uint64_t present = load(static_cast<const std::byte*>(place));
-    return batch_ == nullptr ? present : batch_->waiting_or(offset, present);
+    if (batch_ == nullptr) {
+        return load(static_cast<const std::byte*>(place));
+    }
+    std::uint64_t word = 0;
+    batch_->read(offset, word_size, &word);
+    return word;
 }
 
 void* transaction_core::load_target(const void* place) const {
@@ -187,8 +189,12 @@ void* transaction_core::load_pointer(const void* place) const {
     const std::byte* const original = opened_.original_of(place);
     const bool may_wait =
         batch_ != nullptr && original == nullptr && offset_in_heap(place) < base::to_bytes(files_->frontier());
-    const std::uint64_t present = load(static_cast<const std::byte*>(place));
-    const std::uint64_t word = may_wait ? batch_->waiting_or(offset_in_heap(place), present) : present;
+    std::uint64_t word = 0;
+    if (may_wait) {
+        batch_->read(offset_in_heap(place), word_size, &word);
+    } else {
+        word = load(static_cast<const std::byte*>(place));
+    }
     const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
     return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
 }

@@ -22,6 +22,7 @@
 #include "api/manager_core.hpp"
 #include "api/opened_objects.hpp"
 #include "api/transaction_checks.hpp"
+#include "base/hot.hpp"
 #include "base/units.hpp"
 #include "heap/destination_operations.hpp"
 
@@ -47,7 +48,7 @@ public:
         static_cast<void>(operations());
     }
     /// Gives back the blocks that no commit() has made. Keeps the memory of this object for the next begin().
-    void end() noexcept {
+    HF_HOT void end() noexcept {
         if (checks_.is_on() || !made_.empty() || !inner_.empty()) [[unlikely]] {
             end_all();
         }
@@ -126,7 +127,7 @@ private:
     [[noreturn, gnu::cold]] void refuse_container(const opened_object& of) const;
     void refuse_double_frees();
     void check_rules();
-    void overlay_waiting(const opened_object& made) const;
+    [[nodiscard]] opened_object copy_with_waiting(std::byte* object, const shadow_type& type);
     void gather(bool made_too);
     void put_changes_of(const opened_object& each);
     void put_changes_by_type(const opened_object& each);

@@ -1,6 +1,7 @@
 // Transactions through the public face, in every durability.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
@@ -497,6 +498,34 @@ INSTANTIATE_TEST_SUITE_P(
                     configuration{"checked_commit", durability::commit, open_options::domain_choice::detect, true},
                     configuration{"checked_atomic", durability::atomic, open_options::domain_choice::detect, true}),
     [](const auto& named) { return std::string(named.param.name); });
+
+TEST(transactions_on_disk, that_wait_may_be_synced_by_another_thread) {
+    const segment::test_directory directory;
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::disk;
+    manager heap(create_only, directory.path("heap"), options);
+    auto& one = *heap.construct<account>("account")();
+    auto& word = *heap.construct<std::uint64_t>("word")();
+    constexpr std::uint64_t turns = 2000;
+    std::atomic<bool> ends = false;
+    std::thread other([&] {
+        while (!ends) {
+            heap.sync();
+        }
+    });
+    for (std::uint64_t i = 0; i < turns; ++i) {
+        static_cast<void>(heap.transact_later([&](transaction& tx) {
+            ++tx.open(one).balance;
+            tx.store(word, tx.load(word) + 1);
+        }));
+    }
+    ends = true;
+    other.join();
+    heap.sync();
+    EXPECT_EQ(one.balance, static_cast<std::int64_t>(turns));
+    EXPECT_EQ(word, turns);
+}
 
 TEST(transactions_on_disk, that_wait_are_dropped_by_a_close_without_commit) {
     const segment::test_directory directory;

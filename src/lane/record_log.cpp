@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "base/cancellation.hpp"
 #include "base/thread_annotations.hpp"
@@ -78,16 +79,43 @@ bool record_log::make_durable(lane& own) noexcept {
     }
 }
 
+/// Lanes with records that were appended and not gathered.
+std::uint64_t record_log::waiting_lanes() const noexcept {
+    const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
+    std::uint64_t waiting = 0;
+    for (std::uint64_t i = 0; i < lanes; ++i) {
+        const std::uint64_t gathered = std::max(gathered_[i], all_.lanes[i]->first_sequence);
+        waiting += all_.lanes[i]->sequence.load(std::memory_order_relaxed) > gathered ? 1U : 0U;
+    }
+    return waiting;
+}
+
+/// Waits for the threads that the last turn has served.
+void record_log::collect() const noexcept {
+    if (busy_lanes_ < 2 || base::give_others_a_turn()) {
+        return;
+    }
+    const auto latest = std::chrono::steady_clock::now() + last_turn_ / 2;
+    while (waiting_lanes() < busy_lanes_ && std::chrono::steady_clock::now() < latest) {
+        std::this_thread::yield();
+    }
+}
+
 /// One turn as the leader: what all lanes have appended becomes durable.
 void record_log::lead() noexcept {
     const base::cancellation_off until_written;
+    collect();
+    const auto begin = std::chrono::steady_clock::now();
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     if (!gather() || !write_out()) {
         return;
     }
+    last_turn_ = std::chrono::steady_clock::now() - begin;
+    busy_lanes_ = waiting_lanes();
     for (std::uint64_t i = 0; i < lanes; ++i) {
         if (gathered_[i] > all_.lanes[i]->logged.load(std::memory_order_relaxed)) {
             all_.lanes[i]->logged.store(gathered_[i], std::memory_order_release);
+            ++busy_lanes_;
         }
     }
 }
