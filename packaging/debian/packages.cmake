@@ -73,7 +73,10 @@ if(HOLDFAST_BUILD_PYTHON)
     list(APPEND CPACK_COMPONENTS_ALL python)
     hf_debian_package(
         python python3-holdfast python "python3 (>= 3.11), python3 (<< 3.12), python3-numpy"
-        "${synopsis}This package keeps dicts, lists and arrays of numpy in a heap."
+        "${synopsis}This package keeps dicts, lists and arrays of numpy in a heap, and has a\nstore of bytes for\
+ several processes."
     )
+    # What the interpreter has compiled belongs to no package: it is made, and removed, by these.
+    set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${debian}/python/postinst ${debian}/python/prerm)
 endif()
 include(CPack)
