@@ -73,9 +73,7 @@ function(hf_add_library)
     else()
         add_library(holdfast::holdfast ALIAS holdfast_static)
     endif()
-    set_source_files_properties(
-        ${HOLDFAST_SOURCE_ROOT}/api/c_api.cpp PROPERTIES COMPILE_DEFINITIONS HOLDFAST_VERSION="${PROJECT_VERSION}"
-    )
+    target_compile_definitions(hf_api_objects PRIVATE HOLDFAST_VERSION="${PROJECT_VERSION}")
 endfunction()
 
 # hf_add_program(name SOURCES ... [LIBRARIES ...]): a program of ours on the public headers alone (cli, examples,
@@ -92,8 +90,16 @@ function(hf_add_program name)
         endif()
         target_link_libraries(${name} PRIVATE hf_fmt)
     endif()
+    hf_hurry(${name})
+endfunction()
+
+# hf_hurry(target...): where mutants are compiled in, programs are for tests alone, which wait longer for the compiler
+# than for them.
+function(hf_hurry)
     if(HOLDFAST_MUTANTS)
-        target_compile_options(${name} PRIVATE -O0) # for tests alone, which wait longer for the compiler than for it
+        foreach(target IN LISTS ARGN)
+            target_compile_options(${target} PRIVATE -O0)
+        endforeach()
     endif()
 endfunction()
 

@@ -131,10 +131,26 @@ function(hf_register_test)
     endif()
 endfunction()
 
+# What nearly every test includes: with the flags of tests, and with those of simulators.
+if(HOLDFAST_BUILD_TESTS)
+    set(headers <algorithm> <array> <atomic> <chrono> <filesystem> <fstream> <functional> <map> <memory> <mutex>
+                <optional> <random> <set> <string> <thread> <vector> <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>
+    )
+    set(as_google_test GTEST_HAS_PTHREAD=1)
+    hf_compile_headers(
+        hf_test_headers FLAGS ${HOLDFAST_TEST_FLAGS_LIST} DEFINITIONS ${as_google_test} HEADERS ${headers}
+    )
+    hf_compile_headers(hf_simulator_headers DEFINITIONS ${as_google_test} HEADERS ${headers})
+endif()
+
 # hf_test_flags(target...): the code of tests is compiled once and run for seconds.
 function(hf_test_flags)
     foreach(target IN LISTS ARGN)
         target_compile_options(${target} PRIVATE ${HOLDFAST_TEST_FLAGS_LIST})
+        get_target_property(sources ${target} SOURCES)
+        if(NOT sources MATCHES "\\.c(;|$)")
+            hf_use_headers(hf_test_headers ${target})
+        endif()
         set_target_properties(${target} PROPERTIES CXX_CLANG_TIDY "${HOLDFAST_CLANG_TIDY_TESTS}")
     endforeach()
 endfunction()
@@ -158,7 +174,9 @@ function(hf_add_test name)
     add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE hf_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
-    if(NOT arg_OPTIMISED)
+    if(arg_OPTIMISED)
+        hf_use_headers(hf_simulator_headers ${name})
+    else()
         hf_test_flags(${name})
     endif()
     set(how LABELS ${arg_LABELS} TARGETS ${name})
