@@ -142,15 +142,17 @@ std::vector<exploration> explorations(unsigned most_preemptions) {
 
 /// Those that will most likely notice the mutant come first.
 std::vector<exploration> explorations_for(const std::string& site) {
-    static constexpr std::array<std::pair<const char*, const char*>, 9> likely{{{"extent.", "space"},
-                                                                                {"heap.batch", "batches"},
-                                                                                {"heap.group", "groups"},
-                                                                                {"heap.payload", "groups"},
-                                                                                {"lane.data", "groups"},
-                                                                                {"lane.finish", "a death"},
-                                                                                {"lane.payload", "groups"},
-                                                                                {"log.", "one fills its ring"},
-                                                                                {"replay.group", "groups"}}};
+    static constexpr std::array<std::pair<const char*, const char*>, 10> likely{
+        {{"extent.", "space"},
+         {"heap.batch", "batches"},
+         {"heap.group", "groups"},
+         {"heap.payload", "groups"},
+         {"lane.checkpoint.void", "a ring is used"},
+         {"lane.data", "groups"},
+         {"lane.finish", "a death"},
+         {"lane.payload", "groups"},
+         {"log.", "one fills its ring"},
+         {"replay.group", "groups"}}};
     auto all = explorations(2);
     for (const auto& [sites, name] : likely) {
         if (site.starts_with(sites)) {
