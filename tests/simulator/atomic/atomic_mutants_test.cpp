@@ -120,7 +120,7 @@ std::vector<exploration> explorations(unsigned most_preemptions) {
         for (std::size_t start = 0; start < group_starts(); ++start) {
             all.push_back({"groups", [=] { return explore_groups(setting, for_groups, start, 2); }});
         }
-        all.push_back({"groups of two", [=] { return explore_groups_of_two(setting, for_groups, 1, 10); }});
+        all.push_back({"groups of two", [=] { return explore_groups_of_two(setting, for_groups, 1, 40); }});
         all.push_back({"a death", [=] { return explore_deaths(setting, {{64, 8, 8, 16}, 64, {64, 8, 8, 8}, 8}); }});
         for (const atomic_start& start : atomic_starts()) {
             all.push_back({start.name + ", one step", [=] { return explore_short(setting, start, 1); }});
@@ -142,7 +142,7 @@ std::vector<exploration> explorations(unsigned most_preemptions) {
 
 /// Those that will most likely notice the mutant come first.
 std::vector<exploration> explorations_for(const std::string& site) {
-    static constexpr std::array<std::pair<const char*, const char*>, 10> likely{
+    static constexpr std::array<std::pair<const char*, const char*>, 11> likely{
         {{"extent.", "space"},
          {"heap.batch", "batches"},
          {"heap.group", "groups"},
@@ -152,6 +152,7 @@ std::vector<exploration> explorations_for(const std::string& site) {
          {"lane.finish", "a death"},
          {"lane.payload", "groups"},
          {"log.", "one fills its ring"},
+         {"replay.data", "groups"},
          {"replay.group", "groups"}}};
     auto all = explorations(2);
     for (const auto& [sites, name] : likely) {
