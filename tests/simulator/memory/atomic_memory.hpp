@@ -7,6 +7,8 @@
 // - Of copies (memcpy, vector and non-temporal stores), any subset of the words.
 // - A flush and then a fence of the same thread make durable what the line held at the flush, whichever thread stored
 //   it. Non-temporal words need only the fence. Another thread's fence has no effect.
+// - A sync makes durable what was stored to its range, and nothing else. Before it returns, any subset of the words may
+//   be there. So pages of a disk are covered, which are torn at sectors at worst.
 //
 // Hints in page entries are stored past the domain (extent layer). So a watched range is compared at every step; words
 // that differ count as stored, each durable or not.
