@@ -107,7 +107,8 @@ void transaction_checks::expect_free_to_store(const std::byte* place, std::size_
 void transaction_checks::opened(opened_object&& made) {
     made.offset = offset_of(made.object);
     std::vector<std::byte> before(made.object, made.object + made.bytes);
-    opened_.push_back({std::move(made), std::move(before)});
+    std::vector<std::byte> waiting(made.copy, made.copy + made.bytes);
+    opened_.push_back({std::move(made), std::move(before), std::move(waiting)});
 }
 
 std::optional<failure> transaction_checks::first_touched() const {
@@ -118,12 +119,14 @@ std::optional<failure> transaction_checks::first_touched() const {
                 named(each.is.type, each.is.offset) + ", whose block was freed while a transaction had it open",
                 "blocks that are freed in the transaction, or after it");
         }
-        const auto [at, was] = std::mismatch(each.is.object, each.is.object + each.is.bytes, each.before.begin());
-        if (was != each.before.end()) {
-            return about(failure_code::concurrent_modification, heap_->path(),
-                         fmt::format("{}, whose byte {} was stored to while a transaction had it open",
-                                     named(each.is.type, each.is.offset), at - each.is.object),
-                         "stores to the copy that open() returned, and a lock that keeps other threads away");
+        for (std::size_t at = 0; at < each.is.bytes; ++at) {
+            // A sync() of another thread may store meanwhile what this thread's commit_later() has left waiting.
+            if (each.is.object[at] != each.before[at] && each.is.object[at] != each.waiting[at]) {
+                return about(failure_code::concurrent_modification, heap_->path(),
+                             fmt::format("{}, whose byte {} was stored to while a transaction had it open",
+                                         named(each.is.type, each.is.offset), at),
+                             "stores to the copy that open() returned, and a lock that keeps other threads away");
+            }
         }
     }
     return std::nullopt;

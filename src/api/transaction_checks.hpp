@@ -91,7 +91,8 @@ public:
 private:
     struct watched_object {
         opened_object is;
-        std::vector<std::byte> before;  ///< the object's bytes
+        std::vector<std::byte> before;   ///< the object's bytes
+        std::vector<std::byte> waiting;  ///< the copy's: those before, or what waits for a sync
     };
     struct ended_copy {
         opened_object was;

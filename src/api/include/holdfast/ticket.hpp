@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <holdfast/detail/needs_cxx20.hpp>
+
 namespace holdfast {
 
 namespace detail {
