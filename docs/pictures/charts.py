@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws charts of the measured figures, from the tables of docs/benchmarks.md and docs/python.md.
+"""Draws charts of the measured figures, from the tables of docs/benchmarks/ and docs/python.md.
 
     charts.py              writes peers.svg beside this file: the chart of the README
     charts.py DIRECTORY    writes all charts and the page charts.md there, for the site; exit status 1 where peers.svg
@@ -18,7 +18,7 @@ from draw import STYLE
 
 HERE = Path(__file__).resolve().parent
 DOCUMENTS = HERE.parent
-OURS = ("holdfast", "commit", "atomic", "collect", "libholdfast")  # how the names of our bars begin
+OURS = ("holdfast", "commit", "atomic", "collect", "libholdfast", "ordered", "hash")  # how the names of our bars begin
 WIDTH, LABEL, BAR, FIGURE = 760, 210, 430, 110
 ROW, GAP = 17, 12
 
@@ -85,12 +85,12 @@ def draw(title: str, groups: Groups) -> str:
 
 def peers() -> tuple[str, Groups]:
     """The chart of the README: one row of work each, against those who do it best elsewhere."""
-    atomic = Table("benchmarks.md", "Small blocks in atomic")
-    built = Table("benchmarks.md", "Containers")
-    disk = Table("benchmarks.md", "Disks")
-    small = Table("benchmarks.md", "Small blocks in commit and collect")
-    large = Table("benchmarks.md", "Large blocks")
-    index = Table("benchmarks.md", "The ordered index")
+    atomic = Table("benchmarks/small-blocks-atomic.md", "Small blocks in atomic")
+    built = Table("benchmarks/containers.md", "Containers")
+    disk = Table("benchmarks/disks.md", "Disks")
+    small = Table("benchmarks/small-blocks.md", "Small blocks in commit and collect")
+    large = Table("benchmarks/large-blocks.md", "Large blocks")
+    index = Table("benchmarks/indexes.md", "The indexes")
 
     def nanoseconds(table: Table, column: str, row: str) -> float:
         return 1000 / table.figure(column, row)
@@ -112,8 +112,8 @@ def peers() -> tuple[str, Groups]:
         ("large blocks (larson-large), ns a call", [
             ("holdfast, commit", nanoseconds(large, "commit", "larson-large")),
             *((name, nanoseconds(large, name, "larson-large")) for name in ("mimalloc", "jemalloc"))]),
-        ("a look-up in an ordered map of 400,000, ns", [
-            ("holdfast, atomic", index.figure("holdfast", "find")),
+        ("a look-up in an ordered map of 2 million, ns", [
+            ("holdfast, atomic", index.figure("ordered", "find")),
             *((name, index.figure(column, "find")) for name, column in (
                 ("Abseil, not persistent", "absl::btree_map"), ("FPTree, libpmemobj", "FPTree over libpmemobj"),
                 ("std::map, not persistent", "std::map")))]),
@@ -122,13 +122,13 @@ def peers() -> tuple[str, Groups]:
 
 def charts() -> list[tuple[str, str, str, Groups]]:
     """The charts of the site: file, heading of the results, title, groups."""
-    small = Table("benchmarks.md", "Small blocks in commit and collect")
-    large = Table("benchmarks.md", "Large blocks")
-    moves = Table("benchmarks.md", "Transactions")
-    index = Table("benchmarks.md", "The ordered index")
-    space = Table("benchmarks.md", "Fragmentation")
-    growth = Table("benchmarks.md", "Growth")
-    loops = Table("benchmarks.md", "malloc for programs")
+    small = Table("benchmarks/small-blocks.md", "Small blocks in commit and collect")
+    large = Table("benchmarks/large-blocks.md", "Large blocks")
+    moves = Table("benchmarks/transactions.md", "Transactions")
+    index = Table("benchmarks/indexes.md", "The indexes")
+    space = Table("benchmarks/fragmentation.md", "Fragmentation")
+    growth = Table("benchmarks/growth.md", "Growth")
+    loops = Table("benchmarks/malloc.md", "malloc for programs")
     python = Table("python.md", "What it costs", 1)
     of_growth = ("commit", "collect", "atomic", "mimalloc", "glibc")
     return [
@@ -141,9 +141,9 @@ def charts() -> list[tuple[str, str, str, Groups]]:
         ("transactions", "Transactions", "ns a transaction: less is better",
          [(row, moves.bars(row, "holdfast", "libpmemobj"))
           for row in ("a word", "4 objects", "hash map, insert", "hash map, remove")]),
-        ("index", "The ordered index", "ns a call: less is better",
-         [(row, index.bars(row, "holdfast", "FPTree over libpmemobj", "absl::btree_map", "std::map"))
-          for row in ("insert", "find", "scan of 100")]),
+        ("indexes", "The indexes", "ns a call: less is better",
+         [(row, index.bars(row, "ordered", *other, "FPTree over libpmemobj", "absl::btree_map", "std::map"))
+          for row, other in (("insert", ["hash"]), ("find", ["hash"]), ("scan of 100", []))]),
         ("fragmentation", "Fragmentation", "Share of the capacity that is live when it is full, %: more is better",
          [(row, space.bars(row, "commit", "atomic", "libpmemobj"))
           for row in ("64 KiB", "1 MiB", "16 MiB", "256 MiB")]),
@@ -169,8 +169,7 @@ def write_site(into: Path) -> None:
     ]  # fmt: skip
     for name, heading, title, groups in charts():
         (into / "charts" / f"{name}.svg").write_text(draw(title, groups), encoding="utf-8")
-        anchor = re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
-        where = f"[{heading}](benchmarks.md#{anchor})" if heading else "[Python](python.md#what-it-costs)"
+        where = f"[{heading}](benchmarks/{name}.md)" if heading else "[Python](python.md#what-it-costs)"
         page += [f"## {heading or 'Python'}", "", f"![{title}](charts/{name}.svg)", "", f"From {where}.", ""]
     (into / "charts.md").write_text("\n".join(page), encoding="utf-8")
 
