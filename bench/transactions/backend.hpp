@@ -1,5 +1,5 @@
-// What a transaction costs: the same work by Holdfast and by libpmemobj, in the domain `emulated`: both execute flushes
-// and fences as on persistent memory.
+// What a transaction costs: the same work by Holdfast and by libpmemobj. In the domain `emulated` both execute flushes
+// and fences as on persistent memory; on a disk both are durable on the file system of the directory.
 #pragma once
 
 #include <cstdint>

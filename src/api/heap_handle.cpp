@@ -117,7 +117,9 @@ void manager_core::close(bool commit_changes) {
 }
 
 void manager_core::commit() {
-    const auto done = value_or_throw(engine().commit());
+    heap::engine& open = engine();
+    pending_.sync_all();  // what commit_later() left is part of the heap
+    const auto done = value_or_throw(open.commit());
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,
                             done.scan_ns,     done.write_ns,    done.sync_ns,         done.total_ns};
 }

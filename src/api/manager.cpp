@@ -137,6 +137,10 @@ shrink_report manager::shrink(const shrink_options& options) {
         })));
 }
 
-void manager::snapshot(const std::string& destination) { value_or_throw(core().engine().snapshot(destination)); }
+void manager::snapshot(const std::string& destination) {
+    heap::engine& engine = core().engine();
+    core().pending().sync_all();  // what commit_later() left is part of the heap
+    value_or_throw(engine.snapshot(destination));
+}
 
 }  // namespace holdfast

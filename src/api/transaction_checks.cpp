@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
 #include "base/units.hpp"
 #include "segment/format/pointer_format.hpp"
 
@@ -20,6 +23,19 @@ using base::failure_code;
 
 failure about(failure_code code, const std::string& path, std::string found, std::string expected) {
     return {code, path, "opened object", std::move(found), std::move(expected), {}, 0};
+}
+
+/// The bytes of an object, which lies at a multiple of 8. Words are loaded whole, because a sync() of another thread
+/// may store them meanwhile.
+std::vector<std::byte> bytes_of(const std::byte* object, std::size_t bytes) {
+    std::vector<std::byte> all(base::align_up(bytes, sizeof(std::uint64_t)));
+    for (std::size_t at = 0; at < all.size(); at += sizeof(std::uint64_t)) {
+        auto& word = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(object + at));
+        const std::uint64_t value = std::atomic_ref(word).load(std::memory_order_relaxed);
+        std::memcpy(&all[at], &value, sizeof value);
+    }
+    all.resize(bytes);
+    return all;
 }
 
 std::string named(const std::string& type, std::uint64_t offset) {
@@ -106,7 +122,7 @@ void transaction_checks::expect_free_to_store(const std::byte* place, std::size_
 
 void transaction_checks::opened(opened_object&& made) {
     made.offset = offset_of(made.object);
-    std::vector<std::byte> before(made.object, made.object + made.bytes);
+    std::vector<std::byte> before = bytes_of(made.object, made.bytes);
     std::vector<std::byte> waiting(made.copy, made.copy + made.bytes);
     opened_.push_back({std::move(made), std::move(before), std::move(waiting)});
 }
@@ -119,9 +135,10 @@ std::optional<failure> transaction_checks::first_touched() const {
                 named(each.is.type, each.is.offset) + ", whose block was freed while a transaction had it open",
                 "blocks that are freed in the transaction, or after it");
         }
-        for (std::size_t at = 0; at < each.is.bytes; ++at) {
-            // A sync() of another thread may store meanwhile what this thread's commit_later() has left waiting.
-            if (each.is.object[at] != each.before[at] && each.is.object[at] != each.waiting[at]) {
+        const std::vector<std::byte> now = bytes_of(each.is.object, each.is.bytes);
+        for (std::size_t at = 0; at < now.size(); ++at) {
+            // A sync() of another thread may have stored what this thread's commit_later() had left waiting.
+            if (now[at] != each.before[at] && now[at] != each.waiting[at]) {
                 return about(failure_code::concurrent_modification, heap_->path(),
                              fmt::format("{}, whose byte {} was stored to while a transaction had it open",
                                          named(each.is.type, each.is.offset), at),

@@ -449,6 +449,29 @@ TEST_P(transaction_test, that_is_synced_later_is_seen_by_its_thread) {
     EXPECT_EQ(again.find<node>("linked").first->next, again.find<node>("linked").first);
 }
 
+TEST_P(transaction_test, that_is_synced_later_is_part_of_a_commit_a_snapshot_and_a_collection) {
+    manager heap = create();
+    auto& word = *heap.construct<std::uint64_t>("word")();
+    auto& root = *heap.construct<ptr<account>>("root")();
+    const auto store = [&](std::uint64_t value) {
+        static_cast<void>(heap.transact_later([&](transaction& tx) { tx.store(word, value); }));
+    };
+    store(1);
+    heap.commit();
+    EXPECT_EQ(word, 1U);
+    store(2);
+    heap.snapshot(directory_.path("copy"));
+    EXPECT_EQ(word, 2U);
+    const manager copy(open_read_only, directory_.path("copy"));
+    EXPECT_EQ(*copy.find<std::uint64_t>("word").first, 2U);
+    static_cast<void>(heap.transact_later([&](transaction& tx) {
+        tx.store(root, tx.make<account>(account{3, 0, ""}));
+    }));
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    ASSERT_NE(root, nullptr);
+    EXPECT_EQ(root->balance, 3);
+}
+
 TEST_P(transaction_test, that_is_synced_later_makes_and_frees_blocks) {
     manager heap = create();
     auto& root = *heap.construct<ptr<account>>("root")();

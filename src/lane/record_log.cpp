@@ -91,7 +91,7 @@ std::uint64_t record_log::waiting_lanes() const noexcept {
 }
 
 /// Waits for the threads that the last turn has served.
-void record_log::collect() const noexcept {
+void record_log::wait_for_served() const noexcept {
     if (busy_lanes_ < 2 || base::give_others_a_turn()) {
         return;
     }
@@ -104,7 +104,7 @@ void record_log::collect() const noexcept {
 /// One turn as the leader: what all lanes have appended becomes durable.
 void record_log::lead() noexcept {
     const base::cancellation_off until_written;
-    collect();
+    wait_for_served();
     const auto begin = std::chrono::steady_clock::now();
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     if (!gather() || !write_out()) {

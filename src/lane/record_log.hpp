@@ -89,7 +89,7 @@ public:
 
 private:
     void lead() noexcept;
-    void collect() const noexcept;
+    void wait_for_served() const noexcept;
     [[nodiscard]] std::uint64_t waiting_lanes() const noexcept;
     [[nodiscard]] bool gather() noexcept;
     void put(const record_on_media& record) noexcept;

@@ -74,7 +74,7 @@ private:
     [[nodiscard]] status sync_log(std::uint64_t transaction);
     [[nodiscard]] status sync_log_now();
     struct checkpoint_kind {
-        bool settle;   ///< the store is not written further for now
+        bool settle;   ///< no commit is expected soon: the log becomes short, and space goes back
         bool durable;  ///< when it returns
     };
     [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);

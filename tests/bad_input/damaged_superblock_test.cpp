@@ -3,6 +3,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include <holdfast/holdfast.h>
+
 #include "base/process_test_support.hpp"
 #include "refusal.hpp"
 #include "segment/format/superblock.hpp"
@@ -134,6 +136,13 @@ TEST_F(damaged_superblock, of_a_session_that_the_machine_ended_is_refused_unless
 
     expect_no_open(heap_, {errc::promise_unavailable, heap_, "boot of the machine", "the machine was restarted",
                            "the boot in which that session began"});
+    hf_options in_c = HF_OPTIONS_INIT;
+    hf_heap* examined = nullptr;
+    EXPECT_EQ(hf_open_read_only(heap_.c_str(), &in_c, &examined), HF_PROMISE_UNAVAILABLE);
+    in_c.accept_machine_restart = 1;
+    EXPECT_EQ(hf_open_read_only(heap_.c_str(), &in_c, &examined), HF_OK);
+    hf_discard(examined);
+
     on_the_page_cache.accept_machine_restart = true;
     for (int session = 0; session < 2; ++session) {
         manager heap(open_only, heap_, on_the_page_cache);

@@ -41,6 +41,21 @@ void run_cycles(Watcher& watcher, const std::string& title, std::uint64_t cycles
     EXPECT_EQ(wrong, "") << "cycle " << done << " of seed " << options().seed;
 }
 
+/// What kills did to processes that make one change after another. Each thread has at most one in flight.
+struct change_tally {
+    std::uint64_t cycles = 0;
+    std::uint64_t heaps = 0;
+    std::uint64_t changes = 0;  ///< that returned
+    std::uint64_t in_flight_after = 0;
+    std::uint64_t in_flight_before = 0;
+    std::uint64_t replayed = 0;
+    void print(std::ostream& out, const std::string& title) const {
+        out << title << ": " << cycles << " cycles on " << heaps << " heaps, " << changes
+            << " changes returned; in flight: " << in_flight_before << " without effect, " << in_flight_after
+            << " with; " << replayed << " words rewritten\n";
+    }
+};
+
 /// Runs `work` in a process and kills it so long after it has set `runs` of the memory that it shares. Returns what is
 /// wrong: it did not run, or wrote a problem.
 template <class Progress, class Work>

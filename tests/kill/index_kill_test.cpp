@@ -106,19 +106,11 @@ int run_changes(const std::string& path, const open_options& options, progress& 
     return 1;
 }
 
-struct index_tally {
-    std::uint64_t cycles = 0;
-    std::uint64_t heaps = 0;
-    std::uint64_t changes = 0;  ///< that returned
-    std::uint64_t in_flight_after = 0;
-    std::uint64_t in_flight_before = 0;
-    std::uint64_t replayed = 0;
+struct index_tally : change_tally {
     std::uint64_t leaves = 0;
     void print(std::ostream& out, const std::string& title) const {
-        out << title << ": " << cycles << " cycles on " << heaps << " heaps, " << changes
-            << " changes returned; in flight: " << in_flight_before << " without effect, " << in_flight_after
-            << " with; " << replayed << " words rewritten; " << leaves / (cycles == 0 ? 1 : cycles)
-            << " leaves on average\n";
+        change_tally::print(out, title);
+        out << "  " << leaves / (cycles == 0 ? 1 : cycles) << " leaves on average\n";
     }
 };
 

@@ -117,20 +117,6 @@ int run_changes(const std::string& path, open_options wanted, map_progress& show
     return 1;
 }
 
-struct map_tally {
-    std::uint64_t cycles = 0;
-    std::uint64_t heaps = 0;
-    std::uint64_t changes = 0;  ///< that returned
-    std::uint64_t in_flight_after = 0;
-    std::uint64_t in_flight_before = 0;
-    std::uint64_t replayed = 0;
-    void print(std::ostream& out, const std::string& title) const {
-        out << title << ": " << cycles << " cycles on " << heaps << " heaps, " << changes
-            << " changes returned; in flight: " << in_flight_before << " without effect, " << in_flight_after
-            << " with; " << replayed << " words rewritten\n";
-    }
-};
-
 class map_watcher {
 public:
     map_watcher(std::string directory, std::uint64_t seed) : directory_(std::move(directory)), random_(seed) {}
@@ -162,7 +148,7 @@ public:
             return failure.what();
         }
     }
-    [[nodiscard]] const map_tally& numbers() const noexcept { return tally_; }
+    [[nodiscard]] const change_tally& numbers() const noexcept { return tally_; }
 
 private:
     open_options::domain_choice any_domain() {
@@ -219,11 +205,11 @@ private:
     contents known_;
     std::uint64_t changes_ = 0;  ///< that `known_` has
     std::uint64_t heads_ = 0;
-    map_tally tally_;
+    change_tally tally_;
 };
 
 void kill_maps(const std::string& parent, std::uint64_t cycles, std::uint64_t seed) {
-    const map_tally found = run_kills<map_watcher>(parent, cycles, 60, seed);
+    const change_tally found = run_kills<map_watcher>(parent, cycles, 60, seed);
     expect_often(found.in_flight_after, cycles, 100);  // a change is short: between its fence and its return
     expect_often(found.in_flight_before, cycles, 4);
 }

@@ -78,7 +78,8 @@ public:
     /// concurrent_modification (another thread stored to the heap); corrupt (a stray store has hit the heap's own
     /// tables, which are not written); poisoned (a sync failed: reopen the heap). All but the last leave the last
     /// commit.
-    /// Durability `atomic` and `collect`: syncs the files. A later crash does not lead back to this state.
+    /// Durability `atomic` and `collect`: carries out what commit_later() left, and syncs the files. A later crash does
+    /// not lead back to this state.
     void commit();
     /// Runs `body(transaction&)`, and commits the transaction; an exception aborts it. Include
     /// <holdfast/transaction.hpp>.

@@ -157,9 +157,8 @@ public:
     /// As commit(), but in the domain `disk` without waiting for the disk: durable when manager::sync() of the ticket
     /// has returned, after a later commit() of this thread, or when the heap was closed. A crash before may leave it or
     /// drop it, and leaves all or nothing of what the thread had waiting. Until then:
-    ///   - the heap shows what was before. A transaction of the same thread sees the changes in the copies of open()
-    ///   and
-    ///     by load(), but not by reading the heap itself;
+    ///   - the heap shows what was before. A transaction of the same thread sees the changes by open() and load(), but
+    ///     not by reading the heap itself;
     ///   - the program keeps the locks of what was changed: other threads would change what they see.
     /// Where objects hold `ptr`s that wait, open() syncs first. Calls outside of transactions, allocate_to() say, do
     /// not wait for tickets, and are not ordered with them. In other domains and durabilities, commit(): the ticket is
