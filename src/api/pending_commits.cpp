@@ -118,9 +118,10 @@ ticket pending_batch::add(const heap::group_request& changes) {
 std::vector<heap::data_piece> pending_batch::pieces() const {
     std::vector<heap::data_piece> all;
     for (const slab::held_block& each : made_->all()) {
-        for (std::uint64_t at = 0; each.bytes() <= content_in_group && at < each.bytes(); at += step) {
-            append_word(all, each.offset + at,
-                        std::atomic_ref<std::uint64_t>(*find_made(each.offset + at)).load(std::memory_order_relaxed));
+        auto* const content = reinterpret_cast<std::uint64_t*>(heap_.engine().files().view().address({each.offset}));
+        for (std::uint64_t i = 0; each.bytes() <= content_in_group && i < each.bytes() / step; ++i) {
+            append_word(all, each.offset + i * step,
+                        std::atomic_ref<std::uint64_t>(content[i]).load(std::memory_order_relaxed));
         }
     }
     for (const word& each : words_) {

@@ -14,8 +14,8 @@
 namespace holdfast::test {
 
 lmdb_library::lmdb_library(std::string library_path, bool program_first) : path(std::move(library_path)) {
-#ifdef HOLDFAST_ADDRESS_SANITIZER
-    program_first = true;  // it allows nothing else; no sanitized test links a library of these symbols
+#ifdef HOLDFAST_SANITIZED
+    program_first = true;  // sanitizers allow nothing else; no sanitized test links a library of these symbols
 #endif
     const int own_symbols = program_first ? 0 : RTLD_DEEPBIND;
     void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_symbols);

@@ -25,10 +25,11 @@ bool is_valid(const superblock_on_media& block) {
            block.frontier != 0 && block.frontier % region == 0 && block.frontier <= most &&                      //
            block.objects_size % 4096 == 0 && block.objects_size <= 4 * base::gibibyte &&                         //
            static_cast<std::uint32_t>(block.state) >= 1 && static_cast<std::uint32_t>(block.state) <= 3 &&       //
-           block.flags <= 31 && block.checkpoint_clock <= (std::uint64_t{1} << 63U) && block.nodes <= 64 &&
+           block.flags <= 63 && block.checkpoint_clock <= (std::uint64_t{1} << 63U) && block.nodes <= 64 &&
+           ((block.flags & 32U) == 0 || (block.lane_slots != 0 && block.nodes >= 2)) &&
            ((block.lane_slots == 0 && block.record_order == 0 && (block.flags & 2U) == 0) ||
             (std::has_single_bit(block.lane_slots) && block.lane_slots >= 64 && block.lane_slots <= 65536 &&
-             (block.record_order == 1 || block.record_order == 2)));
+             block.record_order >= 1 && block.record_order <= 3));
 }
 
 void examine_copy(const superblock_copies_read& copies, std::size_t copy, const fuzz_media& media) {
