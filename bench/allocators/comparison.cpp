@@ -24,10 +24,9 @@ namespace {
 struct backend_entry {
     const char* name;
     run_function run;  ///< null: it is a map, and allocates nothing for others
-    bool is_map = false;
 };
 constexpr backend_entry backends[] = {
-    {"holdfast", run_holdfast_allocations, true},
+    {"holdfast", run_holdfast_allocations},
     {"libpmemobj", run_libpmemobj_allocations},
     {"jemalloc", run_jemalloc_allocations},
     {"mimalloc", run_mimalloc_allocations},
@@ -36,10 +35,10 @@ constexpr backend_entry backends[] = {
     {"interprocess", run_interprocess_allocations},
     {"raw", run_raw_allocations},
     {"none", run_no_allocations},
-    {"holdfast-hash", nullptr, true},
-    {"fptree-libpmemobj", nullptr, true},
-    {"absl-btree", nullptr, true},
-    {"std-map", nullptr, true},
+    {"holdfast-hash", nullptr},
+    {"fptree-libpmemobj", nullptr},
+    {"absl-btree", nullptr},
+    {"std-map", nullptr},
 };
 
 /// Throws std::invalid_argument.
@@ -174,7 +173,7 @@ std::vector<std::string> backend_names() {
 std::string reason_against(const allocation_run& run) {
     const backend_entry& by = backend_of(run.backend);
     if (workload_of(run.workload) == workload_kind::index) {
-        return by.is_map ? "" : "it is no map, which index-* and ycsb-* need";
+        return indexes::reason_against(run);
     }
     return by.run != nullptr ? "" : "it is a map, for index-* and ycsb-* alone";
 }

@@ -86,6 +86,9 @@ std::vector<configuration> report_index_goals(report& out, const common_options&
     }
     std::vector<configuration> all;
     for (goal_runs* const runs : {&uniform, &skewed}) {
+        for (configuration& one : runs->all()) {
+            one.found.mark_unavailable(reason_against(one.run));
+        }
         measure_in_turn(runs->all(), options);
         print_configurations(out, runs->all(), options);
         std::ranges::copy(runs->all(), std::back_inserter(all));

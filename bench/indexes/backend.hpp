@@ -26,10 +26,6 @@ public:
     /// What it says of itself, found rather than asked for.
     [[nodiscard]] virtual std::string durability() const { return "volatile"; }
     [[nodiscard]] virtual std::string domain() const { return "none"; }
-    /// Whether scan() can be called.
-    [[nodiscard]] virtual bool is_ordered() const { return true; }
-    [[nodiscard]] virtual bool may_have_threads() const { return false; }
-    [[nodiscard]] virtual bool can_open() const { return false; }
 
     /// False, and nothing changes, where the key is there (insert) or is not there (update, remove).
     virtual bool insert(std::uint64_t key, std::uint64_t value) = 0;
@@ -37,7 +33,7 @@ public:
     virtual bool remove(std::uint64_t key) = 0;
     /// 0 where the key is not there: no value is 0.
     [[nodiscard]] virtual std::uint64_t find(std::uint64_t key) const = 0;
-    /// The sum of `count` values, from the first key that is not smaller on.
+    /// The sum of `count` values, from the first key that is not smaller on. Where map_kind::is_ordered.
     [[nodiscard]] virtual std::uint64_t scan(std::uint64_t key, std::size_t count) const = 0;
 
     // One thread, and no call of another meanwhile:
@@ -48,7 +44,7 @@ public:
             insert(key, value_of(key));
         }
     }
-    /// Closes what lies on media, opens it again, and measures the latter. Where can_open().
+    /// Closes what lies on media, opens it again, and measures the latter. Where map_kind::is_on_media.
     [[nodiscard]] virtual open_times open_again() { return {}; }
     /// Bytes that all entries take where they lie on media; 0: not known.
     [[nodiscard]] virtual std::uint64_t bytes() const { return 0; }
@@ -57,12 +53,9 @@ public:
     [[nodiscard]] virtual double finish() { return 0; }
 };
 
-/// By the backend of the run, with room for `entries` in its directory. Throws bench::backend_unavailable where this
-/// machine or this build does not have it.
-[[nodiscard]] std::unique_ptr<backend> make(const bench::allocation_run& run, std::uint64_t entries);
-
-// Each by itself, as make().
-
+/// Makes it with room for `entries` in the directory of the run. Throws bench::backend_unavailable where this machine
+/// or this build does not have it.
+using maker = std::unique_ptr<backend> (*)(const bench::allocation_run& run, std::uint64_t entries);
 [[nodiscard]] std::unique_ptr<backend> make_holdfast(const bench::allocation_run& run, std::uint64_t entries);
 [[nodiscard]] std::unique_ptr<backend> make_holdfast_hash(const bench::allocation_run& run, std::uint64_t entries);
 [[nodiscard]] std::unique_ptr<backend> make_std_map(const bench::allocation_run& run, std::uint64_t entries);
@@ -71,5 +64,16 @@ public:
 /// The protocol of the FPTree's paper over libpmemobj: entry, fingerprint and bitmap are each flushed and fenced. Its
 /// inner nodes are the fastest ordered map of DRAM at hand.
 [[nodiscard]] std::unique_ptr<backend> make_fptree_libpmemobj(const bench::allocation_run& run, std::uint64_t entries);
+
+/// What can be asked of a map.
+struct map_kind {
+    const char* name;
+    maker make;
+    bool is_ordered;
+    bool may_have_threads;
+    bool is_on_media;
+};
+/// Null where no map has that name.
+[[nodiscard]] const map_kind* find_map_kind(const std::string& name);
 
 }  // namespace indexes

@@ -71,7 +71,6 @@ public:
 
     std::string durability() const override { return "atomic"; }
     std::string domain() const override { return domain_; }
-    bool can_open() const override { return true; }
     bool insert(std::uint64_t key, std::uint64_t value) override {
         leaf* to = leaf_of(key);
         if (slot_of(*to, key) != slots) {

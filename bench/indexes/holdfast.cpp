@@ -48,9 +48,6 @@ public:
     }
     std::string durability() const override { return durability_; }
     std::string domain() const override { return heap_->domain(); }
-    bool is_ordered() const override { return is_scanned; }
-    bool may_have_threads() const override { return true; }
-    bool can_open() const override { return true; }
 
     bool insert(std::uint64_t key, std::uint64_t value) override { return index_->insert(key, value); }
     bool update(std::uint64_t key, std::uint64_t value) override { return index_->update(key, value); }

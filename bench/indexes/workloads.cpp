@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <barrier>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -154,13 +154,7 @@ nlohmann::ordered_json run_calls(const bench::allocation_run& run, const workloa
         shares[i].timed = source.next(source.timed_calls());
         end_of_keys = std::max(end_of_keys, source.end_of_keys());
     }
-    const std::unique_ptr<backend> on = make(run, end_of_keys);
-    if (what.scans != 0 && !on->is_ordered()) {
-        throw bench::backend_unavailable("it has no order, and so no scans");
-    }
-    if (run.threads > 1 && !on->may_have_threads()) {
-        throw bench::backend_unavailable("its calls are for one thread");
-    }
+    const std::unique_ptr<backend> on = find_map_kind(run.backend)->make(run, end_of_keys);
     const std::uint64_t loaded = what.inserts == 100 ? 0 : what.removals == 100 ? end_of_keys : run.keys;
     for (std::uint64_t i = 0; i < loaded; ++i) {
         const std::uint64_t key = key_of(run.seed, i);
@@ -185,13 +179,7 @@ nlohmann::ordered_json run_calls(const bench::allocation_run& run, const workloa
 
 /// A call is an entry of the map that is opened.
 nlohmann::ordered_json run_open(const bench::allocation_run& run) {
-    if (run.threads != 1) {
-        throw bench::backend_unavailable("an open chooses its threads itself: index-open is measured with --threads 1");
-    }
-    const std::unique_ptr<backend> on = make(run, run.keys);
-    if (!on->can_open()) {
-        throw bench::backend_unavailable("it lies on no media that could be opened");
-    }
+    const std::unique_ptr<backend> on = find_map_kind(run.backend)->make(run, run.keys);
     on->load(run.keys, loaded_value_of);
     const open_times times = on->open_again();
     pass_result pass;
@@ -208,19 +196,45 @@ nlohmann::ordered_json run_open(const bench::allocation_run& run) {
 
 }  // namespace
 
-std::unique_ptr<backend> make(const bench::allocation_run& run, std::uint64_t entries) {
-    constexpr std::pair<const char*, decltype(&make_holdfast)> makers[] = {
-        {"holdfast", make_holdfast},
-        {"holdfast-hash", make_holdfast_hash},
-        {"fptree-libpmemobj", make_fptree_libpmemobj},
-        {"absl-btree", make_absl_btree},
-        {"std-map", make_std_map}};
-    for (const auto& [name, maker] : makers) {
-        if (run.backend == name) {
-            return maker(run, entries);
-        }
+const map_kind* find_map_kind(const std::string& name) {
+    static constexpr map_kind kinds[] = {
+        {.name = "holdfast", .make = make_holdfast, .is_ordered = true, .may_have_threads = true, .is_on_media = true},
+        {.name = "holdfast-hash",
+         .make = make_holdfast_hash,
+         .is_ordered = false,
+         .may_have_threads = true,
+         .is_on_media = true},
+        {.name = "fptree-libpmemobj",
+         .make = make_fptree_libpmemobj,
+         .is_ordered = true,
+         .may_have_threads = false,
+         .is_on_media = true},
+        {.name = "absl-btree",
+         .make = make_absl_btree,
+         .is_ordered = true,
+         .may_have_threads = false,
+         .is_on_media = false},
+        {.name = "std-map", .make = make_std_map, .is_ordered = true, .may_have_threads = false, .is_on_media = false}};
+    const auto* const found = std::ranges::find(kinds, name, &map_kind::name);
+    return found == std::end(kinds) ? nullptr : found;
+}
+
+std::string reason_against(const bench::allocation_run& run) {
+    const map_kind* const kind = find_map_kind(run.backend);
+    const workload& what = workload_of(run.workload);
+    if (kind == nullptr) {
+        return "it is no map, which index-* and ycsb-* need";
     }
-    throw bench::backend_unavailable("it is no map");
+    if (what.scans != 0 && !kind->is_ordered) {
+        return "it has no order, and so no scans";
+    }
+    if (what.is_open && !kind->is_on_media) {
+        return "it lies on no media that could be opened";
+    }
+    if (what.is_open && run.threads != 1) {
+        return "an open chooses its threads itself: index-open is measured with --threads 1";
+    }
+    return run.threads == 1 || kind->may_have_threads ? "" : "its calls are for one thread";
 }
 
 nlohmann::ordered_json run_workload(const bench::allocation_run& run) {
