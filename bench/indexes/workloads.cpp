@@ -85,6 +85,7 @@ pass_result run_pass(backend& on, std::vector<thread_share>& shares, bool is_tim
     std::barrier<> in_step(static_cast<std::ptrdiff_t>(shares.size()));
     {
         std::vector<std::jthread> threads;
+        threads.reserve(shares.size());
         for (thread_share& own : shares) {
             threads.emplace_back([&on, &own, &in_step, is_timed] {
                 in_step.arrive_and_wait();
@@ -97,6 +98,7 @@ pass_result run_pass(backend& on, std::vector<thread_share>& shares, bool is_tim
         }
     }
     std::vector<pass_part> parts;
+    parts.reserve(shares.size());
     for (const thread_share& own : shares) {
         if (own.failure) {
             std::rethrow_exception(own.failure);
