@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "allocators/shared_library.hpp"
+#include "allocators/ticks.hpp"
 #include "command_line/command_line.hpp"
 #include "support/child.hpp"
 #include "support/environment.hpp"
@@ -54,7 +55,7 @@ struct allocator {
     std::function<void(void*)> release;
 };
 
-/// One thread's use of it: counts its calls, and knows the longest of those that allocate.
+/// One thread's use of it: counts its calls, and knows how long those take that allocate.
 class caller {
 public:
     caller(const allocator& of, std::uint64_t seed, bool in_processor_time)
@@ -75,24 +76,24 @@ public:
     }
     bench::random_source random;
     std::uint64_t calls = 0;
-    double longest_ms = 0;
+    bench::tick_histogram nanoseconds;
 
 private:
     template <class Call>
     char* timed(Call call) {
-        const double start = now_ms();
+        const std::int64_t start = now_ns();
         void* const block = call();
-        longest_ms = std::max(longest_ms, now_ms() - start);
+        nanoseconds.add(static_cast<std::uint64_t>(std::max<std::int64_t>(now_ns() - start, 0)));
         if (block == nullptr) {
             throw std::bad_alloc();
         }
         ++calls;
         return static_cast<char*>(block);
     }
-    [[nodiscard]] double now_ms() const noexcept {
+    [[nodiscard]] std::int64_t now_ns() const noexcept {
         timespec now{};
         ::clock_gettime(clock_, &now);
-        return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+        return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
     }
     const allocator& of_;
     clockid_t clock_;
@@ -222,7 +223,8 @@ std::vector<workload> all_workloads() {
              [](caller& by, double scale) { first_touch(by, 64, static_cast<std::size_t>(256 * scale) * mebibyte); }},
             {"replace-mixed", 1, replace_mixed},
             {"aligned-64k", 1, aligned},
-            {"grow", 1, grow}};
+            {"grow", 1, grow},
+            {"grow-2", 2, [](caller& by, double scale) { grow(by, scale / 2); }}};
 }
 
 // --- what allocates -------------------------------------------------------------------------------------------------
@@ -275,11 +277,12 @@ struct found {
     double ms = 0;
     double mops = 0;
     double longest_ms = 0;
+    double p9999_us = 0;  ///< of the calls that allocate
     double charged_mib = 0;
     double resident_mib = 0;  ///< the most that the process had in memory, file pages included
     std::uint64_t calls = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(found, ms, mops, longest_ms, charged_mib, resident_mib, calls)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(found, ms, mops, longest_ms, p9999_us, charged_mib, resident_mib, calls)
 
 found measure(const workload& what, const allocator& with, const options& chosen) {
     std::vector<caller> callers;
@@ -296,10 +299,13 @@ found measure(const workload& what, const allocator& with, const options& chosen
     }
     found numbers;
     numbers.ms = std::chrono::duration<double, std::milli>(steady::now() - start).count();
+    bench::tick_histogram nanoseconds;
     for (const caller& each : callers) {
         numbers.calls += each.calls;
-        numbers.longest_ms = std::max(numbers.longest_ms, each.longest_ms);
+        nanoseconds.merge(each.nanoseconds);
     }
+    numbers.longest_ms = static_cast<double>(nanoseconds.greatest()) / 1e6;
+    numbers.p9999_us = nanoseconds.quantile(0.9999) / 1e3;
     numbers.mops = static_cast<double>(numbers.calls) / numbers.ms / 1e3;
     rusage used{};
     ::getrusage(RUSAGE_SELF, &used);
@@ -358,6 +364,7 @@ void run_workload(bench::report& out, const workload& what, const options& chose
                         bench::number("time_ms", median_of(rounds[i], &found::ms)),
                         bench::number("mops", median_of(rounds[i], &found::mops)),
                         bench::number("longest_call_ms", median_of(rounds[i], &found::longest_ms)),
+                        bench::number("p9999_us", median_of(rounds[i], &found::p9999_us)),
                         bench::number("resident_mib", median_of(rounds[i], &found::resident_mib)),
                         bench::number("files_mib", median_of(rounds[i], &found::charged_mib))});
     }

@@ -1,5 +1,6 @@
 // holdfast-bench: what an allocation costs, and what its blocks take. Holdfast beside libpmemobj, Boost.Interprocess,
-// memkind, jemalloc, mimalloc, the C library's malloc, and the hardware's own limit; docs/benchmarks.md.
+// memkind, jemalloc, mimalloc, the C library's malloc, and the hardware's own limit; transactions beside libpmemobj's,
+// indexes beside an FPTree and maps of DRAM; docs/benchmarks.md.
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -28,6 +29,7 @@ struct options {
     bool goals = false;
     bool large_goals = false;
     bool small_goals = false;
+    bool index_goals = false;
     std::string page;
     std::string worker;  // what this process is to run
 };
@@ -41,7 +43,7 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
     constexpr std::uint64_t most = 1U << 28U;
     app.add_option("--scale", run.scale,
                    "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2, "
-                   "of transactions 0.1, on a disk 0.001")
+                   "of transactions 0.1, on a disk 0.001, of look-ups and updates in an index 1, of scans 0.1")
         .range(1e-4, 1e5);
     number("--size", run.size, 8, many, "Bytes of a block, where the workload has no sizes of its own");
     number("--batch", run.batch, 1, 1U << 16U, "batch: blocks of one call");
@@ -69,6 +71,12 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
     app.add_option("--cfrac-number", run.cfrac_number,
                    "cfrac: a composite number (default: two primes, 28 digits; PMAlloc: "
                    "17545186520507317056371138836327483792789528)");
+    number("--keys", run.keys, 1, std::uint64_t{1} << 32U,
+           "index-*, ycsb-*: entries, which index-insert inserts and index-remove removes, and the others find there");
+    app.add_option("--distribution", run.distribution,
+                   "index-update, -find, -scan: of the keys that calls name; zipf: with the exponent 0.99")
+        .show_default()
+        .one_of({"uniform", "zipf"});
     app.add_option("--latency-calls", run.latency_calls,
                    "Calls a thread that are timed one by one (0: 1 million in the workload latency, else 200,000)")
         .show_default();
@@ -77,11 +85,12 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
 void declare(command_line& app, options& chosen) {
     chosen.common.declare(app);
     app.add_option("--backend", chosen.backends,
-                   "What allocates; several: in turn, the first is what others are held to")
+                   "What allocates or holds keys; several: in turn, the first is what others are held to")
         .show_default()
         .delimiter(',')
         .one_of(bench::backend_names());
-    app.add_option("--workload", chosen.workloads, "What is allocated and freed; several")
+    app.add_option("--workload", chosen.workloads,
+                   "What is allocated and freed, or done in transactions or with an index; several")
         .show_default()
         .delimiter(',')
         .one_of(bench::workload_names());
@@ -96,6 +105,7 @@ void declare(command_line& app, options& chosen) {
     app.add_flag("--report", chosen.goals, "Everything that the goals of the durability atomic are judged by");
     app.add_flag("--report-large", chosen.large_goals, "Everything that the goals of large blocks are judged by");
     app.add_flag("--report-small", chosen.small_goals, "Everything that the goals of small blocks are judged by");
+    app.add_flag("--report-indexes", chosen.index_goals, "Everything that the goals of indexes are judged by");
     app.add_option("--html", chosen.page, "Write one page with plots, tables and goals to this file");
     app.add_option("--worker", chosen.worker, "Run this, in this process").internal();
 }
@@ -112,6 +122,7 @@ std::vector<bench::configuration> configurations_of(const options& chosen) {
                 one.run.workload = workload;
                 one.run.threads = threads;
                 one.run.backend = backend;
+                one.found.mark_unavailable(bench::reason_against(one.run));
                 all.push_back(one);
             }
         }
@@ -119,7 +130,9 @@ std::vector<bench::configuration> configurations_of(const options& chosen) {
     return all;
 }
 
-bool judges_goals(const options& chosen) { return chosen.goals || chosen.large_goals || chosen.small_goals; }
+bool judges_goals(const options& chosen) {
+    return chosen.goals || chosen.large_goals || chosen.small_goals || chosen.index_goals;
+}
 
 /// All there is, in a few seconds.
 void shrink(options& chosen) {
@@ -134,6 +147,7 @@ void shrink(options& chosen) {
     chosen.run.frag_live_mib = 1;
     chosen.run.bodies = 200;
     chosen.run.cfrac_number = "2524072652798701";
+    chosen.run.keys = 3'000;
     chosen.run.durability = "atomic";
     if (judges_goals(chosen)) {
         return;
@@ -157,13 +171,19 @@ std::vector<bench::configuration> judge(const options& chosen, bench::report& ou
     if (chosen.small_goals) {
         add(bench::report_small_goals(out, chosen.common, chosen.run));
     }
+    if (chosen.index_goals) {
+        add(bench::report_index_goals(out, chosen.common, chosen.run));
+    }
     return all;
 }
 
 std::vector<bench::configuration> compare(const options& chosen, bench::report& out) {
     std::vector<bench::configuration> all = configurations_of(chosen);
-    bench::measure_in_turn(all, chosen.common, chosen.common.smoke);
+    bench::measure_in_turn(all, chosen.common);
     bench::print_configurations(out, all, chosen.common);
+    if (std::ranges::none_of(all, [](const auto& one) { return one.found.unavailable().empty(); })) {
+        throw std::runtime_error("nothing could be measured");
+    }
     if (!chosen.common.json) {
         out.checksum(bench::checksum_of(all));
     }
@@ -201,7 +221,9 @@ int run(options chosen) {
                    {"rest_seconds", chosen.run.rest_seconds},
                    {"cold", chosen.run.cold},
                    {"bodies", chosen.run.bodies},
-                   {"cfrac_number", chosen.run.cfrac_number}});
+                   {"cfrac_number", chosen.run.cfrac_number},
+                   {"keys", chosen.run.keys},
+                   {"distribution", chosen.run.distribution}});
     }
     const std::vector<bench::configuration> all = judges_goals(chosen) ? judge(chosen, out) : compare(chosen, out);
     if (!chosen.page.empty()) {

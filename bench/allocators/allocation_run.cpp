@@ -41,6 +41,18 @@ constexpr known_workload workloads[] = {
     {"tx-rbtree-insert", workload_kind::transactions},
     {"tx-rbtree-remove", workload_kind::transactions},
     {"tx-rbtree-look-up", workload_kind::transactions},
+    {"index-insert", workload_kind::index},
+    {"index-update", workload_kind::index},
+    {"index-find", workload_kind::index},
+    {"index-scan", workload_kind::index},
+    {"index-remove", workload_kind::index},
+    {"index-open", workload_kind::index},
+    {"ycsb-a", workload_kind::index},
+    {"ycsb-b", workload_kind::index},
+    {"ycsb-c", workload_kind::index},
+    {"ycsb-d", workload_kind::index},
+    {"ycsb-e", workload_kind::index},
+    {"ycsb-f", workload_kind::index},
 };
 
 }  // namespace
@@ -68,6 +80,11 @@ std::vector<std::string> workload_names() {
     return names;
 }
 
+std::string title_of(const allocation_run& run) {
+    const bool skewed = workload_of(run.workload) == workload_kind::index && run.distribution != "uniform";
+    return skewed ? run.workload + ", " + run.distribution : run.workload;
+}
+
 size_range sizes_of(const allocation_run& run) {
     switch (workload_of(run.workload)) {
         case workload_kind::larson_small: return small_sizes;
@@ -81,13 +98,23 @@ size_range sizes_of(const allocation_run& run) {
     }
 }
 
-std::uint64_t calls_of(const allocation_run& run) {
+namespace {
+
+double usual_millions(const allocation_run& run) {
     const workload_kind kind = workload_of(run.workload);
-    const double usual = is_large(kind)                                                             ? 0.5
-                         : kind == workload_kind::application || kind == workload_kind::idle_caches ? 0.2
-                         : kind == workload_kind::transactions ? (run.domain == "disk" ? 0.001 : 0.1)
-                                                               : 2;
-    return static_cast<std::uint64_t>((run.scale != 0 ? run.scale : usual) * 1e6);
+    switch (kind) {
+        case workload_kind::application:
+        case workload_kind::idle_caches: return 0.2;
+        case workload_kind::transactions: return run.domain == "disk" ? 0.001 : 0.1;
+        case workload_kind::index: return run.workload == "index-scan" || run.workload == "ycsb-e" ? 0.1 : 1;
+        default: return is_large(kind) ? 0.5 : 2;
+    }
+}
+
+}  // namespace
+
+std::uint64_t calls_of(const allocation_run& run) {
+    return static_cast<std::uint64_t>((run.scale != 0 ? run.scale : usual_millions(run)) * 1e6);
 }
 
 std::size_t dbms_objects_of_thread(const allocation_run& run) {
@@ -118,6 +145,7 @@ std::size_t destinations_of(const allocation_run& run, workload_kind kind) {
         case workload_kind::fragmentation: return fragmentation_slots(run);
         case workload_kind::application: return find_application(run.workload)->demand(run).blocks;
         case workload_kind::transactions:
+        case workload_kind::index:
         case workload_kind::pair:
         case workload_kind::latency: break;
     }

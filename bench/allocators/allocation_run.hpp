@@ -42,6 +42,8 @@ struct allocation_run {
     bool cold = false;                       ///< one pass, timed, that begins with an empty heap
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
     std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
+    std::uint64_t keys = 1'000'000;          ///< index-*, ycsb-*: entries that are loaded, inserted or removed
+    std::string distribution = "uniform";    ///< index-update, -find, -scan: of the keys; or zipf
 };
 
 enum class workload_kind : std::uint8_t {
@@ -60,11 +62,14 @@ enum class workload_kind : std::uint8_t {
     idle_caches,
     application,   ///< bench/applications
     transactions,  ///< bench/transactions
+    index,         ///< bench/indexes
 };
 /// Throws std::invalid_argument.
 [[nodiscard]] workload_kind workload_of(const std::string& name);
 /// All names, in the order of docs/benchmarks.md.
 [[nodiscard]] std::vector<std::string> workload_names();
+/// What a table of such runs is called: the workload, and the distribution of its keys where it is not uniform.
+[[nodiscard]] std::string title_of(const allocation_run& run);
 /// Blocks of 32 to 512 KiB, each touched at both ends.
 [[nodiscard]] constexpr bool is_large(workload_kind kind) noexcept {
     return kind == workload_kind::threadtest_large || kind == workload_kind::larson_large ||
@@ -81,8 +86,8 @@ enum class workload_kind : std::uint8_t {
 /// The sizes of its blocks.
 [[nodiscard]] size_range sizes_of(const allocation_run& run);
 /// Calls of a thread in the pass for throughput: the scale, or 2 million, of large blocks half a million (50 iterations
-/// of DBMStest with one thread), of applications and idle-caches 0.2 million. Fragbench makes as many as its phases
-/// need.
+/// of DBMStest with one thread), of applications and idle-caches 0.2 million, of an index a million or, of scans, 0.1
+/// million. Fragbench makes as many as its phases need; index-insert, -remove and -open, one for each key.
 [[nodiscard]] std::uint64_t calls_of(const allocation_run& run);
 
 /// When what blocks take is measured: before the first is allocated; when all that shall live do.

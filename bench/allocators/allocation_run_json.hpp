@@ -12,6 +12,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(allocation_run, backend, workload, durability
                                    latency_calls, seed, size, batch, destinations, objects, queue, slots,
                                    handover_steps, large_objects, large_slots, dbms_objects, shbench_slots,
                                    latency_blocks, frag_phase_mib, frag_live_mib, rest_seconds, cold, bodies,
-                                   cfrac_number)
+                                   cfrac_number, keys, distribution)
 
 }  // namespace bench

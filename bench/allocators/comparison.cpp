@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "allocators/allocation_run_json.hpp"
+#include "indexes/workloads.hpp"
 #include "support/environment.hpp"
 #include "support/process.hpp"
 #include "support/random.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 struct backend_entry {
     const char* name;
-    run_function run;
+    run_function run;  ///< null: it is a map, and allocates nothing for others
 };
 constexpr backend_entry backends[] = {
     {"holdfast", run_holdfast_allocations},
@@ -34,7 +35,32 @@ constexpr backend_entry backends[] = {
     {"interprocess", run_interprocess_allocations},
     {"raw", run_raw_allocations},
     {"none", run_no_allocations},
+    {"holdfast-hash", nullptr},
+    {"fptree-libpmemobj", nullptr},
+    {"absl-btree", nullptr},
+    {"std-map", nullptr},
 };
+
+/// Throws std::invalid_argument.
+const backend_entry& backend_of(const std::string& name) {
+    const auto* const known =
+        std::find_if(std::begin(backends), std::end(backends), [&name](const auto& one) { return name == one.name; });
+    if (known == std::end(backends)) {
+        throw std::invalid_argument("no such backend: " + name);
+    }
+    return *known;
+}
+
+nlohmann::ordered_json run_here(const allocation_run& run) {
+    if (const std::string reason = reason_against(run); !reason.empty()) {
+        throw backend_unavailable(reason);
+    }
+    switch (workload_of(run.workload)) {
+        case workload_kind::transactions: return transactions::run_workload(run);
+        case workload_kind::index: return indexes::run_workload(run);
+        default: return backend_of(run.backend).run(run);
+    }
+}
 
 nlohmann::ordered_json run_in_process(allocation_run run, const common_options& options) {
     const workplace place(options.directory);
@@ -47,7 +73,7 @@ class checksum_check {
 public:
     void compare(const allocation_run& run, const std::string& found) {
         const auto [place, is_first] =
-            first_.try_emplace(fmt::format("{} with {} threads", run.workload, run.threads), run.backend, found);
+            first_.try_emplace(fmt::format("{} with {} threads", title_of(run), run.threads), run.backend, found);
         if (!is_first && place->second.second != found) {
             throw std::runtime_error(fmt::format("{}: {} computed the checksum {}, {} {}", place->first, run.backend,
                                                  found, place->second.first, place->second.second));
@@ -85,6 +111,7 @@ row row_of(const configuration& one, double first_mops) {
         figure("peak_resident_mib", found, "{:.1f}"),
         figure("taken_mib", found, "{:.1f}"),
         figure("taken_ratio", found, "{:.2f}"),
+        figure("entry_bytes", found, "{:.1f}"),
         figure("records_per_call", found, "{:.3f}"),
         figure("fences_per_call", found, "{:.3f}"),
         figure("reflush_ratio", found, "{:.4f}")};
@@ -143,6 +170,14 @@ std::vector<std::string> backend_names() {
     return names;
 }
 
+std::string reason_against(const allocation_run& run) {
+    const backend_entry& by = backend_of(run.backend);
+    if (workload_of(run.workload) == workload_kind::index) {
+        return indexes::reason_against(run);
+    }
+    return by.run != nullptr ? "" : "it is a map, for index-* and ycsb-* alone";
+}
+
 void prepare_environment_of_runs() {
     // Debian's jemalloc keeps 2.6 KiB of variables of threads in static room, more than a library loaded later gets.
     const char* const tunables = std::getenv("GLIBC_TUNABLES");
@@ -154,13 +189,7 @@ int run_one(const std::string& words) {
     const auto run = nlohmann::json::parse(words).get<allocation_run>();
     nlohmann::ordered_json outcome;
     try {
-        const auto* const known = std::find_if(std::begin(backends), std::end(backends),
-                                               [&run](const backend_entry& one) { return run.backend == one.name; });
-        if (known == std::end(backends)) {
-            throw std::invalid_argument("no such backend: " + run.backend);
-        }
-        outcome = workload_of(run.workload) == workload_kind::transactions ? transactions::run_workload(run)
-                                                                           : known->run(run);
+        outcome = run_here(run);
     } catch (const backend_unavailable& missing) {
         outcome = {{"unavailable", missing.what()}};
     } catch (const std::exception& failure) {
@@ -170,7 +199,7 @@ int run_one(const std::string& words) {
     return 0;
 }
 
-void measure_in_turn(std::vector<configuration>& all, const common_options& options, bool missing_allowed) {
+void measure_in_turn(std::vector<configuration>& all, const common_options& options) {
     checksum_check check;
     for (unsigned round = 0; round < options.rounds; ++round) {
         for (configuration& one : all) {
@@ -183,11 +212,7 @@ void measure_in_turn(std::vector<configuration>& all, const common_options& opti
                 throw std::runtime_error(what + outcome.at("error").get<std::string>());
             }
             if (outcome.contains("unavailable")) {
-                const auto reason = outcome.at("unavailable").get<std::string>();
-                if (!missing_allowed) {
-                    throw std::runtime_error(what + reason);
-                }
-                one.found.mark_unavailable(reason);
+                one.found.mark_unavailable(outcome.at("unavailable").get<std::string>());
                 continue;
             }
             check.compare(one.run, outcome.at("checksum").get<std::string>());
@@ -196,33 +221,33 @@ void measure_in_turn(std::vector<configuration>& all, const common_options& opti
     }
 }
 
-void print_configurations(report& out, const std::vector<configuration>& all, const common_options& options) {
-    if (options.json) {
-        const nlohmann::ordered_json environment = describe_environment(options.directory);
-        for (const configuration& one : all) {
-            if (one.found.unavailable().empty()) {
-                nlohmann::ordered_json fields = one.found.median_fields();
-                fields["rounds"] = options.rounds;
-                fields["smoke"] = options.smoke;
-                fields["parameters"] = nlohmann::json(one.run);
-                fields["environment"] = environment;
-                fmt::print("{}\n", fields.dump());
-            }
+namespace {
+
+void print_as_json(const std::vector<configuration>& all, const common_options& options) {
+    const nlohmann::ordered_json environment = describe_environment(options.directory);
+    for (const configuration& one : all) {
+        if (one.found.unavailable().empty()) {
+            nlohmann::ordered_json fields = one.found.median_fields();
+            fields["rounds"] = options.rounds;
+            fields["smoke"] = options.smoke;
+            fields["parameters"] = nlohmann::json(one.run);
+            fields["environment"] = environment;
+            fmt::print("{}\n", fields.dump());
         }
-        std::fflush(stdout);
-        return;
     }
+    std::fflush(stdout);
+}
+
+void print_as_tables(report& out, const std::vector<configuration>& all) {
     std::map<std::string, std::size_t> places;
     std::vector<std::pair<std::string, std::vector<row>>> tables;
     std::map<std::string, double> first_mops;
-    std::set<std::string> missing;
     for (const configuration& one : all) {
-        const std::string title =
-            fmt::format("{}, {} thread{}", one.run.workload, one.run.threads, one.run.threads == 1 ? "" : "s");
         if (!one.found.unavailable().empty()) {
-            missing.insert(one.run.backend + ": not measured: " + one.found.unavailable());
             continue;
         }
+        const std::string title =
+            fmt::format("{}, {} thread{}", title_of(one.run), one.run.threads, one.run.threads == 1 ? "" : "s");
         const auto [place, is_new] = places.try_emplace(title, tables.size());
         if (is_new) {
             tables.emplace_back(title, std::vector<row>{});
@@ -232,6 +257,22 @@ void print_configurations(report& out, const std::vector<configuration>& all, co
     }
     for (const auto& [title, rows] : tables) {
         out.table(title, rows);
+    }
+}
+
+}  // namespace
+
+void print_configurations(report& out, const std::vector<configuration>& all, const common_options& options) {
+    if (options.json) {
+        print_as_json(all, options);
+    } else {
+        print_as_tables(out, all);
+    }
+    std::set<std::string> missing;
+    for (const configuration& one : all) {
+        if (!one.found.unavailable().empty()) {
+            missing.insert(one.run.backend + ": not measured: " + one.found.unavailable());
+        }
     }
     for (const std::string& text : missing) {
         out.note(text);

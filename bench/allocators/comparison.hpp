@@ -44,20 +44,23 @@ struct configuration {
 };
 
 [[nodiscard]] std::vector<std::string> backend_names();
+/// Why the backend has no such workload, in whatever build and on whatever machine; else empty. Throws
+/// std::invalid_argument where there is no such backend or workload.
+[[nodiscard]] std::string reason_against(const allocation_run& run);
 
 /// The environment that a run needs before its process starts. Called once, by the process that compares.
 void prepare_environment_of_runs();
 
-/// Measures all, `rounds` times, each round all in turn. A backend that is not available: throws std::runtime_error
-/// where `missing_allowed` is off, else marks the configuration. Throws where one computes another checksum than others
-/// of the same workload and threads.
-void measure_in_turn(std::vector<configuration>& all, const common_options& options, bool missing_allowed);
+/// Measures all, `rounds` times, each round all in turn, but those that are marked as unavailable, as it marks those
+/// that turn out to be. Throws std::runtime_error where one fails, or computes another checksum than others of the same
+/// workload and threads.
+void measure_in_turn(std::vector<configuration>& all, const common_options& options);
 
 /// What runs, of the process that is to run one: prints its outcome. The exit status.
 int run_one(const std::string& words);
 
 /// Medians, one table a workload and number of threads; the ratio is to the throughput of the first backend in it. With
-/// --json: one object a configuration.
+/// --json: one object a configuration. A note says what was not available.
 void print_configurations(report& out, const std::vector<configuration>& all, const common_options& options);
 
 /// A checksum of all checksums.
@@ -71,6 +74,9 @@ std::vector<configuration> report_large_goals(report& out, const common_options&
                                               const allocation_run& pattern);
 /// The goals of small blocks, all in one run. Space is measured once, whatever the rounds.
 std::vector<configuration> report_small_goals(report& out, const common_options& options,
+                                              const allocation_run& pattern);
+/// The goals of indexes, all in one run.
+std::vector<configuration> report_index_goals(report& out, const common_options& options,
                                               const allocation_run& pattern);
 
 }  // namespace bench

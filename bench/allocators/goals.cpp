@@ -92,7 +92,7 @@ std::vector<configuration> report_goals(report& out, const common_options& optio
     for (const char* const backend : {"raw", "holdfast", "none"}) {
         runs.add("latency", 1, backend);
     }
-    measure_in_turn(runs.all(), options, true);
+    measure_in_turn(runs.all(), options);
     print_configurations(out, runs.all(), options);
     if (pattern.durability != "atomic") {
         out.note(fmt::format("measured in the durability {}; the goals are those of atomic", pattern.durability));

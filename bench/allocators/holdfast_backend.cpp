@@ -8,6 +8,7 @@
 
 #include <holdfast/manager.hpp>
 
+#include "allocators/holdfast_heap.hpp"
 #include "allocators/runner.hpp"
 #include "allocators/volatile_memory.hpp"
 #include "support/environment.hpp"
@@ -52,35 +53,6 @@ private:
     holdfast::manager& heap_;
 };
 
-protocol_totals totals_of(const holdfast::manager& heap) {
-    const holdfast::protocol_counters counters = heap.counters();
-    return {.known = true,
-            .durable_records = counters.durable_records,
-            .fences = counters.fences,
-            .lines_flushed = counters.lines_flushed,
-            .reflushes = counters.reflushes,
-            .media_bytes = counters.media_bytes,
-            .checkpoints = counters.checkpoints,
-            .longest_checkpoint_ns = counters.longest_checkpoint_ns};
-}
-
-holdfast::open_options options_of(const allocation_run& run) {
-    using domain_choice = holdfast::open_options::domain_choice;
-    holdfast::open_options options;
-    options.commit_on_close = false;
-    if (run.durability != "atomic" && run.durability != "collect") {
-        return options;
-    }
-    options.durability = run.durability == "atomic" ? holdfast::durability::atomic : holdfast::durability::collect;
-    options.domain = run.domain == "emulated"     ? domain_choice::emulated
-                     : run.domain == "page-cache" ? domain_choice::page_cache
-                     : run.domain == "disk"       ? domain_choice::disk
-                                                  : domain_choice::detect;
-    // `dax` insists: found to be page-cache, the open fails and says so.
-    options.accept_process_crash_only = run.domain == "page-cache" || run.domain == "detect";
-    return options;
-}
-
 /// Eight destinations; an array of these begins on a cache line's boundary.
 struct alignas(64) destination_line {
     word words[8];
@@ -98,7 +70,7 @@ public:
 
     explicit holdfast_backend(const allocation_run& run) : run_(run) {
         const std::string path = (std::filesystem::path(run.directory) / "bench.hf").string();
-        const holdfast::open_options options = options_of(run);
+        const holdfast::open_options options = heap_options_of(run);
         const allocation_demand demand = demand_of(run);
         const std::uint64_t bytes = (std::uint64_t{32} << 20U) + demand.bytes + demand.destinations * sizeof(word);
         // Made large enough, so that growth is not measured (unless space is), and with durable destinations: by a

@@ -18,7 +18,7 @@ constexpr const char* plotted[] = {"mops",     "cpu_ns", "p50_ns",      "p999_ns
                                    "p9999_ns", "max_ns", "taken_ratio", "taken_mib"};
 
 nlohmann::ordered_json run_as_json(const configuration& one) {
-    nlohmann::ordered_json fields{{"workload", one.run.workload},
+    nlohmann::ordered_json fields{{"workload", title_of(one.run)},
                                   {"backend", one.run.backend},
                                   {"durability", one.found.text("durability")},
                                   {"domain", one.found.text("domain")},

@@ -45,7 +45,7 @@ std::vector<configuration> report_large_goals(report& out, const common_options&
             }
         }
     }
-    measure_in_turn(runs.all(), options, true);
+    measure_in_turn(runs.all(), options);
     print_configurations(out, runs.all(), options);
     for (const char* const workload : workloads) {
         for (const unsigned threads : {1U, 2U}) {

@@ -36,6 +36,22 @@ void describe_protocol(nlohmann::ordered_json& fields, const pass_result& pass) 
 
 }  // namespace
 
+pass_result sum_of(std::span<const pass_part> parts) {
+    pass_result result;
+    std::int64_t start = parts.front().start_ns;
+    std::int64_t end = parts.front().end_ns;
+    for (const pass_part& part : parts) {
+        start = std::min(start, part.start_ns);
+        end = std::max(end, part.end_ns);
+        result.calls += part.calls;
+        result.cpu_ns += static_cast<double>(part.cpu_ns);
+        result.preemptions += part.preemptions;
+        result.checksum += part.checksum;
+    }
+    result.wall_ns = static_cast<double>(end - start);
+    return result;
+}
+
 nlohmann::ordered_json describe_passes(const allocation_run& run, const pass_result& check,
                                        const pass_result& throughput, const pass_result& latency,
                                        const tick_histogram& histogram) {

@@ -20,6 +20,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,6 +79,9 @@ struct pass_result {
     protocol_totals before;
     protocol_totals after;
 };
+
+/// Of all threads, without what the allocator counted.
+[[nodiscard]] pass_result sum_of(std::span<const pass_part> parts);
 
 [[nodiscard]] inline std::int64_t clock_ns(clockid_t clock) noexcept {
     timespec now{};
@@ -214,23 +218,13 @@ private:
     }
 
     pass_result oversee() {
-        pass_result result;
         field_.reset();
-        result.before = backend_.totals();
+        const protocol_totals before = backend_.totals();
         in_step_.arrive_and_wait();
         in_step_.arrive_and_wait();
+        pass_result result = sum_of(parts_);
+        result.before = before;
         result.after = backend_.totals();
-        std::int64_t start = parts_.front().start_ns;
-        std::int64_t end = parts_.front().end_ns;
-        for (const pass_part& part : parts_) {
-            start = std::min(start, part.start_ns);
-            end = std::max(end, part.end_ns);
-            result.calls += part.calls;
-            result.cpu_ns += static_cast<double>(part.cpu_ns);
-            result.preemptions += part.preemptions;
-            result.checksum += part.checksum;
-        }
-        result.wall_ns = static_cast<double>(end - start);
         return result;
     }
 

@@ -163,15 +163,15 @@ std::vector<configuration> report_small_goals(report& out, const common_options&
                                               const allocation_run& pattern) {
     goal_runs timed(pattern);
     add_timed(timed);
-    measure_in_turn(timed.all(), options, true);
+    measure_in_turn(timed.all(), options);
     goal_runs spaces(pattern);
     add_spaces(spaces);
     common_options once = options;
     once.rounds = 1;  // space is the same in each, but for what threads do at the same time
-    measure_in_turn(spaces.all(), once, true);
+    measure_in_turn(spaces.all(), once);
     goal_runs idle(options.smoke ? pattern : after_fading(pattern));
     add_idle(idle);
-    measure_in_turn(idle.all(), once, true);
+    measure_in_turn(idle.all(), once);
     print_configurations(out, timed.all(), options);
     print_configurations(out, spaces.all(), once);
     print_configurations(out, idle.all(), once);

@@ -314,7 +314,8 @@ std::uint64_t run_workload(workload_kind kind, Caller& caller, Field& field, uns
         case workload_kind::fragmentation: return run_fragmentation(caller, field, thread);
         case workload_kind::idle_caches: return run_idle_caches(caller, field, thread, calls);
         case workload_kind::application: return run_application(caller, field, thread, calls);
-        case workload_kind::transactions: throw std::logic_error("transactions have a runner of their own");
+        case workload_kind::transactions:
+        case workload_kind::index: throw std::logic_error("it has a runner of its own");
         case workload_kind::pair:
         case workload_kind::latency: break;
     }

@@ -10,15 +10,16 @@ namespace {
 template <class Map>
 class map_backend final : public backend {
 public:
-    explicit map_backend(std::string name) : name_(std::move(name)) {}
-    std::string name() const override { return name_; }
-    void insert(std::uint64_t key, std::uint64_t value) override { map_.emplace(key, value); }
-    void update(std::uint64_t key, std::uint64_t value) override {
-        if (const auto found = map_.find(key); found != map_.end()) {
-            found->second = value;
+    bool insert(std::uint64_t key, std::uint64_t value) override { return map_.emplace(key, value).second; }
+    bool update(std::uint64_t key, std::uint64_t value) override {
+        const auto found = map_.find(key);
+        if (found == map_.end()) {
+            return false;
         }
+        found->second = value;
+        return true;
     }
-    void remove(std::uint64_t key) override { map_.erase(key); }
+    bool remove(std::uint64_t key) override { return map_.erase(key) != 0; }
     std::uint64_t find(std::uint64_t key) const override {
         const auto found = map_.find(key);
         return found == map_.end() ? 0 : found->second;
@@ -32,19 +33,18 @@ public:
     }
 
 private:
-    std::string name_;
     Map map_;
 };
 
 }  // namespace
 
-std::unique_ptr<backend> make_std_map() {
-    return std::make_unique<map_backend<std::map<std::uint64_t, std::uint64_t>>>("std-map");
+std::unique_ptr<backend> make_std_map(const bench::allocation_run& /*run*/, std::uint64_t /*entries*/) {
+    return std::make_unique<map_backend<std::map<std::uint64_t, std::uint64_t>>>();
 }
 
-std::unique_ptr<backend> make_absl_btree() {
+std::unique_ptr<backend> make_absl_btree(const bench::allocation_run& /*run*/, std::uint64_t /*entries*/) {
 #if HOLDFAST_BENCH_HAS_ABSL
-    return std::make_unique<map_backend<dram_map<std::uint64_t, std::uint64_t>>>("absl-btree");
+    return std::make_unique<map_backend<dram_map<std::uint64_t, std::uint64_t>>>();
 #else
     throw bench::backend_unavailable("this build has no Abseil: install libabsl-dev and configure again");
 #endif

@@ -1,16 +1,19 @@
 // An FPTree as its paper has it (I. Oukid et al., SIGMOD 2016, algorithms 2 to 4): an entry, its fingerprint and the
 // bitmap are each flushed and fenced; a split logs the leaf, copies it to a new one that pmemobj_alloc makes, and
-// changes both bitmaps. One thread.
+// changes both bitmaps. One thread. An open makes the inner nodes anew from the chain of leaves.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "allocators/pmemobj_functions.hpp"
+#include "allocators/runner.hpp"
 #include "indexes/backend.hpp"
 #include "indexes/dram_map.hpp"
 #include "support/random.hpp"
@@ -39,57 +42,69 @@ struct root {
     PMEMoid made;
 };
 
-bench::shared_library load() {
-    ::setenv("PMEM_IS_PMEM_FORCE", "1", 1);
+/// Emulated: with flushes forced. Without, the library calls msync for each on files without DAX, which a disk needs.
+bench::shared_library load_library(const std::string& domain) {
+    if (domain != "emulated" && domain != "disk") {
+        throw bench::backend_unavailable("it is measured in the domains emulated and disk");
+    }
+    ::setenv("PMEM_IS_PMEM_FORCE", domain == "emulated" ? "1" : "0", 1);
     return {"libpmemobj.so.1", "libpmemobj-dev"};
 }
 
 class fptree final : public backend {
 public:
-    fptree(const std::filesystem::path& directory, std::uint64_t entries)
-        : library_(load()),
+    fptree(const bench::allocation_run& run, std::uint64_t entries)
+        : path_((std::filesystem::path(run.directory) / "fptree.pool").string()),
+          domain_(run.domain),
+          library_(load_library(run.domain)),
           functions_(library_),
-          persist_(library_.find<void(PMEMobjpool*, const void*, std::size_t)>("pmemobj_persist")),
-          pool_(functions_.create((directory / "fptree.pool").c_str(), "fptree",
-                                  (std::size_t{64} << 20U) + entries * 64, 0600)) {
-        if (pool_ == nullptr) {
-            throw std::runtime_error(fmt::format("pmemobj_create: {}", functions_.error_message()));
-        }
-        root_ = at<root>(functions_.root(pool_, sizeof(root)));
-        inner_.emplace(0, make(root_->first));
+          open_(library_.find<PMEMobjpool*(const char*, const char*)>("pmemobj_open")),
+          persist_(library_.find<void(PMEMobjpool*, const void*, std::size_t)>("pmemobj_persist")) {
+        use(functions_.create(path_.c_str(), layout, (std::size_t{64} << 20U) + entries * 64, 0600));
+        inner_.emplace(0, make_leaf(root_->first));
     }
-    ~fptree() override { functions_.close(pool_); }
+    ~fptree() override {
+        if (pool_ != nullptr) {
+            functions_.close(pool_);
+        }
+    }
 
-    std::string name() const override { return "fptree-libpmemobj"; }
-    void insert(std::uint64_t key, std::uint64_t value) override {
+    std::string durability() const override { return "atomic"; }
+    std::string domain() const override { return domain_; }
+    bool insert(std::uint64_t key, std::uint64_t value) override {
         leaf* to = leaf_of(key);
         if (slot_of(*to, key) != slots) {
-            return;
+            return false;
         }
         if (std::popcount(to->bitmap) == slots) {
             split(*to);
             to = leaf_of(key);
         }
         put(*to, key, value, to->bitmap);
+        return true;
     }
     /// In another slot, so that one store of the bitmap changes from the old value to the new one.
-    void update(std::uint64_t key, std::uint64_t value) override {
+    bool update(std::uint64_t key, std::uint64_t value) override {
         leaf* to = leaf_of(key);
         if (slot_of(*to, key) == slots) {
-            return;
+            return false;
         }
         if (std::popcount(to->bitmap) == slots) {
             split(*to);
             to = leaf_of(key);
         }
         put(*to, key, value, to->bitmap & ~(std::uint64_t{1} << slot_of(*to, key)));
+        return true;
     }
-    void remove(std::uint64_t key) override {
+    bool remove(std::uint64_t key) override {
         leaf* const from = leaf_of(key);
-        if (const std::size_t slot = slot_of(*from, key); slot != slots) {
-            from->bitmap &= ~(std::uint64_t{1} << slot);
-            persist(from->bitmap);
+        const std::size_t slot = slot_of(*from, key);
+        if (slot == slots) {
+            return false;
         }
+        from->bitmap &= ~(std::uint64_t{1} << slot);
+        persist(from->bitmap);
+        return true;
     }
     std::uint64_t find(std::uint64_t key) const override {
         const leaf* const in = leaf_of(key);
@@ -115,8 +130,42 @@ public:
         }
         return sum;
     }
+    open_times open_again() override {
+        inner_.clear();
+        functions_.close(pool_);
+        pool_ = nullptr;
+        use(open_(path_.c_str(), layout));
+        const std::int64_t cpu = bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+        const std::int64_t start = bench::clock_ns(CLOCK_MONOTONIC);
+        find_leaves();
+        const std::int64_t end = bench::clock_ns(CLOCK_MONOTONIC);
+        return {static_cast<double>(end - start), static_cast<double>(bench::clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu)};
+    }
 
 private:
+    static constexpr const char* layout = "fptree";
+
+    void use(PMEMobjpool* pool) {
+        if (pool == nullptr) {
+            throw std::runtime_error(fmt::format("libpmemobj: {}", functions_.error_message()));
+        }
+        pool_ = pool;
+        root_ = at<root>(functions_.root(pool_, sizeof(root)));
+    }
+    /// By the smallest key of each leaf; the first takes all that are smaller. Those without entries are left out.
+    void find_leaves() {
+        for (PMEMoid next = root_->first; next.off != 0;) {
+            leaf* const each = at<leaf>(next);
+            std::uint64_t low = ~std::uint64_t{0};
+            for (std::uint64_t bits = each->bitmap; bits != 0; bits &= bits - 1) {
+                low = std::min(low, each->entries[std::countr_zero(bits)].key);
+            }
+            if (inner_.empty() || each->bitmap != 0) {
+                inner_.emplace_hint(inner_.end(), inner_.empty() ? 0 : low, each);
+            }
+            next = each->next;
+        }
+    }
     template <class T>
     [[nodiscard]] T* at(PMEMoid place) const noexcept {
         return reinterpret_cast<T*>(reinterpret_cast<std::byte*>(pool_) + place.off);
@@ -154,7 +203,7 @@ private:
         to.bitmap = bits | std::uint64_t{1} << slot;
         persist(to.bitmap);
     }
-    leaf* make(PMEMoid& destination) {
+    leaf* make_leaf(PMEMoid& destination) {
         if (functions_.allocate(pool_, &destination, sizeof(leaf), 1, nullptr, nullptr) != 0) {
             throw std::runtime_error(fmt::format("pmemobj_alloc: {}", functions_.error_message()));
         }
@@ -167,7 +216,7 @@ private:
         root_->split = {root_->first.pool_uuid_lo, static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&full) -
                                                                               reinterpret_cast<std::byte*>(pool_))};
         persist(root_->split);
-        leaf* const made = make(root_->made);
+        leaf* const made = make_leaf(root_->made);
         *made = full;
         persist(*made);
         std::array<std::uint64_t, slots> keys;
@@ -189,23 +238,26 @@ private:
         inner_.emplace(keys[slots / 2], made);
     }
 
+    std::string path_;
+    std::string domain_;
     bench::shared_library library_;
     bench::pmemobj_functions functions_;
+    PMEMobjpool* (*open_)(const char*, const char*);
     void (*persist_)(PMEMobjpool*, const void*, std::size_t);
-    PMEMobjpool* pool_;
+    PMEMobjpool* pool_ = nullptr;
     root* root_ = nullptr;
     dram_map<std::uint64_t, leaf*> inner_;
 };
 
 }  // namespace
 
-std::unique_ptr<backend> make_fptree_libpmemobj(const std::filesystem::path& directory, std::uint64_t entries) {
-    return std::make_unique<fptree>(directory, entries);
+std::unique_ptr<backend> make_fptree_libpmemobj(const bench::allocation_run& run, std::uint64_t entries) {
+    return std::make_unique<fptree>(run, entries);
 }
 
 #else
 
-std::unique_ptr<backend> make_fptree_libpmemobj(const std::filesystem::path& /*directory*/, std::uint64_t /*entries*/) {
+std::unique_ptr<backend> make_fptree_libpmemobj(const bench::allocation_run& /*run*/, std::uint64_t /*entries*/) {
     throw bench::backend_unavailable("this build has no libpmemobj: install libpmemobj-dev and configure again");
 }
 
