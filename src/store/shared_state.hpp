@@ -60,6 +60,7 @@ struct shared_header {
     std::atomic<std::uint64_t> file_pages;  ///< that have blocks behind them
     std::atomic<std::uint64_t> log_synced;  ///< of these, durable
     std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
+    std::atomic<std::uint32_t> unpromised;  ///< made in this session without syncs: a loss of power may take all of it
     std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
     std::atomic<std::uint32_t> next_process;
     std::atomic<std::uint32_t> reader_limit;
