@@ -63,7 +63,7 @@ TEST_P(transaction_misuse_test, a_block_that_was_freed_twice_was_given_out_twice
 /// behind that of a new block in its place, a recovery freed that.
 TEST_P(transaction_misuse_test, two_transactions_at_once_both_freed_a_block) {
     manager heap = create_heap();
-    constexpr int rounds = 2000;
+    constexpr int rounds = 1000;
     for (const std::size_t bytes : {std::size_t{64}, std::size_t{100'000}}) {
         std::atomic<void*> block{nullptr};
         std::atomic<int> freed{0};

@@ -146,6 +146,7 @@ TEST_F(index_hostile_test, hashes_that_do_not_fit_their_leaves_are_found) {
                     from[detail::leaf_next] = detail::word_of_target(from + detail::leaf_next, of.first_leaf());
                 }),
                 HasSubstr("IDX-1, the low key of a leaf"));
+    EXPECT_THAT(damage([](hostile_index<hashed>& of) { of.head().seed ^= 1; }), HasSubstr("shape of the head"));
     EXPECT_THAT(damage([](hostile_index<hashed>& of) { of.head().shape ^= std::uint64_t{1} << 34U; }),
                 HasSubstr("shape of the head"));
 }
