@@ -23,6 +23,7 @@ class hostile_index {
 public:
     explicit hostile_index(const std::string& path)
         : path_(path), heap_(std::make_unique<manager>(create_only, path, options())) {
+        test::fix_seed(*heap_, "index", static_cast<const Index*>(nullptr));
         Index made(*heap_, "index");
         for (std::uint64_t i = 0; i < 400; ++i) {
             made.insert(made_from<typename Index::key_type>(i), made_from<typename Index::mapped_type>(i));
