@@ -21,7 +21,7 @@ root engine::enter(reader_slot& slot) {
 
 status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode) {
     shared_header& header = shared_.header();
-    if (header.panic.load() != 0) {
+    if (header.panic.load() != 0 || shared_.is_of_parent()) {
         return status::panic;
     }
     bool died = false;

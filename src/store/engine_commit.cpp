@@ -317,6 +317,9 @@ status engine::sync(bool force) {
     if (options_.read_only) {
         return status::access_denied;
     }
+    if (shared_.is_of_parent()) {
+        return status::panic;
+    }
     if (options_.no_sync && !force) {
         return status::ok;
     }

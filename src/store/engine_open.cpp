@@ -172,7 +172,8 @@ void engine::close() noexcept {
     open_ = false;
     shared_.give_own_slots();
     // The memory that a checkpoint needs may be missing: then the log stays, and the next who opens the store reads it.
-    if (!options_.read_only && shared_.header().panic.load() == 0 && shared_.become_last()) {
+    const bool may_write = !options_.read_only && !shared_.is_of_parent() && shared_.header().panic.load() == 0;
+    if (may_write && shared_.become_last()) {
         try {
             static_cast<void>(checkpoint_now(false, lock_mode::waits));
         } catch (const std::bad_alloc&) {
