@@ -164,25 +164,41 @@ TEST_F(nodes_of_two_heaps_test, trees_took_nodes_of_another_heap) {
     expect_refused([&] { c.insert(d.extract(d.begin())); });
 }
 
-/// Strings are Boost's own type: swap(a, b) copies between heaps, the member takes the memory as it is.
+/// Strings are Boost's own type, of which swap(a, b) and the member are ours. Was: the member took the memory as it is.
 TEST_F(nodes_of_two_heaps_test, swapped_strings_kept_the_memory_of_the_other_heap) {
-    auto& a = *one_.construct<string>("a")(swapped_text);
-    auto& b = *other_.construct<string>("b")("short");
-    using std::swap;
-    swap(a, b);
-    EXPECT_EQ(a, "short");
-    EXPECT_EQ(b, swapped_text);
-    EXPECT_TRUE(other_.belongs_to_segment(b.data()));
-    using either = basic_string<char, std::char_traits<char>, fallback_allocator<char>>;
-    either here(swapped_text, one_.get_allocator<char>());
-    either there("without a heap");
-    swap(here, there);
-    EXPECT_EQ(there, swapped_text);
-    EXPECT_FALSE(one_.belongs_to_segment(there.data()));
-    auto& near = *other_.construct<string>("near")(std::string(100, 'x').c_str());
-    const char* const before = near.data();
-    swap(near, b);
-    EXPECT_EQ(b.data(), before) << "within one heap nothing is copied";
+    const auto expect_swapped = [this](const auto& swaps) {
+        auto& a = *one_.construct<string>(anonymous_instance)(swapped_text);
+        auto& b = *other_.construct<string>(anonymous_instance)("short");
+        swaps(a, b);
+        EXPECT_EQ(a, "short");
+        EXPECT_EQ(b, swapped_text);
+        EXPECT_TRUE(other_.belongs_to_segment(b.data()));
+        auto& wide = *one_.construct<u16string>(anonymous_instance)(std::u16string(50, u'w').c_str());
+        auto& other_wide = *other_.construct<u16string>(anonymous_instance)(std::u16string(60, u'v').c_str());
+        swaps(wide, other_wide);
+        EXPECT_EQ(wide.size(), 60U);
+        EXPECT_TRUE(one_.belongs_to_segment(wide.data()));
+        EXPECT_TRUE(other_.belongs_to_segment(other_wide.data()));
+        using either = basic_string<char, std::char_traits<char>, fallback_allocator<char>>;
+        either here(swapped_text, one_.get_allocator<char>());
+        either there("without a heap");
+        swaps(here, there);
+        EXPECT_EQ(there, swapped_text);
+        EXPECT_EQ(here, "without a heap");
+        EXPECT_FALSE(one_.belongs_to_segment(there.data()));
+        auto& near = *other_.construct<string>(anonymous_instance)(std::string(100, 'x').c_str());
+        const char* const before = near.data();
+        swaps(near, b);
+        EXPECT_EQ(b.data(), before) << "within one heap nothing is copied";
+        EXPECT_EQ(near, swapped_text);
+        swaps(near, near);
+        EXPECT_EQ(near, swapped_text);
+    };
+    expect_swapped([](auto& a, auto& b) {
+        using std::swap;
+        swap(a, b);
+    });
+    expect_swapped([](auto& a, auto& b) { a.swap(b); });
 }
 
 }  // namespace

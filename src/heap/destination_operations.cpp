@@ -36,6 +36,18 @@ failure refused_reservation(const void* address) noexcept {
     return what;
 }
 
+failure refused_free(const void* address) noexcept {
+    failure what;
+    what.code = failure_code::bad_address;
+    try {
+        what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(address));
+        what.found = "a block that is to be freed twice";
+        what.expected = "the start of an allocated block";
+    } catch (const std::bad_alloc&) {  // the code suffices
+    }
+    return what;
+}
+
 failure refused_child() noexcept {
     failure what;
     what.code = failure_code::wrong_process;

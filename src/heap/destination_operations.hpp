@@ -98,6 +98,8 @@ protected:
 [[nodiscard]] base::failure refused_destination(const std::uint64_t& word, std::uint64_t offset,
                                                 std::uint64_t end) noexcept;
 [[nodiscard]] base::failure refused_reservation(const void* address) noexcept;
+/// Of a block that a group frees twice.
+[[nodiscard]] base::failure refused_free(const void* address) noexcept;
 [[nodiscard]] base::failure refused_child() noexcept;
 
 }  // namespace holdfast::heap

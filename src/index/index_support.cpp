@@ -1,18 +1,21 @@
 // What all indexes of a process share, and their errors.
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <set>
+#include <system_error>
 
 #include <holdfast/detail/index_support.hpp>
 
@@ -74,6 +77,16 @@ void throw_index_limit(const manager& heap, std::string_view name) {
 
 void throw_index_missing(const manager& heap, std::string_view name) {
     throw_index_error(errc::not_found, heap, std::string("index ").append(name), "nothing", "an index of this type");
+}
+
+std::uint64_t random_index_seed() {
+    std::uint64_t seed = 0;
+    while (seed == 0) {
+        if (::getrandom(&seed, sizeof seed, 0) != sizeof seed && errno != EINTR) {
+            throw std::system_error(errno, std::generic_category(), "getrandom");
+        }
+    }
+    return seed;
 }
 
 std::string hexadecimal(std::uint64_t number) {

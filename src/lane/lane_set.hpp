@@ -274,6 +274,15 @@ public:
         own.announced.store(0, std::memory_order_release);
     }
 
+    /// complete() for a call that was prepared and has appended nothing: room in the log that it does not need goes
+    /// back. A lane that kept it, of half a ring at most, would keep it from all others until its next calls.
+    void cancel(lane& own) noexcept {
+        if constexpr (may_log<Domain>) {
+            give_back_room(own);
+        }
+        complete(own);
+    }
+
     /// Whether all syncs have succeeded so far. Once one has failed, no record becomes durable any more either.
     [[nodiscard]] bool is_healthy() noexcept;
 
@@ -479,6 +488,16 @@ private:
             }
         }
         own.free_until = std::min(own.free_until, own.log_claimed);
+    }
+
+    /// All but what a lane claims at once.
+    void give_back_room(lane& own) noexcept {
+        const std::uint64_t kept = log_ == nullptr ? 0 : own.sequence.load(std::memory_order_relaxed) + log_->portion();
+        if (log_ != nullptr && own.log_claimed > kept) {
+            log_->give_back(own.log_claimed - kept);
+            own.log_claimed = kept;
+            own.free_until = std::min(own.free_until, kept);
+        }
     }
 
     void wait(unsigned tries) noexcept;

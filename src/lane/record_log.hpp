@@ -71,6 +71,8 @@ public:
 
     /// Room for so many records (LANE-40). False: ask again after a checkpoint.
     [[nodiscard]] bool claim(std::uint64_t records) noexcept;
+    /// Room that was claimed and will not be used.
+    void give_back(std::uint64_t records) noexcept { claimed_.fetch_sub(records, std::memory_order_relaxed); }
     /// How many records a lane should claim at once.
     [[nodiscard]] std::uint64_t portion() const noexcept { return portion_; }
 

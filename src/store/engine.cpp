@@ -21,7 +21,7 @@ root engine::enter(reader_slot& slot) {
 
 status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode) {
     shared_header& header = shared_.header();
-    if (header.panic.load() != 0) {
+    if (header.panic.load() != 0 || shared_.is_of_parent()) {
         return status::panic;
     }
     bool died = false;
@@ -36,7 +36,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     if (outcome == status::ok) {
         outcome = take_in(died);
     }
-    if (outcome == status::ok && !options_.no_sync && header.unsynced.load() != 0) {
+    if (outcome == status::ok && must_be_durable() && header.unsynced.load() != 0) {
         outcome = sync_log(header.written.load());  // before the records of the checkpoint before are written over
     }
     changes.clear();
@@ -50,6 +50,10 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     }
     ++changes.version.transaction;
     return status::ok;
+}
+
+bool engine::must_be_durable() const noexcept {
+    return !options_.no_sync || (!in_memory_ && !shared_.is_private() && shared_.header().unpromised.load() == 0);
 }
 
 // Brings what this process knows of free pages to the last commit, of any process.

@@ -6,6 +6,11 @@
 // full or a commit is larger than it, makes the pages themselves durable, then a meta that names their root; then the
 // log begins anew. Recovery is the last checkpoint and the valid records behind it.
 //
+// A checkpoint is durable before its log is written and before pages go that only the one before had: else a loss of
+// power would find the one before, with its pages and the records behind it written over. Without syncs, too, because
+// others, or earlier ones, acknowledged what is in them; only a store that was made without syncs, and never synced,
+// has promised nothing (`unpromised`).
+//
 // Thread safety: functions of readers by any number of threads; those of a writer by who has begun to write.
 #pragma once
 
@@ -65,6 +70,8 @@ private:
     [[nodiscard]] status after_a_death();
     void release_pages();
     [[nodiscard]] std::uint64_t quota_pages() const noexcept;
+    /// Whether a checkpoint must be durable before what it replaces is gone.
+    [[nodiscard]] bool must_be_durable() const noexcept;
 
     // engine_commit.cpp
     void finish_pages(write_set& changes) const noexcept;
@@ -75,11 +82,11 @@ private:
     [[nodiscard]] status sync_log_now();
     struct checkpoint_kind {
         bool settle;   ///< no commit is expected soon: the log becomes short, and space goes back
-        bool durable;  ///< when it returns
+        bool durable;  ///< when it returns, even where it need not be
     };
     [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);
     [[nodiscard]] status write_free_list(root& version, meta_on_media& meta);
-    [[nodiscard]] status renew_log(root& version, meta_on_media& meta);
+    [[nodiscard]] status renew_log(root& version, meta_on_media& meta, bool durable);
     [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta);
     [[nodiscard]] status write_meta(meta_on_media& meta, bool durable);
     void give_space_back(std::uint64_t next_page, bool settle) noexcept;

@@ -10,8 +10,8 @@ namespace holdfast::store_engine {
 namespace {
 
 // While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
-// once, however often it was changed since the last one. Without syncs, checkpoints cost little, and those that come
-// often let pages be used again soon: the log stays as it is. A store that settles has a short log again.
+// once, however often it was changed since the last one. Checkpoints that are not synced cost little, and those that
+// come often let pages be used again soon: the log stays as it is. A store that settles has a short log again.
 constexpr std::uint64_t least_log_pages = 256;
 constexpr std::uint64_t most_log_pages = 4096;
 // A record of so many bytes is written by a call; a shorter one by stores.
@@ -61,7 +61,7 @@ void engine::apply_own(const write_set& changes) {
 status engine::commit(write_set& changes, shared_lock& lock) {
     finish_pages(changes);
     if (!append(changes)) {
-        const status outcome = checkpoint(changes, {.settle = false, .durable = !options_.no_sync});
+        const status outcome = checkpoint(changes, {.settle = false, .durable = false});
         if (outcome != status::ok) {
             free_transaction_ = no_transaction;  // it has some of this commit
         }
@@ -153,6 +153,7 @@ status engine::sync_log_now() {
         return fail(outcome);
     }
     header.unsynced.store(0);
+    header.unpromised.store(0);
     header.log_synced.store(end);
     header.synced.store(written, std::memory_order_release);
     raise_durable(written);
@@ -169,6 +170,7 @@ status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (header.panic.load() != 0) {
         return status::panic;
     }
+    const bool durable = kind.durable || must_be_durable();
     shared_.clear_dead();  // a reader that was killed keeps no page from use
     apply_own(changes);
     root version = changes.version;
@@ -177,18 +179,19 @@ status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta.transaction = version.transaction;
     meta.main = version.main;
     version.next_page = free_.cut(version.next_page);
-    HF_STORE_TRY(kind.settle ? shorten_log(version, meta) : renew_log(version, meta));
+    HF_STORE_TRY(kind.settle ? shorten_log(version, meta) : renew_log(version, meta, durable));
     HF_STORE_TRY(write_free_list(version, meta));
     meta.next_page = version.next_page;
-    if (kind.durable) {
+    if (durable) {
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
             return fail(outcome);
         }
     }
-    HF_STORE_TRY(write_meta(meta, kind.durable));
-    header.unsynced.store(kind.durable ? 0 : 1);
+    HF_STORE_TRY(write_meta(meta, durable));
+    header.unsynced.store(durable ? 0 : 1);
     adopt(meta);
-    if (kind.durable) {
+    if (durable) {
+        header.unpromised.store(0);
         header.synced.store(meta.transaction, std::memory_order_release);
     }
     free_sequence_ = meta.sequence;
@@ -200,13 +203,13 @@ status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
 }
 
 // The log grows with the store: a longer one makes checkpoints rarer.
-status engine::renew_log(root& version, meta_on_media& meta) {
+status engine::renew_log(root& version, meta_on_media& meta, bool durable) {
     const shared_header& header = shared_.header();
     meta.log_page = header.log_page.load();
     meta.log_pages = header.log_pages.load();
     const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
     const std::uint64_t wanted = std::clamp(used, least_log_pages, most_log_pages);
-    if (wanted < 2 * meta.log_pages || options_.no_sync || shared_.is_private()) {
+    if (wanted < 2 * meta.log_pages || !durable || shared_.is_private()) {
         return status::ok;
     }
     std::uint64_t start = 0;
@@ -313,6 +316,9 @@ status engine::sync(bool force) {
     shared_header& header = shared_.header();
     if (options_.read_only) {
         return status::access_denied;
+    }
+    if (shared_.is_of_parent()) {
+        return status::panic;
     }
     if (options_.no_sync && !force) {
         return status::ok;

@@ -73,7 +73,8 @@ status engine::join() {
 }
 
 status engine::start() {
-    if (file_.pages() == 0) {
+    const bool is_new = file_.pages() == 0;
+    if (is_new) {
         if (options_.read_only) {
             return from_errno(ENOENT);
         }
@@ -87,6 +88,7 @@ status engine::start() {
     shared_.initialise(meta.uuid, options_.reader_limit);
     adopt(meta);
     shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
+    shared_.header().unpromised.store(is_new && options_.no_sync ? 1 : 0);
     log_record record;
     if (!read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
         return status::ok;
@@ -170,9 +172,10 @@ void engine::close() noexcept {
     open_ = false;
     shared_.give_own_slots();
     // The memory that a checkpoint needs may be missing: then the log stays, and the next who opens the store reads it.
-    if (!options_.read_only && shared_.header().panic.load() == 0 && shared_.become_last()) {
+    const bool may_write = !options_.read_only && !shared_.is_of_parent() && shared_.header().panic.load() == 0;
+    if (may_write && shared_.become_last()) {
         try {
-            static_cast<void>(checkpoint_now(!options_.no_sync, lock_mode::waits));
+            static_cast<void>(checkpoint_now(false, lock_mode::waits));
         } catch (const std::bad_alloc&) {
             return;
         }

@@ -32,7 +32,7 @@ constexpr std::array codes = {
     named_code{MDB_NOTFOUND, "MDB_NOTFOUND: No matching key/data pair found"},
     named_code{MDB_PAGE_NOTFOUND, "MDB_PAGE_NOTFOUND: a page is asked for that the store does not have"},
     named_code{MDB_CORRUPTED, "MDB_CORRUPTED: a page is damaged, or is not what it should be"},
-    named_code{MDB_PANIC, "MDB_PANIC: a sync failed; the store must be closed and opened again"},
+    named_code{MDB_PANIC, "MDB_PANIC: a sync failed, or this is a child of fork(); close the store and open it again"},
     named_code{MDB_VERSION_MISMATCH, "MDB_VERSION_MISMATCH: the store has a version that this library does not read"},
     named_code{MDB_INVALID, "MDB_INVALID: the file is no store of Holdfast"},
     named_code{MDB_MAP_FULL, "MDB_MAP_FULL: the limit of mdb_env_set_mapsize, or the file system, is full"},
@@ -235,6 +235,9 @@ int mdb_reader_list(MDB_env* env, MDB_msg_func* func, void* ctx) {
 int mdb_reader_check(MDB_env* env, int* dead) {
     if (env == nullptr || !of(env)->is_open()) {
         return EINVAL;
+    }
+    if (of(env)->store().shared().is_of_parent()) {
+        return MDB_PANIC;
     }
     const unsigned cleared = of(env)->store().shared().clear_dead();
     if (dead != nullptr) {

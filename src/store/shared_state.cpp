@@ -11,14 +11,16 @@
 #include <climits>
 #include <cstring>
 #include <ctime>
-#include <map>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <set>
 #include <utility>
 
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '2'};
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '3'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
 constexpr off_t first_process_byte = off_t{1} << 32U;  // one of each process
 constexpr unsigned slots_at_first = 128;
@@ -52,6 +54,71 @@ void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
 }
 
 }  // namespace
+
+// --- fork -----------------------------------------------------------------------------------------------------------
+
+/// All shared_states of this process. They are made, mapped and removed under its mutex, which a thread that forks has,
+/// so that the child finds them whole.
+class forks {
+public:
+    forks() {
+        ::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); }, in_child);
+    }
+    static forks& all() {
+        static auto* const one = std::make_unique<forks>().release();  // static objects may close stores at the end
+        return *one;
+    }
+    void add(shared_state& state) {
+        const std::lock_guard lock(mutex_);
+        states_.insert(&state);
+    }
+    void remove(shared_state& state) noexcept {
+        const std::lock_guard lock(mutex_);
+        states_.erase(&state);
+    }
+    [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+
+private:
+    static void in_child() noexcept {
+        for (shared_state* const state : all().states_) {
+            state->leave_to_parent();
+        }
+        all().mutex_.unlock();
+    }
+
+    std::mutex mutex_;
+    std::set<shared_state*> states_;
+};
+
+shared_state::shared_state() { forks::all().add(*this); }
+shared_state::~shared_state() { forks::all().remove(*this); }
+
+// Both the file's number and the mapping refer to the open file description that has the locks.
+void shared_state::leave_to_parent() noexcept {
+    if (is_private() || is_of_parent()) {
+        return;
+    }
+    is_of_parent_.store(true);
+    struct stat information {};
+    const std::size_t size = memory_.size() == 0 || ::fstat(file_.get(), &information) != 0
+                                 ? 0
+                                 : std::min(shared_bytes, static_cast<std::size_t>(information.st_size));
+    constexpr int protection = PROT_READ | PROT_WRITE;
+    void* const copy = size == 0 ? MAP_FAILED : ::mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy != MAP_FAILED) {
+        std::memcpy(copy, memory_.start(), size);
+        if (::mmap(memory_.start(), shared_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+            MAP_FAILED) {
+            std::memcpy(memory_.start(), copy, size);
+            header_->panic.store(1);
+        }
+        ::munmap(copy, size);
+    }
+    const descriptor nothing(::memfd_create("store of the parent", MFD_CLOEXEC));
+    if (!nothing.valid() || ::dup3(nothing.get(), file_.get(), O_CLOEXEC) < 0) {
+        ::close(file_.get());
+    }
+}
 
 // --- shared_lock ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +183,10 @@ void sync_turn::wait(shared_header& header, std::uint32_t turns) noexcept {
 // --- opening --------------------------------------------------------------------------------------------------------
 
 status shared_state::open(const std::string& path, mode_t mode, bool& first) {
-    file_ = descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode));
+    {
+        const std::lock_guard no_fork(forks::all().mutex());
+        file_ = descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode));
+    }
     if (!file_.valid()) {
         return last_error();
     }
@@ -158,6 +228,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
 
 // Backed: bytes of the file that get blocks, so that a full disk is an error here and no signal later.
 status shared_state::map(std::size_t backed) {
+    const std::lock_guard no_fork(forks::all().mutex());
     memory_ = mapping();
     if (backed != 0) {
         if (const int error = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(backed)); error != 0) {
@@ -293,6 +364,9 @@ status shared_state::extend_table(unsigned slots) noexcept {
 }
 
 status shared_state::take_slot(reader_slot*& slot) noexcept {
+    if (is_of_parent()) {
+        return status::panic;
+    }
     shared_lock guard;
     bool died = false;  // a slot that was being taken is free or belongs to a process that is dead
     HF_STORE_TRY(guard.lock(header_->table, died));
@@ -367,6 +441,9 @@ unsigned shared_state::clear_dead() noexcept {
 }
 
 void shared_state::give_own_slots() noexcept {
+    if (is_of_parent()) {
+        return;
+    }
     const unsigned used = header_->reader_count.load(std::memory_order_acquire);
     for (unsigned i = 0; i < used; ++i) {
         if (readers_[i].process.load(std::memory_order_relaxed) == process_) {

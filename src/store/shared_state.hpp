@@ -2,7 +2,9 @@
 // reads what. It holds nothing that outlives them: the first that opens a store writes it anew.
 //
 // A process that is killed holds nothing up: mutexes are robust, and each process keeps a byte of the lock file locked
-// by its open file description, which the kernel lets go.
+// by its open file description, which the kernel lets go. A child of fork() would keep the description, and so the
+// locks of its parent, and change the parent's slots when it closes the store: it gets a copy of the shared memory,
+// closes the file, and may do nothing but close.
 #pragma once
 
 #include <pthread.h>
@@ -60,6 +62,7 @@ struct shared_header {
     std::atomic<std::uint64_t> file_pages;  ///< that have blocks behind them
     std::atomic<std::uint64_t> log_synced;  ///< of these, durable
     std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
+    std::atomic<std::uint32_t> unpromised;  ///< made in this session without syncs: a loss of power may take all of it
     std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
     std::atomic<std::uint32_t> next_process;
     std::atomic<std::uint32_t> reader_limit;
@@ -112,6 +115,12 @@ private:
 /// Thread safety: any number of threads.
 class shared_state {
 public:
+    shared_state();
+    shared_state(const shared_state&) = delete;
+    shared_state& operator=(const shared_state&) = delete;
+    ~shared_state();
+    /// In a child of the process that opened the store: it cannot be used.
+    [[nodiscard]] bool is_of_parent() const noexcept { return is_of_parent_.load(std::memory_order_relaxed); }
     /// Opens or makes the lock file. `first`: this process is alone with the store, and must call publish() or fail.
     [[nodiscard]] status open(const std::string& path, mode_t mode, bool& first);
     /// Memory of this process instead of a lock file: the caller takes care of what locks are for.
@@ -147,6 +156,8 @@ public:
     [[nodiscard]] reader_slot& slot(unsigned index) const noexcept { return readers_[index]; }
 
 private:
+    friend class forks;
+    void leave_to_parent() noexcept;
     [[nodiscard]] status map(std::size_t backed);
     [[nodiscard]] status extend_table(unsigned slots) noexcept;
     [[nodiscard]] unsigned clear_dead_locked() noexcept;
@@ -157,6 +168,7 @@ private:
     shared_header* header_ = nullptr;
     reader_slot* readers_ = nullptr;
     std::uint32_t process_ = 0;
+    std::atomic<bool> is_of_parent_{false};
 };
 
 }  // namespace holdfast::store_engine

@@ -31,6 +31,9 @@ status transaction::begin(environment& env, transaction* outer, unsigned flags, 
 
 status transaction::begin_read() {
     engine& store = env_->store();
+    if (store.shared().is_of_parent()) {
+        return status::panic;
+    }
     if (slot_ == nullptr) {
         const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
         HF_STORE_TRY(own_slot ? store.take_slot(slot_) : env_->thread_slot(slot_));
@@ -166,7 +169,12 @@ status transaction::check_usable() const noexcept {
     return finished_ || failed_ || inner_ != nullptr ? status::bad_transaction : status::ok;
 }
 
-status transaction::check_writable() const noexcept { return read_only_ ? status::access_denied : check_usable(); }
+status transaction::check_writable() const noexcept {
+    if (env_->store().shared().is_of_parent()) {
+        return status::panic;  // its pages are those of a transaction of the parent
+    }
+    return read_only_ ? status::access_denied : check_usable();
+}
 
 status transaction::spoil(status what) noexcept {
     failed_ = true;
@@ -193,6 +201,10 @@ status transaction::commit() {
     if (finished_ || failed_) {
         abort();
         return status::bad_transaction;
+    }
+    if (env_->store().shared().is_of_parent()) {
+        abort();
+        return status::panic;
     }
     if (read_only_) {
         publish_handles();

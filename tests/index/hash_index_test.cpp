@@ -94,22 +94,52 @@ TEST_F(hash_index_test, keys_need_no_order) {
     EXPECT_THAT(tested.check(), IsEmpty());
 }
 
-TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them) {
-    hashed_texts tested(heap_, "texts");
-    // The hash multiplies by what the first word leaves of its constant: nothing, here.
-    const auto key = [](std::uint64_t i) {
-        const std::uint64_t words[] = {detail::hash_first, i};
-        return std::string(std::bit_cast<std::array<char, sizeof words>>(words).data(), sizeof words);
+/// Keys of one hash, for an index whose hash has no secret: the hash multiplies by what the first word leaves of its
+/// constant, and that is nothing.
+std::string crafted_key(std::uint64_t i) {
+    const std::uint64_t words[] = {detail::hash_first, i};
+    return {std::bit_cast<std::array<char, sizeof words>>(words).data(), sizeof words};
+}
+
+/// Was: error(limit), for who chose the keys knew the hash.
+TEST_F(hash_index_test, keys_that_were_made_to_have_one_hash_were_refused) {
+    using order = detail::order_of_hashes<std::string_view>;
+    ASSERT_EQ(order().bound_of(crafted_key(1)), order().bound_of(crafted_key(2)));
+    constexpr std::uint64_t count = 2000;
+    {
+        hashed_texts tested(heap_, "texts");
+        for (std::uint64_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(tested.insert(crafted_key(i), i));
+        }
+        EXPECT_THAT(tested.check(), IsEmpty());
+    }
+    const hashed_texts again(heap_, "texts");
+    for (std::uint64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(again.find(crafted_key(i)), i);
+    }
+    const auto seed_of = [this](const char* name) {
+        return heap_.find<stored_hash_index<std::string_view, std::uint64_t>>(name).first->seed;
     };
-    ASSERT_EQ(detail::order_of_hashes<std::string_view>::bound_of(key(1)),
-              detail::order_of_hashes<std::string_view>::bound_of(key(2)));
+    const hashed_texts other(heap_, "other");
+    EXPECT_NE(seed_of("texts"), seed_of("other"));
+}
+
+/// Indexes that were made before the hash had a secret.
+TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them) {
+    { const hashed_texts made(heap_, "texts"); }
+    auto& head = *heap_.find<stored_hash_index<std::string_view, std::uint64_t>>("texts").first;
+    heap_.transact([&](transaction& tx) {
+        tx.store(head.seed, 0);
+        tx.store(head.shape, head.shape & ~(std::uint64_t{0x1ffffff} << 35U));
+    });
+    hashed_texts tested(heap_, "texts");
     for (std::uint64_t i = 0; i < 50; ++i) {
         EXPECT_TRUE(tested.insert(fmt::format("{}", i), i));
     }
     std::uint64_t fitted = 0;
     EXPECT_EQ(reason_of([&] {
                   for (; fitted < 1000; ++fitted) {
-                      tested.insert(key(fitted), fitted);
+                      tested.insert(crafted_key(fitted), fitted);
                   }
               }),
               errc::limit);
@@ -117,8 +147,8 @@ TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them
     EXPECT_EQ(tested.size(), 50 + fitted);
     EXPECT_THAT(tested.check(), IsEmpty());
     EXPECT_TRUE(tested.insert("another", 1));
-    EXPECT_TRUE(tested.remove(key(0)));
-    EXPECT_TRUE(tested.insert(key(1000), 1));
+    EXPECT_TRUE(tested.remove(crafted_key(0)));
+    EXPECT_TRUE(tested.insert(crafted_key(1000), 1));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ class hostile_index {
 public:
     explicit hostile_index(const std::string& path)
         : path_(path), heap_(std::make_unique<manager>(create_only, path, options())) {
+        test::fix_seed(*heap_, "index", static_cast<const Index*>(nullptr));
         Index made(*heap_, "index");
         for (std::uint64_t i = 0; i < 400; ++i) {
             made.insert(made_from<typename Index::key_type>(i), made_from<typename Index::mapped_type>(i));
@@ -146,6 +147,7 @@ TEST_F(index_hostile_test, hashes_that_do_not_fit_their_leaves_are_found) {
                     from[detail::leaf_next] = detail::word_of_target(from + detail::leaf_next, of.first_leaf());
                 }),
                 HasSubstr("IDX-1, the low key of a leaf"));
+    EXPECT_THAT(damage([](hostile_index<hashed>& of) { of.head().seed ^= 1; }), HasSubstr("shape of the head"));
     EXPECT_THAT(damage([](hostile_index<hashed>& of) { of.head().shape ^= std::uint64_t{1} << 34U; }),
                 HasSubstr("shape of the head"));
 }

@@ -149,6 +149,7 @@ private:
     [[nodiscard]] int work(const std::vector<std::size_t>& sequence, std::uint64_t step) {
         try {
             manager heap(create_only, path(), heap_options());
+            fix_seed(heap, "index", static_cast<const Index*>(nullptr));
             Index index(heap, "index");
             for (const std::uint64_t number : numbers_) {
                 index.insert(key_of(number), number);
@@ -258,9 +259,9 @@ void run_merge(open_options::domain_choice domain, std::vector<loss> losses = {l
 
 /// Two leaves by the first bit of the hash, of which the first keeps 13 entries and the other one 40.
 void run_merge_of_hashes(std::vector<loss> losses) {
-    const auto is_first = [](std::uint64_t number) {
-        return detail::order_of_hashes<std::uint64_t>::bound_of(number) >> 63U == 0;
-    };
+    detail::order_of_hashes<std::uint64_t> order;
+    order.set_seed(fixed_seed);
+    const auto is_first = [order](std::uint64_t number) { return order.bound_of(number) >> 63U == 0; };
     const std::vector<std::uint64_t> all = numbers_between(10, 1290);
     std::vector<std::uint64_t> first;
     std::vector<std::uint64_t> other;

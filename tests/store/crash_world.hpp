@@ -36,7 +36,8 @@ struct crash_plan {
     std::uint64_t seed;
     std::size_t map_size;
     bool full_disk_is_expected =
-        false;  ///< a transaction that fails for want of space is aborted, and the next one comes
+        false;                 ///< a transaction that fails for want of space is aborted, and the next one comes
+    bool acknowledges = true;  ///< what its writers commit must survive
 };
 
 /// Writes transactions until it is killed, or cannot any more. Returns an exit status.

@@ -116,7 +116,7 @@ bool atomic_protocol<Domain>::commit_group(slab::thread_cache* cache, const grou
     lanes_.announce(*own);
     if constexpr (HasBlocks) {
         if (!claim_all(changes.freed)) {
-            lanes_.complete(*own);
+            lanes_.cancel(*own);
             return false;
         }
         append_blocks(*own, changes);
@@ -178,7 +178,7 @@ bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, con
     lanes_.prepare(*own, in_ring);
     lanes_.announce(*own);
     if (!claim_all(changes.freed)) {
-        lanes_.complete(*own);
+        lanes_.cancel(*own);
         return false;
     }
     if (!blocks_too) {

@@ -21,7 +21,7 @@ bool atomic_protocol<Domain>::publish(slab::thread_cache* cache, std::uint64_t& 
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
     if (replaced != nullptr && !block_states_.claim(*replaced)) [[unlikely]] {
-        lanes_.complete(*own);
+        lanes_.cancel(*own);
         return false;
     }
     lanes_.append(
@@ -85,7 +85,7 @@ bool atomic_protocol<Domain>::free(slab::thread_cache* cache, std::uint64_t* des
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
     if (!block_states_.claim(found)) [[unlikely]] {
-        lanes_.complete(*own);
+        lanes_.cancel(*own);
         return false;
     }
     lanes_.append(*own, made,

@@ -1,24 +1,34 @@
-// The blocks that a group frees, found before its records are written.
+// The blocks that a group frees, found before its records are written, and claimed until the object ends.
 //
 // Thread safety: none; an object belongs to one call.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <new>
 #include <span>
+#include <utility>
 
 #include <boost/container/small_vector.hpp>
 
+#include "heap/block_claims.hpp"
+#include "heap/destination_operations.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {
 
 class group_blocks {
 public:
+    /// Which blocks are claimed: those whose state is no claim, or all.
+    enum class claimed : std::uint8_t { pages, all };
+
     /// False where a block is none, or where memory is short; block_allocator::last_failure() says which.
-    [[nodiscard]] bool gather(std::span<void* const> freed, slab::block_allocator& blocks) noexcept {
+    [[nodiscard]] bool gather(std::span<void* const> freed, slab::block_allocator& blocks, block_claims& claims,
+                              claimed which) noexcept {
         if (freed.size() > few) {
             try {
                 freed_.reserve(freed.size());
+                more_ = std::make_unique<block_claim[]>(freed.size() - few);
             } catch (const std::bad_alloc&) {
                 base::failure what;
                 what.code = base::failure_code::out_of_memory;
@@ -26,12 +36,39 @@ public:
                 return false;
             }
         }
-        for (void* const each : freed) {
-            if (!blocks.find_allocated(each, freed_.emplace_back())) {
+        while (freed_.size() < freed.size()) {
+            void* const block = freed[freed_.size()];
+            slab::held_block found;
+            if (!blocks.find_allocated(block, found)) {
                 return false;
             }
+            if (which == claimed::pages && !block_claims::needs_claim(found)) {
+                freed_.push_back(found);
+                continue;
+            }
+            if (claims.try_claim(claim_of(freed_.size()), found.offset)) {
+                if (!blocks.find_allocated(block, found)) {
+                    return false;
+                }
+                freed_.push_back(found);
+                continue;
+            }
+            if (is_claimed_here(found.offset)) {
+                blocks.leave(refused_free(block));
+                return false;
+            }
+            // Another thread frees it. That thread may wait for a block of this group, so none stays claimed meanwhile.
+            give_up();
+            freed_.clear();
+            block_claims::pause();
         }
         return true;
+    }
+    /// Before the blocks go back to the allocator: who gets one of them may free it.
+    void give_up() noexcept {
+        for (std::size_t i = 0; i < freed_.size(); ++i) {
+            claim_of(i).give_up();
+        }
     }
     /// Of a group that was refused: where one of these blocks is not allocated any more, that is why.
     static void leave_refusal(std::span<void* const> freed, slab::block_allocator& blocks) noexcept {
@@ -47,7 +84,20 @@ public:
 private:
     /// Most transactions have fewer, and need no memory for them.
     static constexpr std::size_t few = 4;
+
+    [[nodiscard]] block_claim& claim_of(std::size_t i) noexcept { return i < few ? first_[i] : more_[i - few]; }
+    [[nodiscard]] bool is_claimed_here(std::uint64_t offset) noexcept {
+        for (std::size_t i = 0; i < freed_.size(); ++i) {
+            if (claim_of(i).is_of(offset)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     boost::container::small_vector<slab::held_block, few> freed_;
+    std::array<block_claim, few> first_;
+    std::unique_ptr<block_claim[]> more_;
 };
 
 }  // namespace holdfast::heap

@@ -169,7 +169,7 @@ public:
 
     bool commit_group(const group_request& changes) noexcept override {
         group_blocks blocks;
-        if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks())) {
+        if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks(), claims_, group_blocks::claimed::all)) {
             return false;
         }
         for (const slab::held_block& each : changes.made) {
@@ -269,6 +269,7 @@ private:
 
     Heap heap_;
     reservations reservations_;
+    block_claims claims_;  ///< of groups; other calls are exact or not as their durability is
     std::atomic<bool> abandoned_{false};
 };
 

@@ -53,22 +53,22 @@ template <class Word>
     return std::uint64_t{bytes[0]} | std::uint64_t{bytes[count / 2]} << 8 | std::uint64_t{bytes[count - 1]} << 16;
 }
 
-/// The hash of bytes in memory order; all supported architectures are little endian.
-[[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size) noexcept {
+/// The hash of bytes in memory order; all supported architectures are little endian. Its two constants may be a secret.
+[[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t first = hash_first,
+                                              std::uint64_t second = hash_second) noexcept {
     static_assert(std::endian::native == std::endian::little);
     const auto* bytes = static_cast<const unsigned char*>(data);
-    std::uint64_t state = size * hash_first ^ hash_second;
+    std::uint64_t state = size * first ^ second;
     std::size_t left = size;
     for (; left >= 16; left -= 16, bytes += 16) {
-        state = hash_mix(hash_load<std::uint64_t>(bytes) ^ hash_first, hash_load<std::uint64_t>(bytes + 8) ^ state);
+        state = hash_mix(hash_load<std::uint64_t>(bytes) ^ first, hash_load<std::uint64_t>(bytes + 8) ^ state);
     }
     if (left >= 8) {
-        state =
-            hash_mix(hash_load<std::uint64_t>(bytes) ^ hash_second, hash_load<std::uint64_t>(bytes + left - 8) ^ state);
+        state = hash_mix(hash_load<std::uint64_t>(bytes) ^ second, hash_load<std::uint64_t>(bytes + left - 8) ^ state);
     } else if (left != 0) {
-        state = hash_mix(hash_load_short(bytes, left) ^ hash_second, state);
+        state = hash_mix(hash_load_short(bytes, left) ^ second, state);
     }
-    return hash_mix(state ^ hash_first, hash_second);
+    return hash_mix(state ^ first, second);
 }
 
 template <class T>

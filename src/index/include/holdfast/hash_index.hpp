@@ -12,8 +12,9 @@
 // durability, costs, threads and errors are as <holdfast/ordered_index.hpp> says; a key needs no operator<. The
 // directory, in DRAM, is made anew at each open.
 //
-// A further error: insert() and upsert() throw error(limit) where more keys than a bucket holds (some hundred) have one
-// hash of 64 bits. Chance does not bring that about, but who chooses keys to this end can.
+// Each index has a random secret in its hash, so who chooses keys, and cannot read the heap, cannot let many of them
+// have one hash. Indexes that were made without one stay as they are. A further error: insert() and upsert() throw
+// error(limit) where more keys than a bucket holds (some hundred) have one hash of 64 bits.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,8 @@
 //  - A map size is an optional limit. Without mdb_env_set_mapsize a store grows as its file system allows.
 //  - A table of readers grows. Without mdb_env_set_maxreaders it holds 16,384.
 //  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID.
-//  - A commit without MDB_NOSYNC is durable when mdb_txn_commit returns.
+//  - A commit without MDB_NOSYNC is durable when mdb_txn_commit returns. One with it may be undone by a loss of power,
+//    which damages nothing that was durable before.
 //
 // Thread safety: as LMDB. An environment by any number of threads; a transaction by one thread at a time; a thread has
 // at most one write transaction, and one read transaction unless MDB_NOTLS is set.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <boost/container/string.hpp>
 #include <holdfast/allocator.hpp>
@@ -23,12 +24,20 @@ using u8string = basic_string<char8_t>;
 using u16string = basic_string<char16_t>;
 using u32string = basic_string<char32_t>;
 
-/// Between two heaps: copies the text of both. (Boost's member swap() takes the memory as it is: use it within one
-/// heap.)
+/// Between two heaps: copies the text of both.
 template <class Char, class Traits, class Allocator>
     requires requires(const Allocator& of) { of.key(); }
 void swap(boost::container::basic_string<Char, Traits, Allocator>& a,
           boost::container::basic_string<Char, Traits, Allocator>& b) {
+    if (&a == &b) {
+        return;
+    }
+    if (a.get_allocator() == b.get_allocator()) {
+        boost::container::basic_string<Char, Traits, Allocator> moved(std::move(a));
+        a = std::move(b);
+        b = std::move(moved);
+        return;
+    }
     detail::swap_containers<boost::container::basic_string<Char, Traits, Allocator>>(a, b);
 }
 
@@ -42,3 +51,23 @@ using holdfast::wstring;
 }  // namespace container
 
 }  // namespace holdfast
+
+// Boost's member swap() takes the memory of the other string as it is, whatever heap that lies in. These are the
+// members of the strings above; those of strings with other traits or allocators are Boost's: use swap(a, b).
+#define HF_STRING_MEMBERS(character, allocator)                                                         \
+    template <>                                                                                         \
+    inline void boost::container::basic_string<character, std::char_traits<character>,                  \
+                                               holdfast::allocator<character>>::swap(basic_string& x) { \
+        holdfast::swap(*this, x);                                                                       \
+    }
+HF_STRING_MEMBERS(char, allocator)
+HF_STRING_MEMBERS(char, fallback_allocator)
+HF_STRING_MEMBERS(wchar_t, allocator)
+HF_STRING_MEMBERS(wchar_t, fallback_allocator)
+HF_STRING_MEMBERS(char8_t, allocator)
+HF_STRING_MEMBERS(char8_t, fallback_allocator)
+HF_STRING_MEMBERS(char16_t, allocator)
+HF_STRING_MEMBERS(char16_t, fallback_allocator)
+HF_STRING_MEMBERS(char32_t, allocator)
+HF_STRING_MEMBERS(char32_t, fallback_allocator)
+#undef HF_STRING_MEMBERS

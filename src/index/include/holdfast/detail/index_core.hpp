@@ -104,8 +104,8 @@ protected:
             return bound_words::load(words + leaf_low);
         }
     }
-    [[nodiscard]] static bound bound_at(const std::uint64_t* words, std::size_t slot) noexcept {
-        return Order::bound_of(key_at(words, slot));
+    [[nodiscard]] bound bound_at(const std::uint64_t* words, std::size_t slot) const noexcept {
+        return order_.bound_of(key_at(words, slot));
     }
     [[nodiscard]] static std::uint64_t* target(const std::uint64_t* place) noexcept {
         return reinterpret_cast<std::uint64_t*>(target_of_word(place, load_word(place)));
@@ -176,7 +176,7 @@ protected:
                 check_text(words + layout::word_of(slot, 0));
             }
             const Key key = key_at(words, slot);
-            const bound place = Order::bound_of(key);
+            const bound place = order_.bound_of(key);
             if (has_low(words) && place < low_of(words)) {
                 corrupt("IDX-3, a key of a leaf", "one below its low key", "none");
             }
@@ -224,7 +224,7 @@ protected:
         std::size_t count = 0;
     };
     /// The caller has the leaf's lock.
-    [[nodiscard]] static slots_in_order sort_live(const leaf& of) {
+    [[nodiscard]] slots_in_order sort_live(const leaf& of) const {
         struct entry {
             bound place;
             std::uint8_t slot;
@@ -244,7 +244,7 @@ protected:
         }
         return sorted;
     }
-    static void put_in_order(leaf& of) {
+    void put_in_order(leaf& of) const {
         const slots_in_order sorted = sort_live(of);
         for (std::size_t i = 0; i < sorted.count; ++i) {
             of.set_order(i, sorted.slot[i]);
@@ -255,6 +255,7 @@ protected:
     manager& heap_;
     std::string name_;
     index_head_on_media& head_;
+    Order order_;
     bool in_order_;  ///< durability `collect`: a kill leaves any prefix of the stores of a transaction
     mutable node_pool<inner> inner_pool_;
     mutable node_pool<leaf> leaf_pool_;

@@ -46,12 +46,13 @@ struct index_head_on_media {
     /// 1: it was open in durability `collect`, with texts as keys. Then a kill may have cut a split off before the bits
     /// of entries that have moved were cleared, and the next open clears them.
     std::uint64_t may_have_dead_texts = 0;
-    std::uint64_t reserved = 0;
+    std::uint64_t seed = 0;  ///< of a hash index: the secret of its hash, where `shape` says that it has one
 };
 static_assert(sizeof(index_head_on_media) == 64);
 static_assert(offsetof(index_head_on_media, first) == 16);
 static_assert(offsetof(index_head_on_media, cleared) == 40);
 static_assert(offsetof(index_head_on_media, may_have_dead_texts) == 48);
+static_assert(offsetof(index_head_on_media, seed) == 56);
 
 /// Bits 0..15 key bytes, 16..31 value bytes, 32 key is a block, 33 value is a block, 34 by hash, 63 set.
 [[nodiscard]] constexpr std::uint64_t encode(const index_shape& shape) noexcept {
@@ -66,6 +67,14 @@ struct index_text_on_media {
 };
 inline constexpr std::size_t index_text_header = sizeof(std::uint64_t);
 static_assert(offsetof(index_text_on_media, bytes) == index_text_header);
+
+/// A bit of `shape` beside those of encode(): the hash has a secret, and bits 36..59 tell a damaged one. Hash indexes
+/// that were made before have none.
+inline constexpr std::uint64_t index_has_seed = std::uint64_t{1} << 35U;
+[[nodiscard]] constexpr std::uint64_t with_seed(std::uint64_t shape, std::uint64_t seed) noexcept {
+    constexpr std::uint64_t multiplier = 0x9E3779B97F4A7C15U;
+    return shape | index_has_seed | (seed ^ seed >> 32U) * multiplier >> 40U << 36U;
+}
 
 // Words of a leaf before its cells.
 inline constexpr std::size_t leaf_kind = 0;      ///< index_leaf_magic | has_low << 32

@@ -41,9 +41,8 @@ public:
         }
         if (this->head_.shape == 0) {
             make_first_leaf();
-        } else if (this->head_.shape != encode(base::shape)) {
-            this->corrupt("shape of the head", hexadecimal(this->head_.shape), hexadecimal(encode(base::shape)));
         }
+        use_shape();
         const std::vector<leaf*> leaves = walk();
         build(leaves);
         if (!this->heap_.read_only()) {
@@ -123,6 +122,17 @@ protected:
 private:
     static constexpr std::size_t slots_filled = layout::slots * 9 / 10;  ///< by bulk_load()
 
+    /// Throws error(corrupt) where it is that of another index.
+    void use_shape() {
+        const std::uint64_t found = this->head_.shape;
+        const bool has_seed = Order::by_hash && (found & index_has_seed) != 0;
+        const std::uint64_t seed = has_seed ? this->head_.seed : 0;
+        const std::uint64_t expected = has_seed ? with_seed(encode(base::shape), seed) : encode(base::shape);
+        if (found != expected && found != 0) {  // 0: there is none, and the heap is open read-only
+            this->corrupt("shape of the head", hexadecimal(found), hexadecimal(expected));
+        }
+        this->order_.set_seed(seed);
+    }
     /// While all texts are still there.
     void clear_dead_texts() {
         std::uint64_t& mark = this->head_.may_have_dead_texts;
@@ -184,8 +194,20 @@ private:
         std::uint64_t* const made = make_leaf_alone(tx);
         tx.store(head.first, word_of_target(&head.first, made));
         tx.store(head.last, word_of_target(&head.last, made));
-        tx.store(head.shape, encode(base::shape));
-        tx.commit();
+        std::uint64_t shape = encode(base::shape);
+        if constexpr (Order::by_hash) {
+            const std::uint64_t seed = head.seed != 0 ? head.seed : random_index_seed();
+            tx.store(head.seed, seed);
+            shape = with_seed(shape, seed);
+        }
+        if (!this->in_order_) {
+            tx.store(head.shape, shape);
+            tx.commit();
+            return;
+        }
+        tx.commit();  // what makes the rest count comes last: a kill may leave any prefix of the stores
+        const word_run run{&head.shape, {&shape, 1}};
+        this->heap_.store_words({&run, 1});
     }
 
     /// Leaves that bulk_load() has made so far; head.cleared leads to the first.
@@ -229,7 +251,7 @@ private:
                 if (to.last != nullptr) {
                     made[leaf_kind] |= leaf_has_low;
                     made[leaf_previous] = word_of_target(words + leaf_previous, to.last);
-                    base::put_low(tx, made, words, Order::bound_of(entry.first));
+                    base::put_low(tx, made, words, this->order_.bound_of(entry.first));
                 }
             }
             const std::uint8_t print = fingerprint<Key>(entry.first);
@@ -541,7 +563,7 @@ private:
             if constexpr (key_words::is_block) {
                 this->check_text(words + layout::word_of(slot, 0));
             }
-            if (next != nullptr && !(base::bound_at(words, slot) < base::low_of(next))) {
+            if (next != nullptr && !(this->bound_at(words, slot) < base::low_of(next))) {
                 continue;  // the next leaf's
             }
             if constexpr (key_words::is_block) {

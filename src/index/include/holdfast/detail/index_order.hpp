@@ -23,7 +23,8 @@ template <class Key>
 struct order_of_keys {
     using bound = Key;
     static constexpr bool by_hash = false;
-    [[nodiscard]] static const Key& bound_of(const Key& key) noexcept { return key; }
+    void set_seed(std::uint64_t /*seed*/) noexcept {}
+    [[nodiscard]] const Key& bound_of(const Key& key) const noexcept { return key; }
 
     struct range {
         void close() noexcept {}
@@ -129,22 +130,33 @@ private:
 };
 
 template <class Key>
-struct order_of_hashes {
+class order_of_hashes {
+public:
     using bound = std::uint64_t;
     static constexpr bool by_hash = true;
+    /// Who does not know the seed cannot choose keys of one hash. 0: the hash has no secret, as that of indexes that
+    /// were made before there was one. Before the first key.
+    void set_seed(std::uint64_t seed) noexcept {
+        first_ = hash_first ^ hash_mix(seed, hash_second);
+        second_ = hash_second ^ hash_mix(seed, hash_first);
+    }
     /// It is on media, so it never changes. Its bits are not those of the fingerprint.
-    [[nodiscard]] static std::uint64_t bound_of(const Key& key) noexcept {
+    [[nodiscard]] std::uint64_t bound_of(const Key& key) const noexcept {
         if constexpr (is_index_text<Key>) {
-            return hash_mix(hash_bytes(key.data(), key.size()) ^ hash_first, hash_second);
+            return hash_mix(hash_bytes(key.data(), key.size(), first_, second_) ^ first_, second_);
         } else if constexpr (index_words<Key>::words == 1) {
-            return hash_mix(index_words<Key>::encode(key)[0] ^ hash_first, hash_second);
+            return hash_mix(index_words<Key>::encode(key)[0] ^ first_, second_);
         } else {
             const auto words = index_words<Key>::encode(key);
-            return hash_mix(hash_bytes(words.data(), sizeof words) ^ hash_first, hash_second);
+            return hash_mix(hash_bytes(words.data(), sizeof words, first_, second_) ^ first_, second_);
         }
     }
     using range = hash_range;
     using directory = hash_directory;
+
+private:
+    std::uint64_t first_ = hash_first;
+    std::uint64_t second_ = hash_second;
 };
 
 }  // namespace holdfast::detail

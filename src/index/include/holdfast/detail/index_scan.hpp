@@ -92,7 +92,7 @@ private:
         }
         if (at.node->lock.lock_if(at.version)) {
             const write_hold hold(at.node->lock);
-            base::put_in_order(*at.node);
+            this->put_in_order(*at.node);
         }
         return false;
     }

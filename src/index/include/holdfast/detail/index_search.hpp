@@ -107,7 +107,7 @@ protected:
             __builtin_prefetch(words + header - beside);
             __builtin_prefetch(words + header + beside);
         };
-        const bound& place = Order::bound_of(key);
+        const bound& place = this->order_.bound_of(key);
         if constexpr (Order::by_hash) {
             const child_link& link = this->directory_.entry(place);
             if (index_node* const node = link.node.load(std::memory_order_acquire); node != nullptr) [[likely]] {

@@ -45,10 +45,10 @@ protected:
     /// Makes room in a full leaf for a key; the caller has the lock of the leaf, and looks the key up again. Throws
     /// error(limit) where all keys of the leaf have one hash.
     void split(leaf& full, const Key& key) {
-        const order sorted = base::sort_live(full);
+        const order sorted = this->sort_live(full);
         std::uint64_t* const words = full.media();
         std::size_t stay = 0;
-        typename base::new_separator between(part(full, sorted, Order::bound_of(key), stay));
+        typename base::new_separator between(part(full, sorted, this->order_.bound_of(key), stay));
         node_reservation<leaf> leaves(this->leaf_pool_, 1);
         node_reservation<inner> inners(this->inner_pool_, this->height_.load(std::memory_order_relaxed) + 3);
         typename base::path steps;
@@ -124,7 +124,7 @@ private:
     /// Where a full leaf is split: `stay` entries stay, and the new leaf begins with the result. `wanted` comes next.
     [[nodiscard]] bound part(const leaf& full, const order& sorted, const bound& wanted, std::size_t& stay) const {
         const std::uint64_t* const words = full.media();
-        const auto at = [&](std::size_t rank) { return base::bound_at(words, sorted.slot[rank]); };
+        const auto at = [&](std::size_t rank) { return this->bound_at(words, sorted.slot[rank]); };
         if constexpr (Order::by_hash) {
             return part_hashes(full, sorted.count, at, stay);
         } else {

@@ -24,6 +24,8 @@ namespace holdfast::detail {
 /// error(limit): more keys of one hash than a leaf has room for.
 [[noreturn]] void throw_index_limit(const manager& heap, std::string_view name);
 [[noreturn]] void throw_index_missing(const manager& heap, std::string_view name);
+/// Not 0. Throws std::system_error where the system has no random numbers.
+[[nodiscard]] std::uint64_t random_index_seed();
 [[nodiscard]] std::string hexadecimal(std::uint64_t number);
 [[nodiscard]] std::string address_text(const manager& heap, const void* address);
 

@@ -85,7 +85,7 @@ public:
         }
         if (is_sparse) {
             try {
-                this->merge(Order::bound_of(key));
+                this->merge(this->order_.bound_of(key));
             } catch (const std::bad_alloc& /*later*/) {  // the key is removed all the same
             }
         }

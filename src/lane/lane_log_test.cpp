@@ -1,0 +1,71 @@
+// Room in the log that all lanes share.
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "lane/lane_test_support.hpp"
+
+namespace holdfast::lane {
+namespace {
+
+/// The domain `disk` in memory: what is stored is durable, and records go to a log.
+class disk_in_memory : public domain {
+public:
+    static constexpr bool models_disks = true;
+};
+
+class log_in_memory final : public segment::log_writer {
+public:
+    explicit log_in_memory(std::byte* file) noexcept : file_(file) {}
+    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
+                             persist::site /*where*/) noexcept override {
+        std::memcpy(file_ + offset, data.data(), data.size());
+        return {};
+    }
+    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
+
+private:
+    std::byte* file_;
+};
+
+class lane_log_test : public lane_test {
+protected:
+    base::result<std::unique_ptr<segment::log_writer>> open_log() override {
+        return std::unique_ptr<segment::log_writer>(std::make_unique<log_in_memory>(lanes()));
+    }
+    /// A log of 128 records, of which 96 are free at first.
+    static lane_options log_options() {
+        lane_options wanted = options();
+        wanted.order = record_order::logged;
+        wanted.log_lanes = 2;
+        wanted.log_block_records = 32;
+        return wanted;
+    }
+};
+
+/// Was: it stayed with the lane, for its next calls alone. Four lanes had all there is, and a fifth waited for ever.
+TEST_F(lane_log_test, the_room_of_a_refused_group_stayed_with_its_lane) {
+    constexpr std::uint64_t large = 31;
+    lane_set<disk_in_memory> set({}, space_, *this, log_options());
+    ASSERT_TRUE(set.open().ok());
+    for (int i = 0; i < 6; ++i) {
+        lane& own = *set.acquire();
+        set.prepare(own, large);
+        set.announce(own);
+        set.cancel(own);
+        ASSERT_EQ(own.log_claimed, own.sequence + 1) << "what a lane claims at once";
+    }
+    lane& last = *set.acquire();
+    set.prepare(last, large);
+    set.announce(last);
+    for (std::uint64_t i = 0; i < large; ++i) {
+        record_on_media record = allocation(64 * i, 1, base::granule_size);
+        set.append(last, record, {&word(64 * i), nullptr, nullptr});
+    }
+    EXPECT_TRUE(set.fence(last));
+    set.complete(last);
+    EXPECT_EQ(last.log_claimed, last.sequence);
+}
+
+}  // namespace
+}  // namespace holdfast::lane
