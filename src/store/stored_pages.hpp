@@ -76,6 +76,8 @@ protected:
 
     /// The valid meta with the greater sequence. One that is not valid was being written when power failed.
     [[nodiscard]] status read_meta(meta_on_media& best) const;
+    /// Whether a program that knows no long keys refuses the store, whichever meta it finds.
+    [[nodiscard]] bool may_have_long_keys() const noexcept;
     /// Makes a checkpoint the store's last version.
     void adopt(const meta_on_media& meta) noexcept;
     void raise_durable(std::uint64_t transaction) noexcept;
