@@ -54,7 +54,7 @@ status read_long_key(const transaction_pages& pages, const block_header& block, 
 }
 
 status find_in_leaf_of_long_keys(const transaction_pages& pages, const block_header& block, const order& by,
-                                 std::string_view key, place& found) {
+                                 std::string_view key, unsigned& index, bool& exact) {
     unsigned low = 0;
     unsigned high = block.count;
     while (low < high) {
@@ -62,7 +62,8 @@ status find_in_leaf_of_long_keys(const transaction_pages& pages, const block_hea
         int difference = 0;
         HF_STORE_TRY(compare_key(pages, block, middle, by, key, difference));
         if (difference == 0) {
-            found = {.index = middle, .exact = true};
+            index = middle;
+            exact = true;
             return status::ok;
         }
         if (difference < 0) {
@@ -71,7 +72,8 @@ status find_in_leaf_of_long_keys(const transaction_pages& pages, const block_hea
             high = middle;
         }
     }
-    found = {.index = low, .exact = false};
+    index = low;
+    exact = false;
     return status::ok;
 }
 

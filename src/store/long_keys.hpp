@@ -14,16 +14,19 @@ namespace holdfast::store_engine {
 /// The whole key of an entry: in its page or its run, and valid as long as the page is.
 [[nodiscard]] inline status read_key(const transaction_pages& pages, const block_header& block, unsigned index,
                                      std::string_view& key) {
-    if (block.has_long_keys == 0) {
+    if (block.has_long_keys == 0) [[likely]] {
         key = key_at(block, index);
         return status::ok;
     }
-    return read_long_key(pages, block, index, key);
+    std::string_view whole;  // only this one's address is taken: short keys stay in registers
+    HF_STORE_TRY(read_long_key(pages, block, index, whole));
+    key = whole;
+    return status::ok;
 }
 
 /// As find_in_leaf() and find_in_branch(), in a block that may have long keys.
 [[nodiscard]] status find_in_leaf_of_long_keys(const transaction_pages& pages, const block_header& block,
-                                               const order& by, std::string_view key, place& found);
+                                               const order& by, std::string_view key, unsigned& index, bool& exact);
 [[nodiscard]] status find_in_branch_of_long_keys(const transaction_pages& pages, const block_header& block,
                                                  const order& by, std::string_view key, unsigned& index);
 
