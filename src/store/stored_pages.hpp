@@ -40,11 +40,11 @@ public:
 
     /// A page or run that a version of the store uses; its first use in this process checks it.
     [[nodiscard]] status get(std::uint64_t number, std::uint64_t next_page, const page_header*& page) const {
-        page = file_.page(number);
-        if (number >= meta_pages && number < next_page && is_verified(number)) {
-            return status::ok;
+        if (number < meta_pages || number >= next_page) {
+            return status::page_not_found;  // there is not even an address for it
         }
-        return verify(number, next_page);
+        page = file_.page(number);
+        return is_verified(number) ? status::ok : verify(number, next_page);
     }
     [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept { return file_.writable_page(number); }
     /// The last version that readers see.
