@@ -240,6 +240,41 @@ TEST(long_key_test, pages_of_keys_come_back) {
     EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
 }
 
+// Three levels, whose separators lie in runs, too: between keys that share 2,000 bytes, and in an order of its own.
+TEST(long_key_test, trees_of_long_separators_grow_and_shrink) {
+    constexpr unsigned count = 9000;
+    for (const unsigned flags : {0U, unsigned{MDB_REVERSEKEY}}) {
+        const store_directory directory;
+        {
+            const test_environment env(directory.path(), MDB_NOSYNC, 8, 0, 65536);
+            const MDB_dbi database = env.open("long", flags | MDB_CREATE);
+            put_long_keys(env, database, count, 2010);
+            EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+            MDB_txn* in = env.begin(MDB_RDONLY);
+            MDB_stat sums{};
+            ASSERT_EQ(mdb_stat(in, database, &sums), 0);
+            EXPECT_EQ(sums.ms_depth, 3U);
+            EXPECT_EQ(sums.ms_overflow_pages, count + sums.ms_leaf_pages - 1) << "a separator is not long";
+            mdb_txn_abort(in);
+        }
+        const test_environment env(directory.path(), MDB_NOSYNC);
+        const MDB_dbi database = env.open("long");
+        for (unsigned part = 0; part < 6; ++part) {
+            MDB_txn* in = env.begin();
+            for (unsigned i = part; i < count; i += 6) {
+                ASSERT_EQ(del(in, database, long_name(i * 7907 % count, 2010)), 0);
+            }
+            ASSERT_EQ(mdb_txn_commit(in), 0);
+            ASSERT_EQ(hf_lmdb_check(env.get(), nullptr), 0) << "part " << part;
+        }
+        MDB_txn* in = env.begin(MDB_RDONLY);
+        MDB_stat sums{};
+        ASSERT_EQ(mdb_stat(in, database, &sums), 0);
+        EXPECT_EQ(sums.ms_entries + sums.ms_overflow_pages + sums.ms_branch_pages + sums.ms_leaf_pages, 0U);
+        mdb_txn_abort(in);
+    }
+}
+
 // The last process leaves a file that ends behind the last page in use, or in use at the checkpoint before.
 TEST(long_key_test, a_store_whose_long_keys_are_gone_is_as_small_as_before) {
     const store_directory directory;
