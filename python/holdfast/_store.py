@@ -224,19 +224,28 @@ class Store(_Writable):
     changes cost one commit in `with store.write() as change:`, and several reads see one version in
     `with store.read() as view:`. An iteration sees one version.
 
-    A key has 1 to 511 bytes, a value less than 4 GiB. Both may be any object that has the interface of buffers.
+    A key has 1 to 511 bytes, or as many as `longest_key` says, a value less than 4 GiB. Both may be any object that has
+    the interface of buffers.
     """
 
     __slots__ = ("_native", "_path", "_reopen")
 
     def __init__(
-        self, path: Union[str, os.PathLike[str]], mode: str = "a", *, durable: bool = True, limit: int = 0
+        self,
+        path: Union[str, os.PathLike[str]],
+        mode: str = "a",
+        *,
+        durable: bool = True,
+        limit: int = 0,
+        longest_key: int = 511,
     ) -> None:
         """Opens the store in the file `path`; a file with "-lock" at the end of its name lies beside it.
 
         mode: "a" opens it or creates it, "w" opens it, "x" creates it, "r" opens it for reading. All of them in any
         number of processes at once. durable=False: a commit survives the process, and a loss of power only after
-        sync(). limit: bytes that the file may take; 0: as the file system has. Raises holdfast.Error.
+        sync(). limit: bytes that the file may take; 0: as the file system has. longest_key: bytes that a key which is
+        set may have, from 511 to 65,536; keys of more than 1,978 bytes make the store one that versions of Holdfast
+        before them refuse. Raises holdfast.Error.
         """
         if mode not in ("a", "w", "x", "r"):
             raise ValueError("mode is one of 'r', 'w', 'a' and 'x'")
@@ -249,8 +258,8 @@ class Store(_Writable):
             except FileExistsError:
                 error = ExistsError(17, f"{self._path}: something is there")
                 raise _told(error, "already_exists", self._path) from None
-        self._native = _core.OpenStore(self._path, mode == "r", durable, limit)
-        self._reopen = ("r" if mode == "r" else "w", durable, limit)
+        self._native = _core.OpenStore(self._path, mode == "r", durable, limit, longest_key)
+        self._reopen = ("r" if mode == "r" else "w", durable, limit, longest_key)
 
     @property
     def path(self) -> str:
@@ -363,6 +372,6 @@ def _told(error: Any, code: str, path: str) -> Any:
     return error
 
 
-def _open_again(path: str, mode: str, durable: bool, limit: int) -> Store:
+def _open_again(path: str, mode: str, durable: bool, limit: int, longest_key: int = 511) -> Store:
     """What unpickles a store."""
-    return Store(path, mode, durable=durable, limit=limit)
+    return Store(path, mode, durable=durable, limit=limit, longest_key=longest_key)

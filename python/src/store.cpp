@@ -82,9 +82,6 @@ private:
             if (last_.empty()) {
                 return mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
             }
-            if (last_.size() > in_->of()->longest_key()) {  // No key is that long; its head is below it.
-                key = store_detail::to_value(std::string_view(last_).substr(0, in_->of()->longest_key()));
-            }
             const int outcome = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
             const bool again = outcome == MDB_SUCCESS && (has_returned_ ? to_text(key) <= last_ : to_text(key) < last_);
             return again ? mdb_cursor_get(cursor, &key, &value, MDB_NEXT) : outcome;
@@ -94,9 +91,6 @@ private:
         }
         if (last_.empty()) {
             return MDB_NOTFOUND;
-        }
-        if (last_.size() > in_->of()->longest_key()) {
-            key = store_detail::to_value(std::string_view(last_).substr(0, in_->of()->longest_key()));
         }
         const int outcome = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
         if (outcome == MDB_NOTFOUND) {
@@ -152,7 +146,8 @@ private:
 /// A store that is open.
 class open_store {
 public:
-    open_store(const std::string& path, bool read_only, bool durable, std::size_t limit) : path_(path) {
+    open_store(const std::string& path, bool read_only, bool durable, std::size_t limit, unsigned longest_key)
+        : path_(path) {
         MDB_env* made = nullptr;
         expect(mdb_env_create(&made), path, "store");
         std::unique_ptr<MDB_env, store_detail::environment_closer> env(made);
@@ -160,6 +155,7 @@ public:
             expect(mdb_env_set_mapsize(made, limit), path, "limit");
         }
         expect(mdb_env_set_maxreaders(made, most_readers), path, "store");
+        expect(hf_lmdb_set_maxkeysize(made, longest_key), path, "longest_key");
         const unsigned flags =
             MDB_NOSUBDIR | MDB_NOTLS | (durable ? 0U : unsigned{MDB_NOSYNC}) | (read_only ? unsigned{MDB_RDONLY} : 0U);
         int outcome = 0;
@@ -266,7 +262,7 @@ void bind_stores(nb::module_& into) {
         .def("nested", [](const shared_version& in) { return std::make_shared<version>(in->of(), in, true); })
         .def("end", &version::end);
     nb::class_<open_store>(into, "OpenStore")
-        .def(nb::init<const std::string&, bool, bool, std::size_t>())
+        .def(nb::init<const std::string&, bool, bool, std::size_t, unsigned>())
         .def_prop_ro("closed", &open_store::is_closed)
         .def("close", &open_store::close)
         .def(

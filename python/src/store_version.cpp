@@ -215,7 +215,7 @@ MDB_txn* version::native(bool to_change) const {
 
 bool version::find(std::string_view key, MDB_val& value) const {
     MDB_txn* const in = native(false);
-    if (!of_->is_key(key)) {
+    if (key.empty()) {
         return false;
     }
     MDB_val name = store_detail::to_value(key);
@@ -243,7 +243,7 @@ void version::put(std::string_view key, std::string_view content) {
 
 bool version::erase(std::string_view key) {
     MDB_txn* const in = native(true);
-    if (!of_->is_key(key)) {
+    if (key.empty()) {
         return false;
     }
     MDB_val name = store_detail::to_value(key);

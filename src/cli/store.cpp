@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -41,6 +43,22 @@ std::string data_file_of(const std::string& path) {
     // A store whose first meta is damaged has its second.
     const bool is_ours = text.starts_with(store_magic) || text.ends_with(store_magic);
     return is_ours ? file : std::string();
+}
+
+/// Of the two metas, which lie in the first pages, the newer version.
+std::uint32_t format_version_of(const std::string& file) {
+    constexpr std::size_t page_size = 4096;
+    std::array<char, page_size + store_magic.size() + sizeof(std::uint32_t)> head{};
+    std::ifstream(file, std::ios::binary).read(head.data(), head.size());
+    std::uint32_t newest = 0;
+    for (const std::size_t meta : {std::size_t{0}, page_size}) {
+        std::uint32_t version = 0;
+        std::memcpy(&version, head.data() + meta + store_magic.size(), sizeof(version));
+        if (std::string_view(head.data() + meta, store_magic.size()) == store_magic) {
+            newest = std::max(newest, version);
+        }
+    }
+    return newest;
 }
 
 environment open_store(const std::string& path) {
@@ -131,7 +149,7 @@ int store_info(const arguments& given) {
     if (given.json) {
         print({{"path", given.heap},
                {"kind", "store"},
-               {"format_version", 1},
+               {"format_version", format_version_of(data_file_of(given.heap))},
                {"last_transaction", mdb_txn_id(in.get())},
                {"databases", databases.size()},
                {"entries", entries},
@@ -143,7 +161,7 @@ int store_info(const arguments& given) {
         return exit_sound;
     }
     print_line("store", printable(given.heap));
-    print_line("format version", "1");
+    print_line("format version", fmt::format("{}", format_version_of(data_file_of(given.heap))));
     print_line("last transaction", fmt::format("{}", mdb_txn_id(in.get())));
     print_line("databases", fmt::format("{}", databases.size()));
     print_line("entries", fmt::format("{}", entries));

@@ -28,7 +28,7 @@ void compact(block_header& block) noexcept {
         if (block.kind == page_kind::branch) {
             branch_node node;
             std::memcpy(&node, old.data() + from, sizeof(node));
-            size = branch_size(node.key_size) - slot_size;
+            size = branch_size(key_size(node)) - slot_size;
         } else {
             leaf_node node;
             std::memcpy(&node, old.data() + from, sizeof(node));
@@ -61,6 +61,12 @@ void copy_padded(std::byte* to, std::string_view text) noexcept {
     }
     if ((text.size() & 1U) != 0) {
         to[text.size()] = std::byte{0};
+    }
+}
+
+void note_long_key(block_header& block, const stored_key& key) noexcept {
+    if (key.is_long) {
+        block.has_long_keys = 1;
     }
 }
 
@@ -126,7 +132,7 @@ place find_in_packed(const block_header& block, const order& by, std::string_vie
 
 std::size_t size_at(const block_header& block, unsigned index) noexcept {
     switch (block.kind) {
-        case page_kind::branch: return branch_size(branch_at(block, index).key_size);
+        case page_kind::branch: return branch_size(key_size(branch_at(block, index)));
         case page_kind::packed: return block.item_size;
         default: {
             const leaf_node& node = leaf_at(block, index);
@@ -148,7 +154,7 @@ std::size_t free_bytes(const block_header& block) noexcept {
 
 void format_block(block_header& block, page_kind kind, std::size_t capacity, std::size_t item_size) noexcept {
     block = {.kind = kind,
-             .reserved = 0,
+             .has_long_keys = 0,
              .count = 0,
              .upper = narrow<std::uint16_t>(capacity),
              .capacity = narrow<std::uint16_t>(capacity),
@@ -156,14 +162,16 @@ void format_block(block_header& block, page_kind kind, std::size_t capacity, std
              .garbage = 0};
 }
 
-std::byte* insert_leaf(block_header& block, unsigned index, std::string_view key, std::string_view value,
+std::byte* insert_leaf(block_header& block, unsigned index, const stored_key& key, std::string_view value,
                        std::uint16_t flags) noexcept {
-    std::byte* at = open_slot(block, index, leaf_size(key.size(), value.size()) - slot_size);
-    const leaf_node node{.key_and_flags = narrow<std::uint16_t>(key.size() | flags),
+    std::byte* at = open_slot(block, index, leaf_size(key.text.size(), value.size()) - slot_size);
+    const std::size_t size = key.is_long ? long_key_in_leaf : key.text.size();
+    const leaf_node node{.key_and_flags = narrow<std::uint16_t>(size | flags),
                          .value_size = narrow<std::uint16_t>(value.size())};
     std::memcpy(at, &node, sizeof(node));
-    copy_padded(at + sizeof(node), key);
-    std::byte* to = at + sizeof(node) + even(key.size());
+    copy_padded(at + sizeof(node), key.text);
+    note_long_key(block, key);
+    std::byte* to = at + sizeof(node) + even(key.text.size());
     if (value.data() != nullptr) {
         copy_padded(to, value);
     } else {
@@ -172,12 +180,14 @@ std::byte* insert_leaf(block_header& block, unsigned index, std::string_view key
     return to;
 }
 
-void insert_branch(block_header& block, unsigned index, std::string_view key, std::uint64_t child) noexcept {
-    std::byte* at = open_slot(block, index, branch_size(key.size()) - slot_size);
-    branch_node node{.key_size = narrow<std::uint16_t>(key.size()), .child = {}};
+void insert_branch(block_header& block, unsigned index, const stored_key& key, std::uint64_t child) noexcept {
+    std::byte* at = open_slot(block, index, branch_size(key.text.size()) - slot_size);
+    const std::size_t size = key.is_long ? long_key_in_branch : key.text.size();
+    branch_node node{.key_size = narrow<std::uint16_t>(size), .child = {}};
     write_child(node, child);
     std::memcpy(at, &node, sizeof(node));
-    copy_padded(at + sizeof(node), key);
+    copy_padded(at + sizeof(node), key.text);
+    note_long_key(block, key);
 }
 
 void insert_packed(block_header& block, unsigned index, std::string_view item) noexcept {
@@ -190,11 +200,11 @@ void insert_packed(block_header& block, unsigned index, std::string_view item) n
 void insert_copy(block_header& block, unsigned index, const block_header& from, unsigned from_index) noexcept {
     switch (block.kind) {
         case page_kind::branch:
-            insert_branch(block, index, branch_key_at(from, from_index), child_at(from, from_index));
+            insert_branch(block, index, stored_key_at(from, from_index), child_at(from, from_index));
             break;
         case page_kind::packed: insert_packed(block, index, packed_at(from, from_index)); break;
         default:
-            insert_leaf(block, index, leaf_key_at(from, from_index), value_at(from, from_index),
+            insert_leaf(block, index, stored_key_at(from, from_index), value_at(from, from_index),
                         flags_at(from, from_index));
     }
 }
@@ -222,6 +232,7 @@ void remove_at(block_header& block, unsigned index) noexcept {
     if (block.count == 0) {
         block.upper = block.capacity;
         block.garbage = 0;
+        block.has_long_keys = 0;
     }
 }
 
@@ -240,6 +251,11 @@ void truncate_block(block_header& block, unsigned index) noexcept {
 std::byte* mutable_value_at(block_header& block, unsigned index) noexcept {
     const leaf_node& node = leaf_at(block, index);
     return bytes_of(block) + slots_of(block)[index] + sizeof(leaf_node) + even(key_size(node));
+}
+
+std::byte* mutable_key_at(block_header& block, unsigned index) noexcept {
+    return bytes_of(block) + slots_of(block)[index] +
+           (block.kind == page_kind::branch ? sizeof(branch_node) : sizeof(leaf_node));
 }
 
 void set_flags_at(block_header& block, unsigned index, std::uint16_t flags) noexcept {
@@ -278,6 +294,15 @@ unsigned find_in_branch(const block_header& block, const order& by, std::string_
 
 namespace {
 
+// Of a long key the run is looked at when the key is read.
+bool is_valid_long_key(const block_header& block, std::size_t at, std::size_t least) noexcept {
+    if (block.has_long_keys == 0 || at + sizeof(long_key) > block.capacity) {
+        return false;
+    }
+    const long_key key = long_key_from(text_at(block, at, sizeof(long_key)));
+    return key.where.size >= least && key.where.size <= max_long_key;
+}
+
 bool is_valid_leaf(const block_header& block, std::size_t offset, std::size_t& size) noexcept {
     if (offset + sizeof(leaf_node) > block.capacity) {
         return false;
@@ -286,6 +311,10 @@ bool is_valid_leaf(const block_header& block, std::size_t offset, std::size_t& s
     std::memcpy(&node, bytes_of(block) + offset, sizeof(node));
     size = leaf_size(key_size(node), node.value_size) - slot_size;
     if (offset + size > block.capacity) {
+        return false;
+    }
+    if ((node.key_and_flags & key_size_mask) == long_key_in_leaf &&
+        !is_valid_long_key(block, offset + sizeof(node), max_key + 1)) {
         return false;
     }
     const unsigned flags = node.key_and_flags & node_flags_mask;
@@ -306,7 +335,7 @@ bool is_valid_leaf(const block_header& block, std::size_t offset, std::size_t& s
     if (inner.kind != page_kind::packed && inner.kind != page_kind::leaf) {
         return false;
     }
-    if (!is_valid(inner, node.value_size) || inner.count == 0) {
+    if (!is_valid(inner, node.value_size) || inner.count == 0 || inner.has_long_keys != 0) {
         return false;
     }
     for (unsigned i = 0; i < inner.count; ++i) {
@@ -317,24 +346,28 @@ bool is_valid_leaf(const block_header& block, std::size_t offset, std::size_t& s
     return true;
 }
 
-bool is_valid_branch(const block_header& block, std::size_t offset, std::size_t& size) noexcept {
+// Entry 0 has no long key, because its key has no meaning: nobody would free the run.
+bool is_valid_branch(const block_header& block, std::size_t offset, bool is_first, std::size_t& size) noexcept {
     if (offset + sizeof(branch_node) > block.capacity) {
         return false;
     }
     branch_node node;
     std::memcpy(&node, bytes_of(block) + offset, sizeof(node));
-    size = branch_size(node.key_size) - slot_size;
+    size = branch_size(key_size(node)) - slot_size;
+    if (node.key_size == long_key_in_branch) {
+        return !is_first && is_valid_long_key(block, offset + sizeof(node), max_short_separator + 1);
+    }
     return offset + size <= block.capacity;
 }
 
 }  // namespace
 
 bool is_valid(const block_header& block, std::size_t capacity) noexcept {
-    if (block.capacity != capacity || block.upper > capacity) {
+    if (block.capacity != capacity || block.upper > capacity || block.has_long_keys > 1) {
         return false;
     }
     if (block.kind == page_kind::packed) {
-        return block.item_size != 0 && block.upper == capacity && block.garbage == 0 &&
+        return block.item_size != 0 && block.upper == capacity && block.garbage == 0 && block.has_long_keys == 0 &&
                sizeof(block_header) + std::size_t{block.item_size} * block.count <= capacity;
     }
     if (block.kind != page_kind::branch && block.kind != page_kind::leaf) {
@@ -349,7 +382,7 @@ bool is_valid(const block_header& block, std::size_t capacity) noexcept {
         std::size_t size = 0;
         if (offset < block.upper || (offset & 1U) != 0 ||
             !(block.kind == page_kind::leaf ? is_valid_leaf(block, offset, size)
-                                            : is_valid_branch(block, offset, size))) {
+                                            : is_valid_branch(block, offset, i == 0, size))) {
             return false;
         }
         sum += size;

@@ -42,14 +42,22 @@ template <class Target, class Source>
     return *reinterpret_cast<const branch_node*>(bytes_of(block) + slots_of(block)[index]);
 }
 
-[[nodiscard]] inline std::size_t key_size(const leaf_node& node) noexcept { return node.key_and_flags & key_size_mask; }
+/// Bytes that a node has of its key: all, or a long_key.
+[[nodiscard]] inline std::size_t key_size(const leaf_node& node) noexcept {
+    const std::size_t size = node.key_and_flags & key_size_mask;
+    return size == long_key_in_leaf ? sizeof(long_key) : size;
+}
+[[nodiscard]] inline std::size_t key_size(const branch_node& node) noexcept {
+    return node.key_size == long_key_in_branch ? sizeof(long_key) : node.key_size;
+}
 [[nodiscard]] inline std::uint16_t flags_at(const block_header& block, unsigned index) noexcept {
     return block.kind == page_kind::leaf ? leaf_at(block, index).key_and_flags & node_flags_mask : std::uint16_t{0};
 }
 
+// Keys of blocks that have no long ones.
 [[nodiscard]] inline std::string_view leaf_key_at(const block_header& block, unsigned index) noexcept {
     const std::size_t offset = slots_of(block)[index];
-    return text_at(block, offset + sizeof(leaf_node), key_size(leaf_at(block, index)));
+    return text_at(block, offset + sizeof(leaf_node), leaf_at(block, index).key_and_flags & key_size_mask);
 }
 [[nodiscard]] inline std::string_view branch_key_at(const block_header& block, unsigned index) noexcept {
     const std::size_t offset = slots_of(block)[index];
@@ -64,6 +72,26 @@ template <class Target, class Source>
         case page_kind::packed: return packed_at(block, index);
         default: return leaf_key_at(block, index);
     }
+}
+
+/// A key as a node has it: its bytes, or a long_key.
+struct stored_key {
+    std::string_view text;
+    bool is_long = false;
+};
+[[nodiscard]] inline stored_key stored_key_at(const block_header& block, unsigned index) noexcept {
+    if (block.has_long_keys == 0) {
+        return {.text = key_at(block, index)};
+    }
+    const std::size_t offset = slots_of(block)[index];
+    if (block.kind == page_kind::branch) {
+        const branch_node& node = branch_at(block, index);
+        return {.text = text_at(block, offset + sizeof(branch_node), key_size(node)),
+                .is_long = node.key_size == long_key_in_branch};
+    }
+    const leaf_node& node = leaf_at(block, index);
+    return {.text = text_at(block, offset + sizeof(leaf_node), key_size(node)),
+            .is_long = (node.key_and_flags & key_size_mask) == long_key_in_leaf};
 }
 
 /// The value of a leaf's node as it lies there: inline, or a long_value, a block, a tree_record.
@@ -95,6 +123,11 @@ template <class Target, class Source>
     std::memcpy(&where, value.data(), sizeof(where));
     return where;
 }
+[[nodiscard]] inline long_key long_key_from(std::string_view stored) noexcept {
+    long_key key;
+    std::memcpy(&key, stored.data(), sizeof(key));
+    return key;
+}
 template <class Record>
 [[nodiscard]] std::string_view as_text(const Record& record) noexcept {
     return {reinterpret_cast<const char*>(&record), sizeof(record)};
@@ -102,7 +135,11 @@ template <class Record>
 
 // --- space ----------------------------------------------------------------------------------------------------------
 
-/// What an entry takes, with its slot.
+/// What a leaf's node has of a key of so many bytes.
+[[nodiscard]] constexpr std::size_t stored_size(std::size_t key) noexcept {
+    return key > max_key ? sizeof(long_key) : key;
+}
+/// What an entry takes, with its slot; `key`: what the node has of it.
 [[nodiscard]] constexpr std::size_t leaf_size(std::size_t key, std::size_t value) noexcept {
     return sizeof(leaf_node) + even(key) + even(value) + sizeof(std::uint16_t);
 }
@@ -120,9 +157,9 @@ template <class Record>
 void format_block(block_header& block, page_kind kind, std::size_t capacity, std::size_t item_size) noexcept;
 
 /// Returns where the value goes; it is copied there unless its data is null.
-std::byte* insert_leaf(block_header& block, unsigned index, std::string_view key, std::string_view value,
+std::byte* insert_leaf(block_header& block, unsigned index, const stored_key& key, std::string_view value,
                        std::uint16_t flags) noexcept;
-void insert_branch(block_header& block, unsigned index, std::string_view key, std::uint64_t child) noexcept;
+void insert_branch(block_header& block, unsigned index, const stored_key& key, std::uint64_t child) noexcept;
 void insert_packed(block_header& block, unsigned index, std::string_view item) noexcept;
 /// Copies an entry of another block of the same kind.
 void insert_copy(block_header& block, unsigned index, const block_header& from, unsigned from_index) noexcept;
@@ -132,12 +169,15 @@ void remove_at(block_header& block, unsigned index) noexcept;
 void truncate_block(block_header& block, unsigned index) noexcept;
 /// The value of a node, to be written over by one of the same size.
 [[nodiscard]] std::byte* mutable_value_at(block_header& block, unsigned index) noexcept;
+/// What a node has of its key, of a leaf or a branch.
+[[nodiscard]] std::byte* mutable_key_at(block_header& block, unsigned index) noexcept;
 void set_flags_at(block_header& block, unsigned index, std::uint16_t flags) noexcept;
 
 /// Zeros for the bytes between slots and nodes, or behind packed items.
 void clear_unused(block_header& block) noexcept;
 
-// --- search ---------------------------------------------------------------------------------------------------------
+// --- search, in blocks that have no long keys (long_keys.hpp)
+// ---------------------------------------------------------
 
 struct place {
     unsigned index = 0;

@@ -31,9 +31,10 @@ private:
         bool has_last = false;
     };
     [[nodiscard]] status look_at(std::uint64_t number, const page_header*& page);
+    [[nodiscard]] status look_at_key(tally& sums, const block_header& block, unsigned index, std::string_view& key);
     [[nodiscard]] status check_page(tally& sums, std::uint64_t number, unsigned depth);
     [[nodiscard]] status check_leaf(tally& sums, const block_header& block);
-    [[nodiscard]] status check_value(tally& sums, const block_header& block, unsigned index);
+    [[nodiscard]] status check_value(tally& sums, const block_header& block, unsigned index, std::string_view key);
     [[nodiscard]] status check_named(std::string_view name, const tree_record& record);
     [[nodiscard]] static bool in_order(tally& sums, std::string_view key);
 
@@ -55,6 +56,22 @@ status checker::look_at(std::uint64_t number, const page_header*& page) {
         }
     }
     pages_seen_ += page->run_pages;
+    return status::ok;
+}
+
+// The whole key of an entry; the run of a long one is used here alone.
+status checker::look_at_key(tally& sums, const block_header& block, unsigned index, std::string_view& key) {
+    HF_STORE_TRY(read_key(pages_, block, index, key));
+    const stored_key stored = stored_key_at(block, index);
+    if (!stored.is_long) {
+        return status::ok;
+    }
+    if (sums.nested == most_nested) {
+        return status::corrupted;  // no value of many is so long
+    }
+    const page_header* run = nullptr;
+    HF_STORE_TRY(look_at(long_key_from(stored.text).where.page, run));
+    sums.long_pages += run->run_pages;
     return status::ok;
 }
 
@@ -96,12 +113,13 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
     }
     ++sums.branch_pages;
     for (unsigned i = 0; i < block.count; ++i) {
-        // A separator is above all keys on its left, and not above any on its right.
-        if (i > 0 && sums.has_last && compare(sums.keys, sums.last_key, branch_key_at(block, i)) >= 0) {
-            return status::corrupted;
-        }
-        const std::string separator(i > 0 ? branch_key_at(block, i) : std::string_view());
         if (i > 0) {
+            std::string_view separator;
+            HF_STORE_TRY(look_at_key(sums, block, i, separator));
+            // It is above all keys on its left, and not above any on its right.
+            if (sums.has_last && compare(sums.keys, sums.last_key, separator) >= 0) {
+                return status::corrupted;
+            }
             sums.last_key = separator;
             sums.has_last = false;
         }
@@ -116,7 +134,8 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
 
 status checker::check_leaf(tally& sums, const block_header& block) {
     for (unsigned i = 0; i < block.count; ++i) {
-        const std::string_view key = key_at(block, i);
+        std::string_view key;
+        HF_STORE_TRY(look_at_key(sums, block, i, key));
         // Where a separator led here, it is in last_key.
         if (!sums.has_last && !sums.last_key.empty() && compare(sums.keys, sums.last_key, key) > 0) {
             return status::corrupted;
@@ -124,12 +143,12 @@ status checker::check_leaf(tally& sums, const block_header& block) {
         if (!in_order(sums, key)) {
             return status::corrupted;
         }
-        HF_STORE_TRY(check_value(sums, block, i));
+        HF_STORE_TRY(check_value(sums, block, i, key));
     }
     return status::ok;
 }
 
-status checker::check_value(tally& sums, const block_header& block, unsigned index) {
+status checker::check_value(tally& sums, const block_header& block, unsigned index, std::string_view key) {
     const std::uint16_t flags = flags_at(block, index);
     if ((flags & node_has_many) != 0 && (sums.record.flags & MDB_DUPSORT) == 0) {
         return status::corrupted;
@@ -138,7 +157,7 @@ status checker::check_value(tally& sums, const block_header& block, unsigned ind
         const tree_record inner = record_from(value_at(block, index));
         if ((flags & node_has_many) == 0) {
             ++sums.entries;
-            return sums.nested == 0 ? check_named(key_at(block, index), inner) : status::corrupted;
+            return sums.nested == 0 ? check_named(key, inner) : status::corrupted;
         }
         sums.entries += inner.entries;
         return check_tree(inner, sums.values, sums.values, most_nested);

@@ -60,9 +60,11 @@ public:
 private:
     [[nodiscard]] status number_tree(const tree_record& record, unsigned nested);
     [[nodiscard]] status number_page(const tree_record& record, std::uint64_t number, unsigned depth, unsigned nested);
+    [[nodiscard]] status number_key(const stored_key& key);
     [[nodiscard]] status add(std::uint64_t number, const page_header*& page);
     [[nodiscard]] status write_head(const root& version);
     [[nodiscard]] status write_page(std::uint64_t number);
+    void rewrite_key(block_header& block, unsigned index);
     void rewrite_leaf(block_header& block, unsigned index);
 
     transaction_pages& pages_;
@@ -70,6 +72,7 @@ private:
     std::vector<std::uint64_t> order_;
     std::unordered_map<std::uint64_t, std::uint64_t> numbers_;
     std::uint64_t next_ = meta_pages + copied_log_pages;
+    bool has_long_keys_ = false;
 };
 
 status copier::add(std::uint64_t number, const page_header*& page) {
@@ -100,6 +103,7 @@ status copier::number_page(const tree_record& record, std::uint64_t number, unsi
     }
     for (unsigned i = 0; i < block.count; ++i) {
         const std::uint16_t flags = flags_at(block, i);
+        HF_STORE_TRY(number_key(stored_key_at(block, i)));
         if (!is_leaf) {
             HF_STORE_TRY(number_page(record, child_at(block, i), depth + 1, nested));
         } else if ((flags & node_is_tree) != 0) {
@@ -112,13 +116,24 @@ status copier::number_page(const tree_record& record, std::uint64_t number, unsi
     return status::ok;
 }
 
+status copier::number_key(const stored_key& key) {
+    if (!key.is_long) {
+        return status::ok;
+    }
+    const long_key where = long_key_from(key.text);
+    const page_header* run = nullptr;
+    HF_STORE_TRY(run_of(pages_, where, run));
+    has_long_keys_ = true;
+    return add(where.where.page, run);
+}
+
 status copier::write_head(const root& version) {
     meta_on_media meta{};
     if (::getrandom(meta.uuid.data(), meta.uuid.size(), 0) != static_cast<ssize_t>(meta.uuid.size())) {
         return last_error();
     }
     meta.magic = store_magic;
-    meta.version = store_version;
+    meta.version = has_long_keys_ ? store_version : version_without_long_keys;
     meta.page_bytes = page_size;
     meta.transaction = version.transaction;
     meta.main = version.main;
@@ -130,6 +145,15 @@ status copier::write_head(const root& version) {
     HF_STORE_TRY(stream_.append(&meta, sizeof(meta)));
     const std::vector<std::byte> zeros((meta_pages + copied_log_pages) * page_size - sizeof(meta));
     return stream_.append(zeros.data(), zeros.size());
+}
+
+void copier::rewrite_key(block_header& block, unsigned index) {
+    const stored_key stored = stored_key_at(block, index);
+    if (stored.is_long) {
+        long_key key = long_key_from(stored.text);
+        key.where.page = numbers_[key.where.page];
+        std::memcpy(mutable_key_at(block, index), &key, sizeof(key));
+    }
 }
 
 void copier::rewrite_leaf(block_header& block, unsigned index) {
@@ -155,6 +179,7 @@ status copier::write_page(std::uint64_t number) {
     auto& copy = *reinterpret_cast<page_header*>(bytes);
     auto& block = *reinterpret_cast<block_header*>(bytes + offsetof(page_header, block));
     for (unsigned i = 0; i < block.count; ++i) {
+        rewrite_key(block, i);
         if (block.kind == page_kind::branch) {
             set_child(block, i, numbers_[child_at(block, i)]);
         } else if (block.kind == page_kind::leaf) {

@@ -32,9 +32,12 @@ void cursor_position::keep_position() {
     kept_ = true;
     kept_value_.clear();
     gone_ = gone_ || !tree_.on_entry();
-    kept_behind_ = tree_.settle() != status::ok;
+    kept_outcome_ = tree_.settle();
+    kept_behind_ = kept_outcome_ != status::ok;
     if (!kept_behind_) {
-        kept_key_ = tree_.key();
+        std::string_view key;
+        kept_outcome_ = tree_.key(key);
+        kept_key_ = key;
     }
     if (!kept_behind_ && !gone_) {
         std::string_view value;
@@ -52,6 +55,9 @@ void cursor_position::keep_position() {
 status cursor_position::restore() {
     if (!kept_) {
         return status::ok;
+    }
+    if (kept_outcome_ != status::ok && kept_outcome_ != status::not_found) {
+        return kept_outcome_;
     }
     kept_ = false;
     kind_ = values_kind::one;
@@ -171,13 +177,14 @@ status cursor_position::value_here(std::string_view& value) const {
     if (!values_.on_entry()) {
         return status::not_found;
     }
-    value = values_.key();
-    return status::ok;
+    return values_.key(value);
 }
 
 status cursor_position::give(MDB_val* key, MDB_val* data) const {
     if (key != nullptr) {
-        *key = to_value(tree_.key());
+        std::string_view text;
+        HF_STORE_TRY(tree_.key(text));
+        *key = to_value(text);
     }
     if (data != nullptr) {
         std::string_view value;

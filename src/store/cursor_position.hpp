@@ -65,9 +65,10 @@ private:
     [[nodiscard]] status restore_value();
     [[nodiscard]] status read_plain(std::string_view& value) const;
 
-    bool kept_ = false;               ///< the position is the kept key and value
-    bool kept_behind_ = false;        ///< or behind the last entry
-    bool kept_value_behind_ = false;  ///< or behind the last value of the key
+    bool kept_ = false;                 ///< the position is the kept key and value
+    status kept_outcome_ = status::ok;  ///< of reading them
+    bool kept_behind_ = false;          ///< or behind the last entry
+    bool kept_value_behind_ = false;    ///< or behind the last value of the key
     std::string kept_key_;
     std::string kept_value_;
 };

@@ -27,7 +27,7 @@ void insert_item(block_header& block, unsigned index, std::string_view value) no
     if (block.kind == page_kind::packed) {
         insert_packed(block, index, value);
     } else {
-        insert_leaf(block, index, value, {}, 0);
+        insert_leaf(block, index, {.text = value}, {}, 0);
     }
 }
 
@@ -35,7 +35,7 @@ void insert_item(block_header& block, unsigned index, std::string_view value) no
 
 status cursor::put_value(std::string_view key, std::string_view value, unsigned flags, bool exists) {
     if (!exists) {
-        if (leaf_size(key.size(), value.size()) > max_node) {
+        if (leaf_size(stored_size(key.size()), value.size()) > max_node) {
             HF_STORE_TRY(plant_values(key, nullptr, value, false));
         } else {
             HF_STORE_TRY(tree_.insert(key, value.empty() ? std::string_view("", 0) : value, 0, nullptr));
@@ -81,7 +81,8 @@ status cursor::put_beside_one(std::string_view key, std::string_view value, unsi
     std::array<char, max_key> copy;  // the node moves
     std::memcpy(copy.data(), old.data(), old.size());
     block_buffer buffer;
-    if (capacity > max_node || leaf_size(tree_.key().size(), capacity) > max_node) {
+    if (capacity > max_node ||
+        leaf_size(stored_key_at(tree_.block(), tree_.index()).text.size(), capacity) > max_node) {
         alignas(block_header) std::array<std::byte, sizeof(block_header) + leaf_size(max_key, 0)> one;
         auto& single = *reinterpret_cast<block_header*>(one.data());
         format_block(single, is_dupfixed() ? page_kind::packed : page_kind::leaf, one.size(),
@@ -150,7 +151,8 @@ status cursor::grow_few(std::string_view key, std::string_view value, unsigned i
         return status::ok;
     }
     const std::size_t capacity = sizeof(block_header) + used_bytes(block) + item_bytes(block, value);
-    if (capacity > max_node || leaf_size(tree_.key().size(), capacity) > max_node) {
+    if (capacity > max_node ||
+        leaf_size(stored_key_at(tree_.block(), tree_.index()).text.size(), capacity) > max_node) {
         block_buffer copy;
         std::memcpy(&copy.block(), &block, block.capacity);
         return plant_values(key, &copy.block(), value, true);
@@ -197,9 +199,11 @@ status cursor::put_into_tree(std::string_view value, unsigned flags) {
         return status::bad_value_size;
     }
     bool exact = false;
+    std::string_view old;
     if ((flags & MDB_CURRENT) != 0) {
         HF_STORE_TRY(values_.placed() ? values_.settle() : status::not_found);
-        if (values_.key() == value) {
+        HF_STORE_TRY(values_.key(old));
+        if (old == value) {
             return status::ok;
         }
         HF_STORE_TRY(values_.remove());
@@ -208,7 +212,8 @@ status cursor::put_into_tree(std::string_view value, unsigned flags) {
         flags = 0;
     } else if ((flags & MDB_APPENDDUP) != 0) {
         HF_STORE_TRY(values_.last());
-        if (compare(state_->values, value, values_.key()) <= 0) {
+        HF_STORE_TRY(values_.key(old));
+        if (compare(state_->values, value, old) <= 0) {
             return status::key_exists;
         }
     }
@@ -220,7 +225,8 @@ status cursor::put_into_tree(std::string_view value, unsigned flags) {
         if ((flags & MDB_NODUPDATA) != 0) {
             return status::key_exists;
         }
-        if (values_.key() == value) {
+        HF_STORE_TRY(values_.key(old));
+        if (old == value) {
             return values_record_.entries == record_from(tree_.value()).entries ? status::ok : save_values_record();
         }
         HF_STORE_TRY(values_.remove());  // an order of the caller holds other bytes for equal

@@ -1,4 +1,5 @@
 // Cursors that write: keys, and values of keys that have one.
+#include <algorithm>
 #include <cstring>
 
 #include "store/cursor.hpp"
@@ -6,7 +7,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::uint64_t most_value = 0xFFFFFFFFU;
+constexpr std::size_t most_value = 0xFFFFFFFFU;
 
 std::string_view text_of(const MDB_val& value) noexcept {
     return {static_cast<const char*>(value.mv_data), value.mv_size};
@@ -16,7 +17,8 @@ std::string_view text_of(const MDB_val& value) noexcept {
 
 status cursor::check_sizes(std::string_view key, std::string_view value) const noexcept {
     const std::size_t most = transaction_->env().max_key_size();
-    if (key.empty() || key.size() > most || value.size() > (is_dupsort() ? most : most_value)) {
+    const std::size_t most_data = is_dupsort() ? std::min(most, max_key) : most_value;
+    if (key.empty() || key.size() > most || value.size() > most_data) {
         return status::bad_value_size;
     }
     return check_integers(key, value);
@@ -78,7 +80,7 @@ status cursor::put_one(std::string_view key, MDB_val* data, unsigned flags) {
     if (exists && (tree_.flags() & node_is_tree) != 0) {
         return status::incompatible;  // a named database, not a value
     }
-    const bool is_long = leaf_size(key.size(), value.size()) > max_node;
+    const bool is_long = leaf_size(stored_size(key.size()), value.size()) > max_node;
     const status outcome = is_long ? put_long(key, data, flags, exists) : put_plain(key, data, flags, exists);
     return outcome == status::ok ? outcome : transaction_->spoil(outcome);
 }
@@ -98,7 +100,9 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         if (outcome != status::ok) {
             return outcome == status::not_found ? status::ok : outcome;
         }
-        if (compare(state_->keys, key, tree_.key()) <= 0) {
+        std::string_view last;
+        HF_STORE_TRY(tree_.key(last));
+        if (compare(state_->keys, key, last) <= 0) {
             HF_STORE_TRY(enter_values(true));
             return status::key_exists;
         }

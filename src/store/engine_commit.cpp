@@ -84,6 +84,9 @@ bool engine::append(write_set& changes) {
     if (shared_.is_private()) {
         return false;  // other processes look for the last commit in the metas
     }
+    if (changes.has_long_keys && !may_have_long_keys()) {
+        return false;  // a checkpoint raises the store's version
+    }
     const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
     const std::uint64_t capacity = header.log_pages.load(std::memory_order_relaxed) * page_size;
     if (!encode_commit(changes, file_, capacity - offset, record_)) {
@@ -178,6 +181,9 @@ status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta.sequence = header.checkpoint_sequence.load() + 1;
     meta.transaction = version.transaction;
     meta.main = version.main;
+    meta_on_media last{};
+    HF_STORE_TRY(read_meta(last));
+    meta.version = changes.has_long_keys ? store_version : last.version;  // a store that has had some keeps it
     version.next_page = free_.cut(version.next_page);
     HF_STORE_TRY(kind.settle ? shorten_log(version, meta) : renew_log(version, meta, durable));
     HF_STORE_TRY(write_free_list(version, meta));
@@ -271,20 +277,29 @@ status engine::write_free_list(root& version, meta_on_media& meta) {
     return status::ok;
 }
 
+// The version is set. Where it is a new one, the checkpoint before, which no recovery needs any more, gets it, too: it
+// would still let an older program in.
 status engine::write_meta(meta_on_media& meta, bool durable) {
+    const auto put = [&](meta_on_media& one) {
+        one.checksum = meta_checksum(one);
+        const std::uint64_t page = one.sequence % meta_pages;
+        std::memcpy(file_.writable_page(page), &one, sizeof(one));
+        const status outcome = durable ? file_.sync_range(page * page_size, page_size) : status::ok;
+        return outcome == status::ok ? outcome : fail(outcome);
+    };
     meta.magic = store_magic;
-    meta.version = store_version;
     meta.page_bytes = page_size;
     meta.uuid = uuid();
-    meta.checksum = meta_checksum(meta);
-    const std::uint64_t page = meta.sequence % meta_pages;
-    std::memcpy(file_.writable_page(page), &meta, sizeof(meta));
-    if (durable) {
-        if (const status outcome = file_.sync_range(page * page_size, page_size); outcome != status::ok) {
-            return fail(outcome);
-        }
+    HF_STORE_TRY(put(meta));
+    meta_on_media older{};
+    std::memcpy(&older, file_.page((meta.sequence + 1) % meta_pages), sizeof(older));
+    const bool is_valid = older.magic == store_magic && older.checksum == meta_checksum(older) &&
+                          older.sequence % meta_pages == (meta.sequence + 1) % meta_pages;
+    if (!is_valid || older.version >= meta.version) {
+        return status::ok;
     }
-    return status::ok;
+    older.version = meta.version;
+    return put(older);
 }
 
 // Behind a checkpoint: free pages that no version sees. Some keep their blocks, for the next commits.

@@ -127,7 +127,7 @@ status engine::create() {
     HF_STORE_TRY(file_.grow(meta_pages + first_log_pages));
     HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
     meta.magic = store_magic;
-    meta.version = store_version;
+    meta.version = version_without_long_keys;
     meta.page_bytes = page_size;
     meta.next_page = meta_pages + first_log_pages;
     meta.log_page = meta_pages;

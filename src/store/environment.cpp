@@ -114,7 +114,7 @@ status environment::set_max_databases(MDB_dbi count) noexcept {
 }
 
 status environment::set_max_key(unsigned bytes) noexcept {
-    if (open_ || bytes < default_max_key || bytes > max_key) {
+    if (open_ || bytes < default_max_key || bytes > max_long_key) {
         return status::invalid_argument;
     }
     max_key_ = bytes;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/order.hpp"
+#include "store/page_format.hpp"
 #include "store/store_test_support.hpp"
 
 namespace holdfast::store_engine {
@@ -24,7 +25,12 @@ using model_map = std::map<std::string, value_set, by_order>;
 struct kind_of_database {
     const char* name;
     unsigned flags;
+    bool long_keys = false;  ///< some keys lie in runs of pages, and many share long beginnings
+    MDB_cmp_func* compare = nullptr;
 };
+
+int downward(const MDB_val* a, const MDB_val* b) { return compare_bytes(as_view(*b), as_view(*a)); }
+
 constexpr kind_of_database kinds[] = {
     {"plain", 0},
     {"reversed", MDB_REVERSEKEY},
@@ -33,6 +39,11 @@ constexpr kind_of_database kinds[] = {
     {"many_reversed", MDB_DUPSORT | MDB_REVERSEDUP},
     {"packed", MDB_DUPSORT | MDB_DUPFIXED},
     {"packed_integers", MDB_DUPSORT | MDB_DUPFIXED | MDB_INTEGERDUP | MDB_INTEGERKEY},
+    {"long_keys", 0, true},
+    {"long_keys_reversed", MDB_REVERSEKEY, true},
+    {"long_keys_downward", 0, true, downward},
+    {"long_keys_many", MDB_DUPSORT, true},
+    {"long_keys_packed", MDB_DUPSORT | MDB_DUPFIXED, true},
 };
 
 unsigned operations() {
@@ -62,8 +73,11 @@ private:
     [[nodiscard]] bool many() const { return (kind_.flags & MDB_DUPSORT) != 0; }
     [[nodiscard]] unsigned below(unsigned bound) { return static_cast<unsigned>(random_() % bound); }
     [[nodiscard]] std::string random_key();
+    [[nodiscard]] std::string random_long_key();
     [[nodiscard]] std::string random_value();
-    [[nodiscard]] model_map empty_model() const { return model_map(by_order{order_of_keys(kind_.flags, nullptr)}); }
+    [[nodiscard]] model_map empty_model() const {
+        return model_map(by_order{order_of_keys(kind_.flags, kind_.compare)});
+    }
     [[nodiscard]] value_set empty_values() const {
         return value_set(by_order{many() ? order_of_values(kind_.flags, nullptr) : order{}});
     }
@@ -101,9 +115,27 @@ std::string program::random_key() {
         const std::uint64_t number = below(4) == 0 ? random_() : below(300);
         return {reinterpret_cast<const char*>(&number), sizeof(number)};
     }
+    if (kind_.long_keys && below(2) == 0) {
+        return random_long_key();
+    }
     std::string key = std::to_string(below(many() ? 120 : 2000));
     if (below(8) == 0) {
         key += std::string(below(400), 'k');
+    }
+    return key;
+}
+
+// Around each size at which something changes: that of a head, of a separator in a page, of a key in a page.
+std::string program::random_long_key() {
+    constexpr unsigned sizes[] = {1, 44, 46, 508, 511, 1974, 1977, 2500, 9000};
+    const unsigned size = below(30) == 0 ? 65530 : sizes[below(9)];
+    std::string key(size, 'k');
+    if (below(4) == 0) {
+        key[below(size)] = 'l';
+    }
+    key += std::to_string(below(60));
+    if (below(60) == 0) {
+        key.resize(max_long_key - below(10), 'k');
     }
     return key;
 }
@@ -167,7 +199,7 @@ void program::put_expected(model_map& model, const std::string& key, const std::
     const auto at = model.find(key);
     const bool exists = at != model.end();
     if (flags == MDB_APPEND && !model.empty() &&
-        !by_order{order_of_keys(kind_.flags, nullptr)}(model.rbegin()->first, key)) {
+        !by_order{order_of_keys(kind_.flags, kind_.compare)}(model.rbegin()->first, key)) {
         ASSERT_EQ(outcome, MDB_KEYEXIST);
         return;
     }
@@ -419,9 +451,15 @@ void program::reopen() {
     }
     readers_.clear();
     env_.reset();
-    env_ = std::make_unique<test_environment>(directory_.path(), MDB_NOTLS | MDB_NOSYNC);
+    env_ = std::make_unique<test_environment>(directory_.path(), MDB_NOTLS | MDB_NOSYNC, 8, 0,
+                                              kind_.long_keys ? max_long_key : 0);
     ASSERT_EQ(env_->opened(), 0);
     database_ = env_->open(kind_.name, kind_.flags | MDB_CREATE);
+    if (kind_.compare != nullptr) {
+        MDB_txn* in = env_->begin();
+        ASSERT_EQ(mdb_set_compare(in, database_, kind_.compare), 0);
+        ASSERT_EQ(mdb_txn_commit(in), 0);
+    }
 }
 
 void program::one_transaction() {

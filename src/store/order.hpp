@@ -31,7 +31,17 @@ struct order {
 /// As compare_bytes, from the last byte to the first.
 [[nodiscard]] inline int compare_reversed(std::string_view a, std::string_view b) noexcept {
     const std::size_t common = std::min(a.size(), b.size());
-    for (std::size_t i = 1; i <= common; ++i) {
+    std::size_t same = 0;
+    for (; same + sizeof(std::uint64_t) <= common; same += sizeof(std::uint64_t)) {
+        std::uint64_t left = 0;
+        std::uint64_t right = 0;
+        std::memcpy(&left, a.data() + a.size() - same - sizeof(left), sizeof(left));
+        std::memcpy(&right, b.data() + b.size() - same - sizeof(right), sizeof(right));
+        if (left != right) {
+            return left < right ? -1 : 1;  // the last byte is the highest, as the machine's numbers have it
+        }
+    }
+    for (std::size_t i = same + 1; i <= common; ++i) {
         const int difference =
             static_cast<unsigned char>(a[a.size() - i]) - static_cast<unsigned char>(b[b.size() - i]);
         if (difference != 0) {

@@ -1,6 +1,7 @@
 // Pages of a store as they lie in the file (docs/store-format.md). Numbers are little-endian, as the machine's.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +24,12 @@ enum class page_kind : std::uint8_t { none = 0, branch = 1, leaf = 2, packed = 3
 ///   packed   no slots: items of item_size bytes, in order, from the header on
 struct block_header {
     page_kind kind;
-    std::uint8_t reserved;
-    std::uint16_t count;      ///< entries
-    std::uint16_t upper;      ///< offset of the lowest node, from the start of this header; packed: the capacity
-    std::uint16_t capacity;   ///< bytes, with this header
-    std::uint16_t item_size;  ///< packed: bytes of an item; else 0
-    std::uint16_t garbage;    ///< bytes of removed nodes
+    std::uint8_t has_long_keys;  ///< 1: a node may have a long key; 0: none has
+    std::uint16_t count;         ///< entries
+    std::uint16_t upper;         ///< offset of the lowest node, from the start of this header; packed: the capacity
+    std::uint16_t capacity;      ///< bytes, with this header
+    std::uint16_t item_size;     ///< packed: bytes of an item; else 0
+    std::uint16_t garbage;       ///< bytes of removed nodes
 };
 static_assert(sizeof(block_header) == 12 && alignof(block_header) == 2);
 
@@ -55,6 +56,9 @@ inline constexpr std::uint16_t node_is_long = 0x2000;   ///< the value is a long
 inline constexpr std::uint16_t node_is_tree = 0x4000;   ///< the value is a tree_record
 inline constexpr std::uint16_t node_has_many = 0x8000;  ///< values of MDB_DUPSORT: a block, or with node_is_tree a tree
 inline constexpr std::uint16_t node_flags_mask = 0xE000;
+/// In place of a key's size: the node has a long_key.
+inline constexpr std::uint16_t long_key_in_leaf = key_size_mask;
+inline constexpr std::uint16_t long_key_in_branch = 0xFFFF;
 
 /// A node of a branch: this and the key. The key of entry 0 is empty: it is below all others.
 struct branch_node {
@@ -69,22 +73,32 @@ struct long_value {
     std::uint64_t size;  ///< bytes
 };
 
+/// What a node has of a key that is too long for it. The key lies in a run of pages of its own, which is this node's.
+struct long_key {
+    std::array<char, 48> head;  ///< its first bytes: they settle most comparisons
+    long_value where;
+};
+
 /// A tree: of the main database, of a named database, or of the many values of one key.
 struct tree_record {
     std::uint64_t root;  ///< page number; 0: the tree is empty
     std::uint64_t entries;
     std::uint64_t branch_pages;
     std::uint64_t leaf_pages;
-    std::uint64_t long_pages;  ///< pages of long values
+    std::uint64_t long_pages;  ///< pages of long values and long keys
     std::uint16_t flags;       ///< MDB_DUPSORT and kin
     std::uint16_t depth;       ///< 0: empty
     std::uint32_t item_size;   ///< of packed pages
 };
-static_assert(sizeof(long_value) == 16 && sizeof(tree_record) == 48);
+static_assert(sizeof(long_value) == 16 && sizeof(long_key) == 64 && sizeof(tree_record) == 48);
 
 /// The most that a node may take, with its slot: two fit in a page.
 inline constexpr std::size_t max_node = (block_capacity - sizeof(block_header)) / 2 / 2 * 2;
+/// The most that a key may have to lie in a node, and that any key may have.
 inline constexpr std::size_t max_key = max_node - sizeof(leaf_node) - sizeof(tree_record) - 2;
-static_assert(max_node == 2032 && max_key == 1978);
+inline constexpr std::size_t max_long_key = 65536;
+/// A part of a long key that tells two leaves apart lies in a branch up to this: branches stay wide.
+inline constexpr std::size_t max_short_separator = 512;
+static_assert(max_node == 2032 && max_key == 1978 && max_short_separator <= max_key);
 
 }  // namespace holdfast::store_engine

@@ -58,7 +58,8 @@ bool read_number(MDB_txn* in, MDB_dbi database, unsigned writer, std::uint64_t& 
 
 [[noreturn]] void write_for_ever(oracle& shared, const std::string& path, unsigned writer, unsigned flags) {
     MDB_env* env = nullptr;
-    if (mdb_env_create(&env) != 0 || mdb_env_open(env, path.c_str(), flags, 0664) != 0) {
+    if (mdb_env_create(&env) != 0 || hf_lmdb_set_maxkeysize(env, HF_LMDB_MOST_KEYSIZE) != 0 ||
+        mdb_env_open(env, path.c_str(), flags, 0664) != 0) {
         fail(shared, 1);
     }
     std::mt19937_64 random(static_cast<std::uint64_t>(::getpid()));
@@ -81,7 +82,8 @@ bool read_number(MDB_txn* in, MDB_dbi database, unsigned writer, std::uint64_t& 
             }
         }
         for (unsigned i = 0; i < 4; ++i) {  // other entries come and go, so that pages are freed and used again
-            const std::string key = "other" + std::to_string(random() % 400);
+            const auto which = static_cast<unsigned>(random() % 400);
+            const std::string key = std::string(which % 5 == 0 ? 2500 + which * 20 : 5, 'o') + std::to_string(which);
             const int outcome =
                 random() % 2 == 0 ? put(in, database, key, std::string(random() % 6000, 'o')) : del(in, database, key);
             if (outcome != 0 && outcome != MDB_NOTFOUND) {

@@ -9,7 +9,9 @@
 namespace holdfast::store_engine {
 
 inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
-inline constexpr std::uint32_t store_version = 1;
+/// Programs that know version 1 alone must not read a store with long keys: it has version 2 from its first one on.
+inline constexpr std::uint32_t version_without_long_keys = 1;
+inline constexpr std::uint32_t store_version = 2;
 inline constexpr std::uint64_t meta_pages = 2;
 
 /// Page 0 or 1: the last checkpoint, or the one before. The valid one with the greater sequence counts.

@@ -42,11 +42,14 @@ inline std::string_view as_view(const MDB_val& value) noexcept {
 class test_environment {
 public:
     explicit test_environment(const std::string& path, unsigned flags = 0, MDB_dbi databases = 8,
-                              std::size_t map_size = 0) {
+                              std::size_t map_size = 0, unsigned longest_key = 0) {
         EXPECT_EQ(mdb_env_create(&env_), 0);
         EXPECT_EQ(mdb_env_set_maxdbs(env_, databases), 0);
         if (map_size != 0) {
             EXPECT_EQ(mdb_env_set_mapsize(env_, map_size), 0);
+        }
+        if (longest_key != 0) {
+            EXPECT_EQ(hf_lmdb_set_maxkeysize(env_, longest_key), 0);
         }
         opened_ = mdb_env_open(env_, path.c_str(), flags, 0664);
     }

@@ -74,7 +74,8 @@ status stored_pages::read_meta(meta_on_media& best) const {
             continue;
         }
         ours = true;
-        other_version = meta.version != store_version || meta.page_bytes != page_size;
+        other_version =
+            meta.version < version_without_long_keys || meta.version > store_version || meta.page_bytes != page_size;
         if (!other_version && meta.checksum == meta_checksum(meta) && meta.sequence % meta_pages == number &&
             (!found || meta.sequence > best.sequence)) {
             best = meta;
@@ -88,6 +89,17 @@ status stored_pages::read_meta(meta_on_media& best) const {
         return status::invalid_file;
     }
     return other_version ? status::version_mismatch : status::corrupted;
+}
+
+bool stored_pages::may_have_long_keys() const noexcept {
+    for (std::uint64_t page = 0; page < meta_pages; ++page) {
+        meta_on_media meta{};
+        std::memcpy(&meta, file_.page(page), sizeof(meta));
+        if (meta.magic == store_magic && meta.version == version_without_long_keys) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void stored_pages::adopt(const meta_on_media& meta) noexcept {

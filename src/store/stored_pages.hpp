@@ -40,11 +40,11 @@ public:
 
     /// A page or run that a version of the store uses; its first use in this process checks it.
     [[nodiscard]] status get(std::uint64_t number, std::uint64_t next_page, const page_header*& page) const {
-        page = file_.page(number);
-        if (number >= meta_pages && number < next_page && is_verified(number)) {
-            return status::ok;
+        if (number < meta_pages || number >= next_page) {
+            return status::page_not_found;  // there is not even an address for it
         }
-        return verify(number, next_page);
+        page = file_.page(number);
+        return is_verified(number) ? status::ok : verify(number, next_page);
     }
     [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept { return file_.writable_page(number); }
     /// The last version that readers see.
@@ -76,6 +76,8 @@ protected:
 
     /// The valid meta with the greater sequence. One that is not valid was being written when power failed.
     [[nodiscard]] status read_meta(meta_on_media& best) const;
+    /// Whether a program that knows no long keys refuses the store, whichever meta it finds.
+    [[nodiscard]] bool may_have_long_keys() const noexcept;
     /// Makes a checkpoint the store's last version.
     void adopt(const meta_on_media& meta) noexcept;
     void raise_durable(std::uint64_t transaction) noexcept;

@@ -354,6 +354,10 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
         }
         return status::ok;
     }
+    const std::string_view key(name);
+    if (key.empty() || key.size() > max_long_key) {
+        return status::bad_value_size;
+    }
     const std::lock_guard guard(env_->handle_mutex());
     bool is_new = false;
     if ((main.record.flags & (MDB_DUPSORT | MDB_INTEGERKEY)) != 0) {
@@ -370,7 +374,8 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
     state.sequence = env_->handle(number).sequence;
     status outcome = state.known ? status::ok : load(number, state);
     if (outcome == status::not_found && (flags & MDB_CREATE) != 0) {
-        outcome = read_only_ ? status::access_denied : status::ok;
+        const bool fits = key.size() <= env_->max_key_size();
+        outcome = read_only_ ? status::access_denied : fits ? status::ok : status::bad_value_size;
         if (outcome == status::ok) {
             state.record = tree_record{};
             state.record.flags = wanted;

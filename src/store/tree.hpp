@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "store/block.hpp"
-#include "store/pages.hpp"
+#include "store/long_keys.hpp"
 
 namespace holdfast::store_engine {
 
 /// What a page gets: of a leaf a value, of a branch a child.
 struct tree_entry {
-    std::string_view key;
+    stored_key key;
     std::string_view value;
     std::uint64_t child;
     std::uint16_t flags;
@@ -37,7 +36,7 @@ public:
     [[nodiscard]] const block_header& block() const noexcept { return levels_[depth_ - 1].page->block; }
     [[nodiscard]] unsigned index() const noexcept { return levels_[depth_ - 1].index; }
     void set_index(unsigned index) noexcept { levels_[depth_ - 1].index = index; }
-    [[nodiscard]] std::string_view key() const noexcept { return key_at(block(), index()); }
+    [[nodiscard]] status key(std::string_view& key) const { return read_key(*pages_, block(), index(), key); }
     [[nodiscard]] std::string_view value() const noexcept { return value_at(block(), index()); }
     [[nodiscard]] std::uint16_t flags() const noexcept { return flags_at(block(), index()); }
 
@@ -87,12 +86,13 @@ private:
         return pages_->writable(levels_[depth].number)->block;
     }
     [[nodiscard]] status plant();
+    [[nodiscard]] status insert_stored(std::string_view key, const tree_entry& item, std::byte** written);
     [[nodiscard]] unsigned split_point(const block_header& block, unsigned depth,
                                        const tree_entry& item) const noexcept;
-    [[nodiscard]] status insert_into_full(const tree_entry& item);
+    [[nodiscard]] status insert_into_full(std::string_view key, const tree_entry& item);
     [[nodiscard]] status shift_to_neighbour(bool left, bool& shifted);
     [[nodiscard]] status split(unsigned depth, const tree_entry& item);
-    [[nodiscard]] status add_child(unsigned depth, std::string_view separator, std::uint64_t right);
+    [[nodiscard]] status add_child(unsigned depth, const stored_key& separator, std::uint64_t right);
     [[nodiscard]] status rebalance(unsigned depth);
     [[nodiscard]] status shrink_root();
     [[nodiscard]] status drop_child(unsigned depth);

@@ -34,13 +34,21 @@ status tree_cursor::seek(std::string_view key, bool& exact) {
         HF_STORE_TRY(enter(at, number));
         level& here = levels_[at];
         if (at + 1 == depth) {
-            const place found = find_in_leaf(here.page->block, *by_, key);
-            here.index = found.index;
-            exact = found.exact;
+            if (here.page->block.has_long_keys != 0) [[unlikely]] {
+                HF_STORE_TRY(find_in_leaf_of_long_keys(*pages_, here.page->block, *by_, key, here.index, exact));
+            } else {
+                const place found = find_in_leaf(here.page->block, *by_, key);
+                here.index = found.index;
+                exact = found.exact;
+            }
             depth_ = depth;
             return status::ok;
         }
-        here.index = find_in_branch(here.page->block, *by_, key);
+        if (here.page->block.has_long_keys != 0) [[unlikely]] {
+            HF_STORE_TRY(find_in_branch_of_long_keys(*pages_, here.page->block, *by_, key, here.index));
+        } else {
+            here.index = find_in_branch(here.page->block, *by_, key);
+        }
         number = child_at(here.page->block, here.index);
     }
 }

@@ -10,34 +10,59 @@ namespace {
 
 std::size_t size_of(page_kind kind, const block_header& block, const tree_entry& item) noexcept {
     switch (kind) {
-        case page_kind::branch: return branch_size(item.key.size());
+        case page_kind::branch: return branch_size(item.key.text.size());
         case page_kind::packed: return block.item_size;
-        default: return leaf_size(item.key.size(), item.value.size());
+        default: return leaf_size(item.key.text.size(), item.value.size());
     }
 }
 
 std::byte* insert_entry(block_header& block, unsigned index, const tree_entry& item) noexcept {
     switch (block.kind) {
         case page_kind::branch: insert_branch(block, index, item.key, item.child); return nullptr;
-        case page_kind::packed: insert_packed(block, index, item.key); return nullptr;
+        case page_kind::packed: insert_packed(block, index, item.key.text); return nullptr;
         default: return insert_leaf(block, index, item.key, item.value, item.flags);
     }
 }
 
 // What tells two leaves apart, as short as it may be: the beginning of a key that is above all on the left. Other
-// orders than that of bytes get whole keys.
-std::string_view separator_between(const order& by, const block_header& left, const block_header& right) noexcept {
-    const std::string_view above = key_at(right, 0);
-    if (by.kind != order_kind::bytes || right.kind == page_kind::packed || left.count == 0) {
-        return above;
+// orders than that of bytes get whole keys. A long one gets a run of its own.
+status separator_between(transaction_pages& pages, tree_record& record, const order& by, const block_header& left,
+                         const block_header& right, long_key& memory, stored_key& separator) {
+    std::string_view above;
+    HF_STORE_TRY(read_key(pages, right, 0, above));
+    if (by.kind == order_kind::bytes && right.kind != page_kind::packed && left.count != 0) {
+        std::string_view below;
+        HF_STORE_TRY(read_key(pages, left, left.count - 1U, below));
+        const std::size_t most = std::min(above.size(), below.size());
+        std::size_t common = 0;
+        while (common < most && above[common] == below[common]) {
+            ++common;
+        }
+        above = above.substr(0, std::min(common + 1, above.size()));
     }
-    const std::string_view below = key_at(left, left.count - 1U);
-    const std::size_t most = std::min(above.size(), below.size());
-    std::size_t common = 0;
-    while (common < most && above[common] == below[common]) {
-        ++common;
+    separator = {.text = above};
+    if (above.size() > max_short_separator && stored_key_at(right, 0).is_long) {
+        HF_STORE_TRY(create_long_key(pages, above, memory, record.long_pages));
+        separator = {.text = as_text(memory), .is_long = true};
     }
-    return above.substr(0, std::min(common + 1, above.size()));
+    return status::ok;
+}
+
+// Removes an entry of a branch with its key. The key of the first entry has no meaning, so it has no run.
+status forget_child(transaction_pages& pages, tree_record& record, block_header& parent, unsigned index) {
+    HF_STORE_TRY(release_key(pages, stored_key_at(parent, index), record.long_pages));
+    remove_at(parent, index);
+    if (index != 0 || parent.count == 0) {
+        return status::ok;
+    }
+    const stored_key first = stored_key_at(parent, 0);
+    if (first.is_long) {
+        HF_STORE_TRY(release_key(pages, first, record.long_pages));
+        const std::uint64_t child = child_at(parent, 0);
+        remove_at(parent, 0);
+        insert_branch(parent, 0, {}, child);
+    }
+    return status::ok;
 }
 
 }  // namespace
@@ -79,18 +104,31 @@ status tree_cursor::plant() {
 }
 
 status tree_cursor::insert(std::string_view key, std::string_view value, std::uint16_t flags, std::byte** written) {
+    if (record_->item_size != 0 && key.size() != record_->item_size) {
+        return status::corrupted;  // no tree of keys is packed
+    }
+    if (key.size() <= max_key) {
+        return insert_stored(key, {.key = {.text = key}, .value = value, .child = 0, .flags = flags}, written);
+    }
+    long_key memory;
+    HF_STORE_TRY(create_long_key(*pages_, key, memory, record_->long_pages));
+    const stored_key stored{.text = as_text(memory), .is_long = true};
+    return insert_stored(key, {.key = stored, .value = value, .child = 0, .flags = flags}, written);
+}
+
+// `key` is the whole key of the item.
+status tree_cursor::insert_stored(std::string_view key, const tree_entry& item, std::byte** written) {
     if (record_->root == 0) {
         HF_STORE_TRY(plant());
     } else {
         HF_STORE_TRY(own_path());
     }
-    const tree_entry item{.key = key, .value = value, .child = 0, .flags = flags};
     block_header& leaf = writable_block();
     std::byte* at = nullptr;
     if (size_of(leaf.kind, leaf, item) <= free_bytes(leaf)) {
         at = insert_entry(leaf, index(), item);
     } else {
-        HF_STORE_TRY(insert_into_full(item));
+        HF_STORE_TRY(insert_into_full(key, item));
         bool exact = false;
         HF_STORE_TRY(seek(key, exact));
         if (!exact) {
@@ -108,7 +146,7 @@ status tree_cursor::insert(std::string_view key, std::string_view value, std::ui
 
 // A leaf that is full gives entries to a neighbour that has room before it is split: pages are four fifths full then
 // instead of two thirds, where keys come in no order (the B*-tree of Knuth, volume 3, 6.2.4).
-status tree_cursor::insert_into_full(const tree_entry& item) {
+status tree_cursor::insert_into_full(std::string_view key, const tree_entry& item) {
     bool shifted = false;
     if (depth_ > 1 && (index() != block().count || !in_last_leaf())) {
         HF_STORE_TRY(shift_to_neighbour(true, shifted));
@@ -118,7 +156,7 @@ status tree_cursor::insert_into_full(const tree_entry& item) {
     }
     if (shifted) {
         bool exact = false;
-        HF_STORE_TRY(seek(item.key, exact));
+        HF_STORE_TRY(seek(key, exact));
         HF_STORE_TRY(exact ? status::corrupted : own_path());
         block_header& leaf = writable_block();
         if (size_of(leaf.kind, leaf, item) <= free_bytes(leaf)) {
@@ -143,11 +181,12 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
     if (neighbour->block.kind != full.kind || neighbour->block.item_size != full.item_size) {
         return status::corrupted;
     }
-    std::size_t longest = 0;
+    std::size_t longest = full.has_long_keys != 0 ? max_short_separator : 0;
     for (unsigned i = 0; i < full.count; ++i) {
-        longest = std::max(longest, key_at(full, i).size());
+        longest = std::max(longest, stored_key_at(full, i).text.size());
     }
-    // The separator may become longer: a key of the full leaf is the most that it can be.
+    // The separator may become longer: a key of the full leaf, or what may be short of a long one, is the most that it
+    // can be.
     if (free_bytes(neighbour->block) * 6 < neighbour->block.capacity || full.count < 4 ||
         free_bytes(parent) < branch_size(longest)) {
         return status::ok;
@@ -155,6 +194,7 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
     HF_STORE_TRY(pages_->own(number));
     set_child(parent, beside, number);
     block_header& target = pages_->writable(number)->block;
+    const unsigned before = target.count;
     while (full.count > 1) {
         const unsigned from = left ? 0 : full.count - 1U;
         if (used_bytes(target) + size_at(full, from) > used_bytes(full) - size_at(full, from)) {
@@ -163,10 +203,16 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
         insert_copy(target, left ? target.count : 0U, full, from);
         remove_at(full, from);
     }
+    if (target.count == before) {
+        return status::ok;  // the key that separates the two may be one of the neighbour's, and longer
+    }
     const unsigned slot = left ? above.index : beside;
-    const std::string_view separator =
-        left ? separator_between(*by_, target, full) : separator_between(*by_, full, target);
+    long_key memory;
+    stored_key separator;
+    HF_STORE_TRY(left ? separator_between(*pages_, *record_, *by_, target, full, memory, separator)
+                      : separator_between(*pages_, *record_, *by_, full, target, memory, separator));
     const std::uint64_t child = child_at(parent, slot);
+    HF_STORE_TRY(release_key(*pages_, stored_key_at(parent, slot), record_->long_pages));
     remove_at(parent, slot);
     insert_branch(parent, slot, separator, child);
     shifted = true;
@@ -210,14 +256,15 @@ status tree_cursor::split(unsigned depth, const tree_entry& item) {
     count_page(left.kind, 1);
     block_header& right = pages_->writable(number)->block;
     std::array<char, max_node> promoted;
-    std::string_view separator;
+    long_key memory;
+    stored_key separator;
     for (unsigned i = stay; i < count; ++i) {
         const bool first_of_branch = is_branch && i == stay;
         if (first_of_branch) {  // its key goes up
             const unsigned from = i < index ? i : i - 1;
-            const std::string_view key = i == index ? item.key : branch_key_at(left, from);
-            std::memcpy(promoted.data(), key.data(), key.size());
-            separator = {promoted.data(), key.size()};
+            const stored_key key = i == index ? item.key : stored_key_at(left, from);
+            std::memcpy(promoted.data(), key.text.data(), key.text.size());
+            separator = {.text = {promoted.data(), key.text.size()}, .is_long = key.is_long};
             insert_branch(right, 0, {}, i == index ? item.child : child_at(left, from));
         } else if (i == index) {
             insert_entry(right, i - stay, item);
@@ -230,18 +277,16 @@ status tree_cursor::split(unsigned depth, const tree_entry& item) {
         insert_entry(left, index, item);
     }
     if (!is_branch) {
-        const std::string_view between = separator_between(*by_, left, right);
-        std::memcpy(promoted.data(), between.data(), between.size());
-        separator = {promoted.data(), between.size()};
+        HF_STORE_TRY(separator_between(*pages_, *record_, *by_, left, right, memory, separator));
     }
     return add_child(depth, separator, number);
 }
 
-status tree_cursor::add_child(unsigned depth, std::string_view separator, std::uint64_t right) {
+status tree_cursor::add_child(unsigned depth, const stored_key& separator, std::uint64_t right) {
     if (depth > 0) {
         const tree_entry item{.key = separator, .value = {}, .child = right, .flags = 0};
         block_header& parent = writable_at(depth - 1);
-        if (branch_size(separator.size()) <= free_bytes(parent)) {
+        if (branch_size(separator.text.size()) <= free_bytes(parent)) {
             insert_branch(parent, levels_[depth - 1].index + 1, separator, right);
             return status::ok;
         }
@@ -276,12 +321,17 @@ status tree_cursor::replace(std::string_view value, std::uint16_t flags, std::by
         }
         return status::ok;
     }
+    // The node moves, but not the run of a long key.
     std::array<char, max_key> copy;
-    const std::string_view key = this->key();
-    std::memcpy(copy.data(), key.data(), key.size());
-    const std::string_view same_key(copy.data(), key.size());
+    const stored_key stored = stored_key_at(leaf, index());
+    std::memcpy(copy.data(), stored.text.data(), stored.text.size());
+    const stored_key same{.text = {copy.data(), stored.text.size()}, .is_long = stored.is_long};
+    std::string_view key = same.text;
+    if (same.is_long) {
+        HF_STORE_TRY(this->key(key));
+    }
     remove_at(leaf, index());
-    return insert(same_key, value, flags, written);
+    return insert_stored(key, {.key = same, .value = value, .child = 0, .flags = flags}, written);
 }
 
 // --- removal --------------------------------------------------------------------------------------------------------
@@ -290,18 +340,22 @@ status tree_cursor::remove() {
     HF_STORE_TRY(own_path());
     block_header& leaf = writable_block();
     std::array<char, max_key> copy;
-    const std::string_view key = this->key();
-    std::memcpy(copy.data(), key.data(), key.size());
+    const stored_key stored = stored_key_at(leaf, index());
+    std::memcpy(copy.data(), stored.text.data(), stored.text.size());
+    const stored_key removed{.text = {copy.data(), stored.text.size()}, .is_long = stored.is_long};
+    std::string_view key = removed.text;
+    if (removed.is_long) {
+        HF_STORE_TRY(this->key(key));
+    }
     remove_at(leaf, index());
     const bool is_low = leaf.count == 0 || used_bytes(leaf) * 3 < leaf.capacity;
-    if (!is_low) {
-        return status::ok;
+    if (is_low) {
+        HF_STORE_TRY(rebalance(depth_ - 1));
+        bool exact = false;
+        const status found = seek(key, exact);
+        HF_STORE_TRY(found == status::not_found ? status::ok : found);
     }
-    const std::size_t size = key.size();
-    HF_STORE_TRY(rebalance(depth_ - 1));
-    bool exact = false;
-    const status found = seek({copy.data(), size}, exact);
-    return found == status::not_found ? status::ok : found;
+    return release_key(*pages_, removed, record_->long_pages);  // it was looked for until here
 }
 
 status tree_cursor::rebalance(unsigned depth) {
@@ -351,7 +405,7 @@ status tree_cursor::shrink_root() {
 status tree_cursor::drop_child(unsigned depth) {
     count_page(levels_[depth].page->block.kind, -1);
     pages_->release(levels_[depth].number, *levels_[depth].page);
-    remove_at(writable_at(depth - 1), levels_[depth - 1].index);
+    HF_STORE_TRY(forget_child(*pages_, *record_, writable_at(depth - 1), levels_[depth - 1].index));
     return rebalance(depth - 1);
 }
 
@@ -368,10 +422,10 @@ status tree_cursor::try_merge(unsigned depth, unsigned left_index, bool& merged)
     if (block.kind != left->block.kind || block.item_size != left->block.item_size) {
         return status::corrupted;
     }
-    const std::string_view separator = branch_key_at(parent, left_index + 1);
+    const stored_key separator = stored_key_at(parent, left_index + 1);
     std::size_t needed = used_bytes(block);
     if (block.kind == page_kind::branch) {
-        needed += even(separator.size());
+        needed += even(separator.text.size());
     }
     if (needed > free_bytes(left->block)) {
         return status::ok;
@@ -389,6 +443,9 @@ status tree_cursor::try_merge(unsigned depth, unsigned left_index, bool& merged)
     }
     count_page(block.kind, -1);
     pages_->release(right_number, *right);
+    if (block.kind != page_kind::branch) {  // of branches it lives on below
+        HF_STORE_TRY(release_key(*pages_, separator, record_->long_pages));
+    }
     remove_at(parent, left_index + 1);
     merged = true;
     return status::ok;
@@ -426,6 +483,7 @@ private:
         for (unsigned i = 0; i < block.count; ++i) {
             HF_STORE_TRY(is_leaf ? drop_value(block, i, nested)
                                  : drop_page(record, child_at(block, i), depth + 1, nested));
+            HF_STORE_TRY(release_key(pages_, stored_key_at(block, i), long_pages_));
         }
         pages_.release(number, *page);
         return status::ok;
@@ -447,6 +505,7 @@ private:
 
     transaction_pages& pages_;
     std::uint64_t dropped_ = 0;
+    std::uint64_t long_pages_ = 0;  ///< the record is void when all is dropped
 };
 
 }  // namespace

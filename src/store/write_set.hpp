@@ -22,12 +22,14 @@ struct write_set {
     std::vector<std::uint64_t> loose;          ///< pages of dirty entries that are not live, to be taken again
     std::vector<extent_on_media> taken;        ///< from free space
     std::vector<freed_extent_on_media> freed;  ///< pages of earlier commits
+    bool has_long_keys = false;                ///< some were written: the store's version must allow them
 
     void clear() noexcept {
         dirty.clear();
         loose.clear();
         taken.clear();
         freed.clear();
+        has_long_keys = false;
     }
 };
 

@@ -39,6 +39,7 @@ struct environment_limits {
     std::size_t map_size = 0;  ///< bytes; 0: the library's default
     unsigned readers = 0;      ///< 0: the library's default
     MDB_dbi databases = 2;
+    bool long_keys = false;  ///< keys may be as long as the library takes at all
 };
 
 class environment {
@@ -53,6 +54,11 @@ public:
             if (limits.readers != 0) {
                 expect_success("mdb_env_set_maxreaders", mdb_env_set_maxreaders(handle_, limits.readers));
             }
+#ifdef HF_LMDB_MOST_KEYSIZE  // LMDB's own library takes what it was built for
+            if (limits.long_keys) {
+                expect_success("hf_lmdb_set_maxkeysize", hf_lmdb_set_maxkeysize(handle_, HF_LMDB_MOST_KEYSIZE));
+            }
+#endif
             expect_success("mdb_env_set_maxdbs", mdb_env_set_maxdbs(handle_, limits.databases));
             expect_success("mdb_env_open", mdb_env_open(handle_, path.c_str(), flags, 0664));
         } catch (...) {

@@ -80,6 +80,7 @@ void run(const tool_arguments& given) {
     environment_limits limits;
     limits.map_size = header->map_size;
     limits.readers = header->readers;
+    limits.long_keys = true;  // what a store holds can be loaded
     const environment opened(given.paths.front(), given.count('n') != 0 ? MDB_NOSUBDIR : 0U, limits);
     loader to(opened, given.count('N') != 0);
     for (; header; header = from.read_header()) {

@@ -138,6 +138,31 @@ def test_nested_transactions_are_undone_alone(file):
         assert dict(store) == {b"a": b"1", b"b": b"4"}
 
 
+def test_keys_are_as_long_as_is_asked_for(file):
+    keys = [b"k" * 40 + b"%03d" % (i * 7919 % 300) + b"k" * (i * 97 % 3000) for i in range(300)]
+    keys += [b"k" * 60000 + b"%03d" % i for i in range(20)] + [b"l" * 65536]
+    with holdfast.Store(file, longest_key=65536) as store:
+        store.update((key, b"%d" % len(key)) for key in keys)
+        with pytest.raises(ValueError) as told:
+            store[b"l" * 65537] = b""
+        assert told.value.expected == "1 to 65536 bytes"
+        again = pickle.loads(pickle.dumps(store))
+        again[b"m" * 65536] = b""
+        del again[b"m" * 65536]
+    with holdfast.Store(file) as store:  # reading needs no wish
+        assert list(store) == sorted(keys) and list(reversed(store)) == sorted(keys, reverse=True)
+        assert list(store.range(keys[-3], keys[-1], reverse=True)) == [(keys[-2], b"60003"), (keys[-3], b"60003")]
+        assert all(store[key] == b"%d" % len(key) for key in keys) and b"l" * 65537 not in store
+        assert store.check() > 0
+        for key in keys:
+            del store[key]
+        with pytest.raises(ValueError):
+            store[keys[-1]] = b""
+        assert len(store) == 0
+    with pytest.raises(ValueError):
+        holdfast.Store(file, longest_key=65537)
+
+
 def test_what_cannot_be_is_an_error_that_says_so(file, tmp_path):
     with pytest.raises(holdfast.NotFoundError) as told:
         holdfast.Store(file, "w")

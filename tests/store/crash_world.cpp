@@ -24,8 +24,16 @@ struct change {
     std::string data;
 };
 
+constexpr unsigned longest_key = 65536;
+
+/// Of a library that takes long keys, some are: they begin alike.
+std::string key_text(const lmdb_library& library, std::uint64_t number) {
+    const bool is_long = library.set_maxkeysize != nullptr && number % 9 == 0;
+    return fmt::format("{}key {}", std::string(is_long ? 1900 + number * 13 : 0, 'k'), number);
+}
+
 /// What transaction n does.
-std::vector<change> changes_of(std::uint64_t seed, std::uint64_t number) {
+std::vector<change> changes_of(const lmdb_library& library, std::uint64_t seed, std::uint64_t number) {
     random_words random(seed ^ random_words::mix(number));
     std::vector<change> changes(1 + random.below(12));
     for (change& one : changes) {
@@ -35,7 +43,7 @@ std::vector<change> changes_of(std::uint64_t seed, std::uint64_t number) {
             one.key = fmt::format("dup {}", random.below(12));
             one.data = fmt::format("{:08}", random.below(400));
         } else {
-            one.key = fmt::format("key {}", random.below(500));
+            one.key = key_text(library, random.below(500));
             const std::size_t size = random.below(25) == 0 ? random.below(9000) : random.below(120);
             one.data = fmt::format("{} {}", number, std::string(size, static_cast<char>('a' + number % 26)));
         }
@@ -60,6 +68,7 @@ public:
         check(mdb_.env_create(&environment_));
         try {
             check(mdb_.env_set_maxdbs(environment_, 4));
+            check(mdb_.set_maxkeysize != nullptr ? mdb_.set_maxkeysize(environment_, longest_key) : 0);
             check(mdb_.env_set_mapsize(environment_, plan.map_size));
             check(mdb_.env_open(environment_, plan.directory.c_str(), plan.flags | MDB_NOTLS, 0600));
         } catch (...) {
@@ -169,12 +178,12 @@ void write_one(opened_store& store, const crash_plan& plan, crash_oracle& oracle
         std::uint64_t sum = store.number(transaction, sum_key);
         if ((plan.flags & MDB_WRITEMAP) == 0 && random.below(4) == 0) {
             MDB_txn* const child = store.begin(0, transaction);
-            for (const change& one : changes_of(random.next(), number)) {
+            for (const change& one : changes_of(mdb, random.next(), number)) {
                 store.apply(child, one);  // what the abort takes back
             }
             mdb.txn_abort(child);
         }
-        for (const change& one : changes_of(plan.seed, number)) {
+        for (const change& one : changes_of(mdb, plan.seed, number)) {
             sum ^= store.apply(transaction, one);
         }
         store.set_number(transaction, number_key, number);
@@ -275,9 +284,9 @@ int read_transactions(const crash_plan& plan, crash_oracle& oracle) {
     });
 }
 
-void crash_model::advance(std::uint64_t to) {
+void crash_model::advance(const crash_plan& plan, std::uint64_t to) {
     while (version_ < to) {
-        for (const change& one : changes_of(seed_, ++version_)) {
+        for (const change& one : changes_of(*plan.library, seed_, ++version_)) {
             if (one.duplicate) {
                 one.removes ? static_cast<void>(duplicates_[one.key].erase(one.data))
                             : static_cast<void>(duplicates_[one.key].insert(one.data));
@@ -305,7 +314,7 @@ std::string crash_model::examine(const crash_plan& plan, const crash_oracle& ora
                 return fmt::format("found transaction {}: {} was acknowledged, {} was begun", number,
                                    oracle.acknowledged.load(), oracle.started.load());
             }
-            advance(number);
+            advance(plan, number);
             std::map<std::string, std::string> plain;
             std::map<std::string, std::set<std::string>> duplicates;
             store.read_all(transaction, store.plain,

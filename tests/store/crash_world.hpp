@@ -56,7 +56,7 @@ public:
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
 private:
-    void advance(std::uint64_t to);
+    void advance(const crash_plan& plan, std::uint64_t to);
 
     std::uint64_t seed_;
     std::uint64_t version_ = 0;

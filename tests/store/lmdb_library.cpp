@@ -32,6 +32,7 @@ lmdb_library::lmdb_library(std::string library_path, bool program_first) : path(
 #define HF_FIND(name) this->name = reinterpret_cast<decltype(&::mdb_##name)>(find("mdb_" #name));
     HF_LMDB_FUNCTIONS(HF_FIND)
 #undef HF_FIND
+    set_maxkeysize = reinterpret_cast<decltype(set_maxkeysize)>(::dlsym(loaded, "hf_lmdb_set_maxkeysize"));
 }
 
 const std::vector<named_library>& lmdb_libraries() {

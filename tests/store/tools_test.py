@@ -130,6 +130,32 @@ def own_properties(ours: Tools, seen: Comparison) -> None:
                 [b" 5c7800", b" 5c5c", b"DATA=END"])  # fmt: skip
 
 
+def long_keys(ours: Tools, seen: Comparison) -> None:
+    """Keys that LMDB does not have: loads, dumps and copies have them, an export refuses them."""
+    keys = "".join(f" {'k' * size}{i}\n {i}\n" for size in (600, 3000, 65535) for i in range(5))
+    loaded = ours.load("long", HEADER.format(format="print", fields="") + keys + "DATA=END\n")
+    seen.expect("load of long keys", loaded, 0)
+    path = ours.place / "long"
+    status, dump = ours.run("mdb_dump -p", path)
+    seen.expect("dump of long keys", (status, dump.count(b"k" * 65535)), (0, 5))
+    seen.expect("load of its dump", ours.load("long again", dump.decode()), 0)
+    seen.expect("dump of that", ours.run("mdb_dump -p", ours.place / "long again"), (0, dump))
+    for how in ("", " -c"):
+        copy = ours.place / f"copy of long{how}"
+        copy.mkdir()
+        ended = subprocess.run([ours.folder / "mdb_copy", *how.split(), path, copy], check=False)
+        seen.expect(f"mdb_copy{how} of long keys", (ended.returncode, ours.run("mdb_dump -p", copy)), (0, (0, dump)))
+    exported = ours.place / "exported"
+    ended = subprocess.run([ours.folder / "holdfast", "export", path, exported], capture_output=True, check=False)
+    said = b"a key of 601 bytes" in ended.stderr and b"LMDB 0.9" in ended.stderr
+    seen.expect("export of long keys", (ended.returncode != 0, said, exported.exists()), (True, True, False))
+    for store, version in (("long", 2), ("plain", 1)):
+        ended = subprocess.run(
+            [ours.folder / "holdfast", "info", "--json", ours.place / store], capture_output=True, check=False
+        )
+        seen.expect(f"version of {store}", json.loads(ended.stdout)["format_version"], version)
+
+
 def holdfast_on_stores(ours: Tools, seen: Comparison) -> None:
     """`holdfast info`, `ls` and `check` of a store: a directory, a file, a damaged one."""
 
@@ -186,6 +212,7 @@ def main() -> int:
         for name, text in BROKEN.items():
             seen.expect(f"mdb_load of {name}", ours.load(name, text), 1)
         own_properties(ours, seen)
+        long_keys(ours, seen)
         holdfast_on_stores(ours, seen)
     print(f"{seen.count} comparisons, {len(seen.faults)} differ")
     print("\n".join(seen.faults))

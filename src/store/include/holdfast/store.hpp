@@ -46,8 +46,9 @@ private:
 struct store_options {
     bool durable = true;  ///< false: a commit survives the process, not a loss of power
     bool read_only = false;
-    std::size_t limit = 0;    ///< bytes that the store may have; 0: as the file system has
-    unsigned databases = 16;  ///< named ones that this process opens
+    std::size_t limit = 0;       ///< bytes that the store may have; 0: as the file system has
+    unsigned databases = 16;     ///< named ones that this process opens
+    unsigned longest_key = 511;  ///< bytes that a key may have, up to 65,536 (docs/store.md)
     mode_t mode = 0664;
 };
 
@@ -218,6 +219,7 @@ public:
         store_detail::check(mdb_env_create(&made));
         env_.reset(made);
         store_detail::check(mdb_env_set_maxdbs(made, options.databases));
+        store_detail::check(hf_lmdb_set_maxkeysize(made, options.longest_key));
         if (options.limit != 0) {
             store_detail::check(mdb_env_set_mapsize(made, options.limit));
         }

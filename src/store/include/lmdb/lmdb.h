@@ -215,9 +215,12 @@ int mdb_reader_check(MDB_env* env, int* dead);
 
 // Ours alone.
 
-/// Lets keys, and the values of MDB_DUPSORT, have up to `bytes`, from 511 to 1,978, where mdb_env_get_maxkeysize says
-/// 511 by itself, because programs look for that. To be called before mdb_env_open, by each process that writes longer
-/// keys. EINVAL outside of the range or where the environment is open.
+/// Lets keys, names of databases among them, have up to `bytes`, from 511 to 65,536, where mdb_env_get_maxkeysize says
+/// 511 by itself, because programs look for that. The values of MDB_DUPSORT may have as many, up to 1,978. To be called
+/// before mdb_env_open, by each process that writes longer keys; reading and removing them needs no call. The first key
+/// of more than 1,978 bytes makes the store one of version 2, which programs that know version 1 alone refuse. EINVAL
+/// outside of the range or where the environment is open.
+#define HF_LMDB_MOST_KEYSIZE 65536
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 
 /// Reads every page that the last commit reaches: checksums, structure, order of keys, counts, and that no page is used
