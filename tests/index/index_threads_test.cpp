@@ -283,6 +283,8 @@ void run_owners(manager& heap, std::uint64_t steps) {
         }
         running.emplace_back([&] {
             while (working.load() != 0) {
+                const index_statistics now = tested.statistics();
+                wrong += now.leaves == 0 || now.slots % now.leaves != 0 ? 1U : 0U;
                 std::optional<typename Index::owned_key> last;
                 test::for_each_entry(tested, [&](const key& k, const value& /*value*/) {
                     const bool is_ordered = requires { tested.first(); };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,23 +55,30 @@ public:
     /// The number of entries. It looks at every leaf, and reads those that were not used since the open.
     [[nodiscard]] std::size_t size() const { return base::size(); }
 
-    // No other thread uses the index in these.
-
-    /// Removes all entries in one step, then frees their memory; a crash meanwhile leaves that to the next open.
-    void clear() { base::clear(); }
-    /// Every broken invariant, a line each ("IDX-3: ..."). Reads all of the index.
-    [[nodiscard]] std::vector<std::string> check() { return base::check(); }
+    /// What the index has at one moment. Splits and merges wait meanwhile.
     [[nodiscard]] index_statistics statistics() const {
         index_statistics all;
+        const std::lock_guard structure(this->structure_mutex_);
         all.leaves = this->leaves_in_order().size();
         all.slots = all.leaves * base::layout::slots;
-        all.retired_leaves = this->retired_.size();
+        {
+            const std::lock_guard retired(this->retired_mutex_);
+            all.retired_leaves = this->retired_.size();
+        }
         all.leaf_bytes = (all.leaves + all.retired_leaves) * base::layout::bytes;
         all.inner_nodes = this->inner_pool_.in_use();
         all.height = this->height_.load();
         all.dram_bytes = this->inner_pool_.bytes() + this->leaf_pool_.bytes() + this->directory_.bytes();
         return all;
     }
+
+    // No other thread uses the index in these.
+
+    /// Removes all entries in one step, then frees their memory; a crash meanwhile, or too little memory, leaves that
+    /// to the next clear() or open. Where it throws, nothing has changed.
+    void clear() { base::clear(); }
+    /// Every broken invariant, a line each ("IDX-3: ..."). Reads all of the index.
+    [[nodiscard]] std::vector<std::string> check() { return base::check(); }
 
 protected:
     /// `Stored`: the type of the named object.

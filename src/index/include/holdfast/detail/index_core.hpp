@@ -262,9 +262,9 @@ protected:
     mutable grace_periods grace_;
     mutable typename Order::directory directory_;
     std::atomic<index_node*> root_{nullptr};
-    std::mutex structure_mutex_;
+    mutable std::mutex structure_mutex_;
     std::atomic<std::size_t> height_{0};  ///< levels of inner nodes
-    std::mutex retired_mutex_;
+    mutable std::mutex retired_mutex_;
     std::vector<std::uint64_t*> retired_;  ///< those of head.retired, which is the last one here
 
 private:

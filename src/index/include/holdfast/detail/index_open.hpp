@@ -10,19 +10,22 @@
 #include <cstring>
 #include <exception>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <holdfast/detail/index_update.hpp>
+#include <holdfast/detail/index_tree.hpp>
 
 namespace holdfast::detail {
 
 template <class Key, class Value, class Order>
-class index_open : public index_update<Key, Value, Order> {
-    using base = index_update<Key, Value, Order>;
+class index_open : public index_tree<Key, Value, Order> {
+    using base = index_tree<Key, Value, Order>;
 
 public:
     using base::base;
@@ -32,6 +35,7 @@ public:
     using typename base::layout;
     using typename base::leaf;
     using typename base::separator;
+    using typename base::tree;
     using typename base::value_words;
 
     /// Throws error(corrupt).
@@ -43,10 +47,10 @@ public:
             make_first_leaf();
         }
         use_shape();
-        const std::vector<leaf*> leaves = walk();
-        build(leaves);
+        const std::vector<leaf*> leaves = this->walk();
+        this->use(this->make_tree(leaves));
         if (!this->heap_.read_only()) {
-            mend_hints(leaves);
+            this->mend_hints(leaves);
             if constexpr (base::text_keys) {
                 clear_dead_texts();
             }
@@ -54,19 +58,27 @@ public:
         }
     }
 
+    /// Where it throws, nothing has changed.
     void clear() {
         this->refuse_read_only();
         free_left_overs();
+        node_reservation<leaf> leaves(this->leaf_pool_, 1);
+        typename Order::directory::prepared directory = this->directory_.prepare(1);
         transaction tx(this->heap_);
         std::uint64_t* const made = make_leaf_alone(tx);
         start_with(tx, made, made, this->first());
         tx.commit();
-        forget_nodes();
-        build({add_node(made)});
-        free_left_overs();
+        this->forget_nodes();
+        leaf* const node = this->as_node(leaves.take(), made);
+        if constexpr (Order::by_hash) {
+            node->set(0, ~std::uint64_t{0});
+        }
+        this->use({node, 0, std::move(directory)});
+        free_or_leave();
     }
 
-    /// Takes sorted entries into an empty index. `next(key, value)` gives one at a time; false at the end.
+    /// Takes sorted entries into an empty index. `next(key, value)` gives one at a time; false at the end. Where it
+    /// throws, the index is empty.
     template <class Next>
     void bulk_load(Next&& next) {
         this->refuse_read_only();
@@ -76,31 +88,30 @@ public:
             while (add_leaves(made, next)) {
             }
         } catch (...) {
-            free_left_overs();
+            free_or_leave();
             throw;
         }
         if (made.last == nullptr) {
             return;
         }
         std::uint64_t* const begin = base::target(&this->head_.cleared);
-        if (this->in_order_) {  // a kill must not leave two ways to the chain
-            const std::uint64_t nothing = 0;
-            const word_run run{&this->head_.cleared, {&nothing, 1}};
-            this->heap_.store_words({&run, 1});
+        tree loaded = this->tree_of(begin);
+        try {
+            link(begin, made.last);
+        } catch (...) {
+            this->give_back_all(loaded.root);
+            throw;
         }
-        transaction tx(this->heap_);
-        start_with(tx, begin, made.last, this->first());
-        tx.commit();
-        forget_nodes();
-        build(walk());
-        free_left_overs();
+        this->forget_nodes();
+        this->use(std::move(loaded));
+        free_or_leave();
     }
 
     /// Frees all but the head; the index is not used again.
     void free_all() {
         clear();
         transaction tx(this->heap_);
-        tx.free(first());
+        tx.free(this->first());
         tx.store(this->head_.shape, 0);
         tx.store(this->head_.first, 0);
         tx.store(this->head_.last, 0);
@@ -109,15 +120,6 @@ public:
 
 protected:
     ~index_open() = default;
-
-    [[nodiscard]] std::uint64_t* first() const { return this->checked_leaf(&this->head_.first); }
-
-    /// The leaves in the order of their keys.
-    [[nodiscard]] std::vector<leaf*> leaves_in_order() const {
-        std::vector<leaf*> all;
-        add_leaves_below(this->root_.load(), all);
-        return all;
-    }
 
 private:
     static constexpr std::size_t slots_filled = layout::slots * 9 / 10;  ///< by bulk_load()
@@ -137,7 +139,7 @@ private:
     void clear_dead_texts() {
         std::uint64_t& mark = this->head_.may_have_dead_texts;
         if (mark != 0) {
-            for (leaf* const each : leaves_in_order()) {
+            for (leaf* const each : this->leaves_in_order()) {
                 if (this->warm(*each)) {
                     clear_dead(*each);
                 }
@@ -166,6 +168,18 @@ private:
         tx.commit();
     }
 
+    /// A chain that head.cleared leads to becomes the index.
+    void link(std::uint64_t* begin, std::uint64_t* last) {
+        if (this->in_order_) {  // a kill must not leave two ways to the chain
+            const std::uint64_t nothing = 0;
+            const word_run run{&this->head_.cleared, {&nothing, 1}};
+            this->heap_.store_words({&run, 1});
+        }
+        transaction tx(this->heap_);
+        start_with(tx, begin, last, this->first());
+        tx.commit();
+    }
+
     // --- making leaves ---
 
     /// A leaf without entries and low key, in a transaction.
@@ -186,8 +200,8 @@ private:
     void make_first_leaf() {
         index_head_on_media& head = this->head_;
         if (this->heap_.read_only()) {
-            unmade_.assign(layout::words, 0);  // as the leaf that an open for writing will make
-            unmade_[leaf_kind] = index_leaf_magic;
+            this->unmade_.assign(layout::words, 0);  // as the leaf that an open for writing will make
+            this->unmade_[leaf_kind] = index_leaf_magic;
             return;
         }
         transaction tx(this->heap_);
@@ -292,243 +306,21 @@ private:
         }
     }
 
-    // --- walking the chain ---
-
-    struct walk_state {
-        std::vector<leaf*> nodes;
-        std::atomic<const std::uint64_t*> at{nullptr};  ///< a leaf that it has passed
-        bool is_broken = false;                         ///< of the walk from the end, which follows hints
-        std::size_t reserved = 0;                       ///< nodes
-        bool has_wrong_hint = false;                    ///< that the walk from the begin has seen
-    };
-    static constexpr std::size_t between_looks = 64;
-
-    [[nodiscard]] leaf* add_node(std::uint64_t* words) {
-        this->leaf_pool_.reserve(1);
-        return fill_node(words);
-    }
-    [[nodiscard]] leaf* fill_node(std::uint64_t* words) noexcept {
-        leaf* const made = this->leaf_pool_.take();
-        made->forget();
-        made->words.store(words, std::memory_order_release);
-        return made;
-    }
-    [[nodiscard]] leaf* next_node(walk_state& own, std::uint64_t* words) {
-        if (own.reserved == 0) {
-            this->leaf_pool_.reserve(between_looks);
-            own.reserved = between_looks;
-        }
-        --own.reserved;
-        return fill_node(words);
-    }
-    /// Whether `a` lies before `b` in the order of keys.
-    [[nodiscard]] static bool is_before(const std::uint64_t* a, const std::uint64_t* b) noexcept {
-        if (!base::has_low(b)) {
-            return false;
-        }
-        if constexpr (Order::by_hash) {
-            return (base::has_low(a) ? base::low_of(a) : 0) < base::low_of(b);
-        } else {
-            return !base::has_low(a) || base::low_of(a) < base::low_of(b);
-        }
-    }
-    /// The leaf behind, or null (IDX-1).
-    [[nodiscard]] std::uint64_t* following(const std::uint64_t* words) const {
-        std::uint64_t* const next = this->checked_leaf(words + leaf_next);
-        if (next != nullptr && !is_before(words, next)) {
-            this->corrupt("IDX-1, the low key of a leaf", "one that is not larger than that of the leaf before",
-                          "ascending keys");
-        }
-        return next;
-    }
-    [[nodiscard]] std::vector<leaf*> walk() {
-        constexpr std::size_t alone = 4096;  // fewer leaves are not worth a thread
-        walk_state ahead;
-        std::uint64_t* at = unmade_.empty() ? first() : unmade_.data();
-        if (at == nullptr || base::has_low(at)) {
-            this->corrupt("IDX-1, the first leaf", at == nullptr ? "none" : "one with a low key", "one without");
-        }
-        at = walk_ahead(ahead, at, nullptr, alone);
-        hints_are_wrong_ = ahead.has_wrong_hint;
-        if (at == nullptr) {
-            this->leaf_pool_.cancel(std::exchange(ahead.reserved, 0));
-            return std::move(ahead.nodes);
-        }
-        walk_state back;
-        {
-            const std::jthread other([&] { walk_back(back, ahead); });
-            at = walk_ahead(ahead, at, &back, ~std::size_t{0});
-        }
-        join(ahead, back);
-        static_cast<void>(walk_ahead(ahead, following(ahead.nodes.back()->media()), nullptr, ~std::size_t{0}));
-        this->leaf_pool_.cancel(ahead.reserved + back.reserved);
-        hints_are_wrong_ = ahead.has_wrong_hint || back.is_broken;
-        return std::move(ahead.nodes);
-    }
-    /// Returns where it stopped: null at the end of the chain.
-    [[nodiscard]] std::uint64_t* walk_ahead(walk_state& own, std::uint64_t* at, const walk_state* other,
-                                            std::size_t most) {
-        for (std::size_t i = 1; at != nullptr && i <= most; ++i) {
-            own.nodes.push_back(next_node(own, at));
-            if (other != nullptr && i % between_looks == 0) {
-                own.at.store(at, std::memory_order_release);
-                const std::uint64_t* const met = other->at.load(std::memory_order_acquire);
-                if (met != nullptr && !is_before(at, met)) {
-                    return at;
-                }
-            }
-            std::uint64_t* const next = following(at);
-            own.has_wrong_hint =
-                own.has_wrong_hint || base::target(next == nullptr ? &this->head_.last : next + leaf_previous) != at;
-            at = next;
-        }
-        return at;
-    }
-    /// Follows hints, of which a crash may have left old ones; each is compared with `next`.
-    void walk_back(walk_state& own, const walk_state& other) noexcept {
-        try {
-            std::uint64_t* at = this->checked_leaf(&this->head_.last);
-            own.is_broken = at == nullptr || base::next_of(at) != nullptr;
-            for (std::size_t i = 1; !own.is_broken; ++i) {
-                own.nodes.push_back(next_node(own, at));
-                if (i % between_looks == 0) {
-                    own.at.store(at, std::memory_order_release);
-                    const std::uint64_t* const met = other.at.load(std::memory_order_acquire);
-                    if (met != nullptr && !is_before(met, at)) {
-                        return;
-                    }
-                }
-                std::uint64_t* const before = this->checked_leaf(at + leaf_previous);
-                own.is_broken = before == nullptr || base::next_of(before) != at || !is_before(before, at);
-                at = before;
-            }
-        } catch (const std::exception& /*the walk ahead says what it is*/) {
-            own.is_broken = true;
-        }
-    }
-    /// Durability `collect`: a kill between two stores leaves old hints.
-    void mend_hints(const std::vector<leaf*>& leaves) {
-        if (!hints_are_wrong_) {
-            return;
-        }
-        const auto mend = [this](std::uint64_t& hint, const std::uint64_t* to) {
-            const std::uint64_t wanted = word_of_target(&hint, to);
-            if (load_word(&hint) != wanted) {
-                const word_run run{&hint, {&wanted, 1}};
-                this->heap_.store_words({&run, 1});
-            }
-        };
-        for (std::size_t i = 1; i < leaves.size(); ++i) {
-            mend(leaves[i]->media()[leaf_previous], leaves[i - 1]->media());
-        }
-        mend(this->head_.last, leaves.back()->media());
-    }
-    /// Takes over what the walk from the end has found and the one from the begin has not.
-    void join(walk_state& ahead, walk_state& back) {
-        const std::uint64_t* const reached = ahead.nodes.back()->media();
-        std::size_t fresh = 0;  // of back.nodes, which come in descending order
-        while (fresh < back.nodes.size() && is_before(reached, back.nodes[fresh]->media())) {
-            ++fresh;
-        }
-        const bool fits = fresh > 0 && base::next_of(reached) == back.nodes[fresh - 1]->media();
-        for (std::size_t i = back.nodes.size(); i-- > 0;) {
-            if (fits && i < fresh) {
-                ahead.nodes.push_back(back.nodes[i]);
-            } else {
-                this->leaf_pool_.give(back.nodes[i]);
-            }
-        }
-    }
-
-    // --- inner nodes ---
-
-    [[nodiscard]] separator separator_of(const leaf& behind) const {
-        return typename base::new_separator(base::low_of(behind.media())).release();
-    }
-    void build(const std::vector<leaf*>& leaves) {
-        std::vector<index_node*> children(leaves.begin(), leaves.end());
-        std::vector<separator> between;
-        between.reserve(leaves.size());
-        for (std::size_t i = 1; i < leaves.size(); ++i) {
-            between.push_back(separator_of(*leaves[i]));
-        }
-        if constexpr (Order::by_hash) {
-            for (std::size_t i = 0; i < leaves.size(); ++i) {
-                leaves[i]->set(i == 0 ? 0 : between[i - 1], i + 1 < leaves.size() ? between[i] - 1 : ~std::uint64_t{0});
-            }
-        }
-        this->directory_.reset(leaves.size());
-        std::size_t height = 0;
-        for (; children.size() > 1; ++height) {
-            build_level(children, between);
-        }
-        this->height_.store(height);
-        this->root_.store(children.front(), std::memory_order_release);
-    }
-    /// Replaces nodes by their parents, and what parts nodes by what parts parents.
-    void build_level(std::vector<index_node*>& children, std::vector<separator>& between) {
-        constexpr std::size_t wanted = inner::most * 3 / 4;
-        const std::size_t parents = (children.size() + wanted - 1) / wanted;
-        std::vector<index_node*> above;
-        std::vector<separator> above_between;
-        above.reserve(parents);
-        above_between.reserve(parents);
-        this->inner_pool_.reserve(parents);
-        for (std::size_t p = 0; p < parents; ++p) {
-            const std::size_t begin = children.size() * p / parents;
-            const std::size_t end = children.size() * (p + 1) / parents;
-            inner* const made = this->inner_pool_.take();
-            for (std::size_t i = begin; i < end; ++i) {
-                made->children[i - begin].set(children[i]);
-                if (i > begin) {
-                    made->separators[i - begin - 1].set(between[i - 1]);
-                }
-            }
-            made->count.store(static_cast<std::uint32_t>(end - begin - 1), std::memory_order_release);
-            above.push_back(made);
-            if (end < children.size()) {
-                above_between.push_back(between[end - 1]);
-            }
-        }
-        children = std::move(above);
-        between = std::move(above_between);
-    }
-    void add_leaves_below(index_node* node, std::vector<leaf*>& all) const {
-        if (node->is_leaf) {
-            all.push_back(static_cast<leaf*>(node));
-            return;
-        }
-        const auto& at = static_cast<const inner&>(*node);
-        for (std::size_t i = 0; i <= at.count.load(std::memory_order_relaxed); ++i) {
-            add_leaves_below(at.child(i), all);
-        }
-    }
-    /// Gives back all nodes; no other thread uses the index.
-    void forget_nodes() noexcept {
-        index_node* const root = this->root_.exchange(nullptr);
-        base::free_texts(root);
-        give_back(root);
-    }
-    void give_back(index_node* node) noexcept {
-        if (node->is_leaf) {
-            this->leaf_pool_.give(static_cast<leaf*>(node));
-            return;
-        }
-        auto* const at = static_cast<inner*>(node);
-        for (std::size_t i = 0; i <= at->count.load(std::memory_order_relaxed); ++i) {
-            give_back(at->child(i));
-        }
-        this->inner_pool_.give(at);
-    }
-
     // --- what is left to be freed ---
+
+    /// Behind a change that holds: without memory, the rest waits for the next one, or the next open.
+    void free_or_leave() {
+        try {
+            free_left_overs();
+        } catch (const std::bad_alloc& /*later*/) {
+        }
+    }
 
     void free_left_overs() {
         while (free_some(this->head_.cleared, true)) {
         }
         while (free_some(this->head_.retired, false)) {
         }
-        this->retired_.clear();
     }
     /// Frees the first leaves of a list, with their entries where they are the leaf's own. False at its end.
     [[nodiscard]] bool free_some(std::uint64_t& list, bool with_entries) {
@@ -538,7 +330,8 @@ private:
             return false;
         }
         transaction tx(this->heap_);
-        for (std::size_t i = 0; i < at_a_time && at != nullptr; ++i) {
+        std::size_t freed = 0;
+        for (; freed < at_a_time && at != nullptr; ++freed) {
             std::uint64_t* const next = this->checked_leaf(at + leaf_next);
             if (with_entries && base::has_blocks) {
                 free_entries(tx, at, next);
@@ -553,6 +346,9 @@ private:
         }
         tx.store(list, word_of_target(&list, at));
         tx.commit();
+        if (!with_entries) {  // retired leaves: no split may use what is freed
+            this->retired_.resize(this->retired_.size() - std::min(freed, this->retired_.size()));
+        }
         return true;
     }
     void free_entries(transaction& tx, const std::uint64_t* words, const std::uint64_t* next) const {
@@ -574,9 +370,6 @@ private:
             }
         }
     }
-
-    bool hints_are_wrong_ = false;
-    std::vector<std::uint64_t> unmade_;  ///< the first leaf of an index without one, in a heap open read-only
 };
 
 }  // namespace holdfast::detail

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <holdfast/detail/index_nodes.hpp>
@@ -30,7 +31,9 @@ struct order_of_keys {
         void close() noexcept {}
     };
     struct directory {
-        void reset(std::size_t /*leaves*/) noexcept {}
+        struct prepared {};
+        [[nodiscard]] prepared prepare(std::size_t /*leaves*/) const noexcept { return {}; }
+        void use(prepared /*made*/) noexcept {}
         [[nodiscard]] std::size_t bytes() const noexcept { return 0; }
     };
 };
@@ -56,18 +59,35 @@ private:
 
 /// The directory of extendible hashing: the first bits of a hash lead to the leaf. It holds what look-ups have found,
 /// so an entry may be missing, or lead to a leaf that has given the hash away or is no leaf any more: the range of the
-/// leaf decides. It doubles with the leaves; tables that were too small stay until the next reset(), because readers
+/// leaf decides. It doubles with the leaves; tables that were too small stay until the next use(), because readers
 /// may look at them, and take as much memory as the last one at most.
 ///
-/// Thread safety: entry(), note() and bytes() by any number of threads; grow() by one at a time; reset() by one alone.
+/// Thread safety: entry(), note() and bytes() by any number of threads; grow() by one at a time; use() by one alone.
 class hash_directory {
 public:
-    /// For so many leaves, and empty. Throws std::bad_alloc.
-    void reset(std::size_t leaves) {
+    struct table {
+        explicit table(unsigned of)
+            : bits(of), memory(sizeof(child_link) << of), links(static_cast<child_link*>(memory.begin())) {
+            std::uninitialized_value_construct_n(links, std::size_t{1} << of);
+        }
+        unsigned bits;
+        node_memory memory;
+        child_link* links;
+    };
+    using prepared = std::unique_ptr<table>;
+
+    /// An empty one for so many leaves. Throws std::bad_alloc.
+    [[nodiscard]] prepared prepare(std::size_t leaves) {
+        tables_.reserve(1);
+        return std::make_unique<table>(bits_for(leaves));
+    }
+    /// The directory is this one from here on.
+    void use(prepared made) noexcept {
         now_.store(nullptr, std::memory_order_relaxed);
         tables_.clear();
-        bytes_.store(0, std::memory_order_relaxed);
-        add(bits_for(leaves));
+        bytes_.store(sizeof(child_link) << made->bits, std::memory_order_relaxed);
+        tables_.push_back(std::move(made));  // there is room
+        now_.store(tables_.back().get(), std::memory_order_release);
     }
     /// Without memory it stays as it is.
     void grow(std::size_t leaves) noexcept {
@@ -99,15 +119,6 @@ public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
-    struct table {
-        explicit table(unsigned of)
-            : bits(of), memory(sizeof(child_link) << of), links(static_cast<child_link*>(memory.begin())) {
-            std::uninitialized_value_construct_n(links, std::size_t{1} << of);
-        }
-        unsigned bits;
-        node_memory memory;
-        child_link* links;
-    };
     /// Of a split in two, one leaf may have half of the hashes that others have: so four entries a leaf, or eight.
     [[nodiscard]] static unsigned bits_for(std::size_t leaves) noexcept {
         return static_cast<unsigned>(std::bit_width(leaves)) + 2;
