@@ -1,8 +1,10 @@
-// Blocks that are about to be freed: of several threads that free one at once, one succeeds, and the others find it
-// freed before they write a record.
+// Blocks that groups of `commit` and `collect` are about to free: of several transactions that free one at once, one
+// succeeds, and the others find it freed. In `atomic`, the states of small blocks are such claims.
 //
 // Invariants:
-//   HEAP-23: a block that is not small is freed by who has claimed it, and has found it allocated since.
+//   HEAP-23: of several groups that free a block, it is freed by the one that has claimed it, and has found it
+//   allocated
+//            since.
 //
 // Thread safety: block_claims by any number of threads; a block_claim belongs to one.
 #pragma once
@@ -13,9 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/hot.hpp"
 #include "base/thread_annotations.hpp"
-#include "slab/slab.hpp"
 
 namespace holdfast::heap {
 
@@ -54,39 +54,11 @@ public:
         own.next_ = std::exchange(first, &own);
         return true;
     }
-    /// Waits until the block is not claimed by another one. The caller has no other claim.
-    void claim(block_claim& own, std::uint64_t offset) noexcept {
-        while (!try_claim(own, offset)) {
-            pause();
-        }
-    }
     /// Lets those who have claims go on.
     static void pause() noexcept {
         if (!base::give_others_a_turn()) {
             std::this_thread::yield();
         }
-    }
-    /// A block that begins there, claimed unless it is small: then its state is. False, and
-    /// block_allocator::last_failure() says why, where none does.
-    [[nodiscard]] HF_HOT bool find(block_claim& own, const void* block, slab::held_block& found,
-                                   slab::block_allocator& blocks) noexcept {
-        if (!blocks.find_allocated(block, found)) [[unlikely]] {
-            return false;
-        }
-        if (!needs_claim(found)) [[likely]] {
-            return true;
-        }
-        claim(own, found.offset);
-        return blocks.find_allocated(block, found);  // it may be another one by now, or none
-    }
-    /// find() that does not wait: false also where the block is claimed.
-    [[nodiscard]] bool try_find(block_claim& own, const void* block, slab::held_block& found,
-                                slab::block_allocator& blocks) noexcept {
-        return blocks.find_allocated(block, found) &&
-               (!needs_claim(found) || (try_claim(own, found.offset) && blocks.find_allocated(block, found)));
-    }
-    [[nodiscard]] static bool needs_claim(const slab::held_block& found) noexcept {
-        return !found.is_small() && !found.is_by_node();
     }
 
 private:

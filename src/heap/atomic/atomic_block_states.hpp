@@ -2,8 +2,7 @@
 // bits and page entries on media.
 //
 // Invariants:
-//   HEAP-18: of several operations that free one block, claim() succeeds for one; of a block of whole pages, HEAP-23
-//            (block_claims.hpp) says so before the operation begins.
+//   HEAP-18: of several operations that free one block, claim() or clear() succeeds for one.
 //   HEAP-19: a freed block is `held` until it is released, so that nobody gets it before its operation is complete.
 //
 // Thread safety: all functions by any number of threads.

@@ -14,7 +14,6 @@
 #include "heap/atomic/atomic_operations.hpp"
 #include "heap/atomic/atomic_protocol.hpp"
 #include "heap/atomic/group_blocks.hpp"
-#include "heap/block_claims.hpp"
 #include "heap/ordered/destination_word.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
@@ -59,14 +58,12 @@ public:
             return operation_result::nothing_to_do;
         }
         slab::held_block found;
-        block_claim own;
-        if (!claims_.find(own, target_of(destination, word), found, blocks_)) [[unlikely]] {
+        if (!blocks_.find_allocated(target_of(destination, word), found)) [[unlikely]] {
             return operation_result::failed;
         }
         slab::thread_cache* const cache = blocks_.this_cache();
-        const bool freed = protocol_.free(cache, &destination, found);
-        own.give_up();
-        return finish_free(cache, found, freed) ? operation_result::done : operation_result::failed;
+        return finish_free(cache, found, protocol_.free(cache, &destination, found)) ? operation_result::done
+                                                                                     : operation_result::failed;
     }
 
     void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
@@ -81,8 +78,7 @@ public:
         slab::held_block held;
         slab::thread_cache* const cache = blocks_.this_cache();
         const void* const source = target_of(destination, word);
-        block_claim own;
-        if (!claims_.find(own, source, old, blocks_)) {
+        if (!blocks_.find_allocated(source, old)) {
             return nullptr;
         }
         if (can_stay(old, source, wanted)) {
@@ -112,7 +108,6 @@ public:
             blocks_.inspect().leave_refusal(source);
             return nullptr;
         }
-        own.give_up();
         blocks_.release(cache, old);
         return target;
     }
@@ -132,14 +127,11 @@ public:
 
     bool deallocate(void* block) noexcept override {
         slab::held_block found;
-        block_claim own;
-        if (is_abandoned() || !claims_.find(own, block, found, blocks_)) [[unlikely]] {
+        if (is_abandoned() || !blocks_.find_allocated(block, found)) [[unlikely]] {
             return false;
         }
         slab::thread_cache* const cache = blocks_.this_cache();
-        const bool freed = protocol_.free(cache, nullptr, found);
-        own.give_up();
-        return finish_free(cache, found, freed);
+        return finish_free(cache, found, protocol_.free(cache, nullptr, found));
     }
 
     void* reserve(const block_request& wanted) noexcept override {
@@ -186,8 +178,7 @@ public:
 
     bool withdraw(void* block) noexcept override {
         slab::held_block found;
-        block_claim own;
-        if (is_abandoned() || !claims_.find(own, block, found, blocks_)) {
+        if (is_abandoned() || !blocks_.find_allocated(block, found)) {
             return false;
         }
         if (!protocol_.free(blocks_.this_cache(), nullptr, found)) {
@@ -316,7 +307,6 @@ private:
     slab::block_allocator& blocks_;
     atomic_protocol<Domain> protocol_;
     reservations reservations_;
-    block_claims claims_;
     std::atomic<bool> abandoned_{false};
 };
 
@@ -431,7 +421,7 @@ bool atomic_operations_of<Domain>::commit_group(const group_request& changes) no
 template <persist::persistence_domain Domain>
 bool atomic_operations_of<Domain>::commit_blocks(slab::thread_cache* cache, const group_request& changes) noexcept {
     group_blocks blocks;
-    if (!blocks.gather(changes.freed, blocks_, claims_, group_blocks::claimed::pages)) {
+    if (!blocks.gather(changes.freed, blocks_)) {
         return false;
     }
     const group_changes all{changes.made, blocks.freed(), changes.data};
@@ -442,7 +432,6 @@ bool atomic_operations_of<Domain>::commit_blocks(slab::thread_cache* cache, cons
         }
         return false;
     }
-    blocks.give_up();
     for (const slab::held_block& each : blocks.freed()) {
         if (each.offset != lane::nowhere) {
             blocks_.release(cache, each);  // HEAP-3
@@ -456,25 +445,15 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
     std::size_t done = 0;
     while (done < destinations.size()) {
         std::array<slab::held_block, batch_size> found;
-        std::array<block_claim, batch_size> claims;
         std::array<bool, batch_size> freed{};
         std::array<bool, batch_size> null;
-        std::size_t some = std::min<std::size_t>(
+        const std::size_t some = std::min<std::size_t>(
             {batch_size, destinations.size() - done, static_cast<std::size_t>(lane_set().largest_batch())});
         std::size_t ready = 0;
         for (; ready < some && is_destination(*destinations[done + ready]); ++ready) {
             const std::uint64_t word = load_word(*destinations[done + ready]);
             null[ready] = segment::is_null_pointer(word);
-            void* const block = target_of(*destinations[done + ready], word);
-            if (null[ready]) {
-                continue;
-            }
-            // A claim is waited for without others: these blocks first.
-            if (ready != 0 && !claims_.try_find(claims[ready], block, found[ready], blocks_)) {
-                some = ready;
-                break;
-            }
-            if (ready == 0 && !claims_.find(claims[ready], block, found[ready], blocks_)) {
+            if (!null[ready] && !blocks_.find_allocated(target_of(*destinations[done + ready], word), found[ready])) {
                 break;
             }
         }
@@ -484,9 +463,6 @@ std::size_t atomic_operations_of<Domain>::free_batch(std::span<std::uint64_t* co
                                  std::span(null).first(ready), std::span(freed).first(ready));
         }
         bool all = ready == some;
-        for (block_claim& each : claims) {
-            each.give_up();
-        }
         for (std::size_t i = 0; i < ready; ++i) {
             all = (null[i] || finish_free(cache, found[i], freed[i])) && all;
         }

@@ -1,4 +1,5 @@
-// The blocks that a group frees, found before its records are written, and claimed until the object ends.
+// The blocks that a group frees, found before anything changes, and, where claims are kept, claimed until the object
+// ends.
 //
 // Thread safety: none; an object belongs to one call.
 #pragma once
@@ -19,16 +20,16 @@ namespace holdfast::heap {
 
 class group_blocks {
 public:
-    /// Which blocks are claimed: those whose state is no claim, or all.
-    enum class claimed : std::uint8_t { pages, all };
-
-    /// False where a block is none, or where memory is short; block_allocator::last_failure() says which.
-    [[nodiscard]] bool gather(std::span<void* const> freed, slab::block_allocator& blocks, block_claims& claims,
-                              claimed which) noexcept {
+    /// `claims`: null where the blocks' states are their claims. False where a block is none, or where memory is short;
+    /// block_allocator::last_failure() says which.
+    [[nodiscard]] bool gather(std::span<void* const> freed, slab::block_allocator& blocks,
+                              block_claims* claims = nullptr) noexcept {
         if (freed.size() > few) {
             try {
                 freed_.reserve(freed.size());
-                more_ = std::make_unique<block_claim[]>(freed.size() - few);
+                if (claims != nullptr) {
+                    more_ = std::make_unique<block_claim[]>(freed.size() - few);
+                }
             } catch (const std::bad_alloc&) {
                 base::failure what;
                 what.code = base::failure_code::out_of_memory;
@@ -42,11 +43,11 @@ public:
             if (!blocks.find_allocated(block, found)) {
                 return false;
             }
-            if (which == claimed::pages && !block_claims::needs_claim(found)) {
+            if (claims == nullptr) {
                 freed_.push_back(found);
                 continue;
             }
-            if (claims.try_claim(claim_of(freed_.size()), found.offset)) {
+            if (claims->try_claim(claim_of(freed_.size()), found.offset)) {
                 if (!blocks.find_allocated(block, found)) {
                     return false;
                 }
@@ -64,12 +65,6 @@ public:
         }
         return true;
     }
-    /// Before the blocks go back to the allocator: who gets one of them may free it.
-    void give_up() noexcept {
-        for (std::size_t i = 0; i < freed_.size(); ++i) {
-            claim_of(i).give_up();
-        }
-    }
     /// Of a group that was refused: where one of these blocks is not allocated any more, that is why.
     static void leave_refusal(std::span<void* const> freed, slab::block_allocator& blocks) noexcept {
         for (const void* each : freed) {
@@ -85,6 +80,11 @@ private:
     /// Most transactions have fewer, and need no memory for them.
     static constexpr std::size_t few = 4;
 
+    void give_up() noexcept {
+        for (std::size_t i = 0; i < freed_.size(); ++i) {
+            claim_of(i).give_up();
+        }
+    }
     [[nodiscard]] block_claim& claim_of(std::size_t i) noexcept { return i < few ? first_[i] : more_[i - few]; }
     [[nodiscard]] bool is_claimed_here(std::uint64_t offset) noexcept {
         for (std::size_t i = 0; i < freed_.size(); ++i) {

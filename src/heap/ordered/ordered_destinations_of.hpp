@@ -169,7 +169,7 @@ public:
 
     bool commit_group(const group_request& changes) noexcept override {
         group_blocks blocks;
-        if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks(), claims_, group_blocks::claimed::all)) {
+        if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks(), &claims_)) {
             return false;
         }
         for (const slab::held_block& each : changes.made) {
