@@ -2,9 +2,7 @@
 // succeeds, and the others find it freed. In `atomic`, the states of small blocks are such claims.
 //
 // Invariants:
-//   HEAP-23: of several groups that free a block, it is freed by the one that has claimed it, and has found it
-//   allocated
-//            since.
+//   HEAP-23: a group that frees a block has claimed it, and has found it allocated since.
 //
 // Thread safety: block_claims by any number of threads; a block_claim belongs to one.
 #pragma once
