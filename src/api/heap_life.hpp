@@ -49,8 +49,8 @@ public:
 private:
     [[nodiscard]] static cell* take_cell();
     /// Those of heaps that are gone.
-    static inline std::mutex mutex_;
-    static inline cell* free_ = nullptr;
+    static inline std::mutex mutex_;      // NOLINT(readability-identifier-naming)
+    static inline cell* free_ = nullptr;  // NOLINT(readability-identifier-naming)
 
     cell* cell_ = take_cell();
 };

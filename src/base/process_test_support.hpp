@@ -56,7 +56,7 @@ public:
     /// returns nothing, it exits with 1 if an assertion of GoogleTest failed in it, else 0. An exception is printed and
     /// ends it with status 3. Throws std::system_error if the process cannot be started.
     template <std::invocable Work>
-    explicit child_process(Work&& work) {
+    explicit child_process(Work&& work) {  // NOLINT(bugprone-forwarding-reference-overload): none is invocable
         std::fflush(nullptr);
         id_ = ::fork();
         if (id_ < 0) {

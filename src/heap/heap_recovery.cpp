@@ -113,12 +113,12 @@ base::result<void> heap_recovery::replay_lanes() {
 void heap_recovery::apply(const lane::replay_plan& plan, const lane::replay_source& source) {
     const auto apply_in = [&](auto domain) { lane::apply(plan, source, domain); };
     segment::heap_files& files = heap_.files();
-    if (!files.shared()) {
+    const bool as_on_a_disk =
+        source.order == lane::record_order::logged || files.domain() == persist::domain_kind::disk;
+    if (!files.shared() || (!as_on_a_disk && files.domain() == persist::domain_kind::page_cache)) {
         apply_in(persist::page_cache_domain());
-    } else if (source.order == lane::record_order::logged || files.domain() == persist::domain_kind::disk) {
+    } else if (as_on_a_disk) {
         apply_in(persist::disk_domain(files.session().memory()));
-    } else if (files.domain() == persist::domain_kind::page_cache) {
-        apply_in(persist::page_cache_domain());
     } else if (files.domain() == persist::domain_kind::eadr) {
         apply_in(persist::eadr_domain());
     } else {

@@ -80,7 +80,7 @@ public:
     /// Begins a transaction within another one: its abort() drops what was done since, and its commit() hands that over
     /// to the outer one. It must end before the outer one commits, and ends with it where that aborts. Throws
     /// error(invalid_argument) where the outer one has an open one within it.
-    explicit transaction(transaction& outer);
+    explicit transaction(transaction& outer);  // NOLINT(google-explicit-constructor): it copies nothing
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;
     /// Aborts a transaction that is still open.
@@ -101,7 +101,8 @@ public:
     /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old
     /// value until commit(), except in a block that this transaction has made.
     template <class T>
-        requires(sizeof(T) == sizeof(std::uint64_t) && alignof(T) == alignof(std::uint64_t) &&
+        requires(sizeof(T) == sizeof(std::uint64_t) &&
+                 alignof(T) == alignof(std::uint64_t) &&  // NOLINT(misc-redundant-expression)
                  std::is_trivially_copyable_v<T>)
     void store(T& place, const std::type_identity_t<T>& value) {
         std::uint64_t word = 0;
