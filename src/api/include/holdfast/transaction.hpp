@@ -101,9 +101,8 @@ public:
     /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old
     /// value until commit(), except in a block that this transaction has made.
     template <class T>
-        requires(sizeof(T) == sizeof(std::uint64_t) &&
-                 alignof(T) == alignof(std::uint64_t) &&  // NOLINT(misc-redundant-expression)
-                 std::is_trivially_copyable_v<T>)
+        requires(sizeof(T) == sizeof(std::uint64_t) &&  // NOLINT(misc-redundant-expression)
+                 alignof(T) == alignof(std::uint64_t) && std::is_trivially_copyable_v<T>)
     void store(T& place, const std::type_identity_t<T>& value) {
         std::uint64_t word = 0;
         __builtin_memcpy(&word, &value, sizeof word);
