@@ -29,6 +29,13 @@ void* allocate(std::size_t bytes) {
 }  // namespace
 
 void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+    try {
+        return allocate(bytes);
+    } catch (const std::bad_alloc& /*told*/) {
+        return nullptr;
+    }
+}
 void operator delete(void* block) noexcept { std::free(block); }               // lint-allow(hand-memory): as above
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }  // lint-allow(hand-memory): as above
 

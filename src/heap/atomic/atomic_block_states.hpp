@@ -2,7 +2,8 @@
 // bits and page entries on media.
 //
 // Invariants:
-//   HEAP-18: of several operations that free one block, claim() or clear() succeeds for one.
+//   HEAP-18: of several operations that free one block, claim() or clear() succeeds for one; of several groups that
+//            free a small block, claim_for_group().
 //   HEAP-19: a freed block is `held` until it is released, so that nobody gets it before its operation is complete.
 //
 // Thread safety: all functions by any number of threads.
@@ -43,16 +44,17 @@ public:
         if (!found.is_small()) [[unlikely]] {
             return !found.is_by_node() || blocks_.nodes().claim(found);
         }
-        std::uint8_t live = slab::block_state::live;
-        return !bitmaps_follow_ ||
-               std::atomic_ref(*found.state)
-                   .compare_exchange_strong(live, slab::block_state::freeing, std::memory_order_acq_rel);
+        return !bitmaps_follow_ || claim_state(found);
     }
-    /// Takes a claim back: the block is live again.
+    /// claim() before any record, where clear() would decide too late: a group is carried out as a whole, or refused.
+    [[nodiscard]] bool claim_for_group(const slab::held_block& found) const noexcept {
+        return found.is_small() ? claim_state(found) : claim(found);
+    }
+    /// Takes back what claim_for_group() has claimed: the block is live again.
     void unclaim(const slab::held_block& found) const noexcept {
         if (found.is_by_node()) {
             blocks_.nodes().unclaim(found);
-        } else if (found.is_small() && bitmaps_follow_) {
+        } else if (found.is_small()) {
             std::atomic_ref(*found.state).store(slab::block_state::live, std::memory_order_release);
         }
     }
@@ -97,6 +99,12 @@ public:
     }
 
 private:
+    [[nodiscard]] static bool claim_state(const slab::held_block& found) noexcept {
+        std::uint8_t live = slab::block_state::live;
+        return std::atomic_ref(*found.state)
+            .compare_exchange_strong(live, slab::block_state::freeing, std::memory_order_acq_rel);
+    }
+
     slab::block_allocator& blocks_;
     const bool bitmaps_follow_;  ///< checkpoints write them from the block states; else each call does
 };

@@ -9,7 +9,7 @@ namespace holdfast::heap {
 template <persist::persistence_domain Domain>
 bool atomic_protocol<Domain>::claim_all(std::span<const slab::held_block> freed) noexcept {
     for (std::size_t i = 0; i < freed.size(); ++i) {
-        if (!block_states_.claim(freed[i])) {
+        if (!block_states_.claim_for_group(freed[i])) {
             while (i > 0) {
                 block_states_.unclaim(freed[--i]);
             }
