@@ -9,6 +9,22 @@ namespace holdfast::heap {
 using base::failure;
 using base::failure_code;
 
+namespace {
+
+failure refused_address(const void* address, const char* found, const char* expected) noexcept {
+    failure what;
+    what.code = failure_code::bad_address;
+    try {
+        what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(address));
+        what.found = found;
+        what.expected = expected;
+    } catch (const std::bad_alloc&) {  // the code suffices
+    }
+    return what;
+}
+
+}  // namespace
+
 failure refused_destination(const std::uint64_t& word, std::uint64_t offset, std::uint64_t end) noexcept {
     failure what;
     what.code = failure_code::bad_address;
@@ -25,27 +41,12 @@ failure refused_destination(const std::uint64_t& word, std::uint64_t offset, std
 }
 
 failure refused_reservation(const void* address) noexcept {
-    failure what;
-    what.code = failure_code::bad_address;
-    try {
-        what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(address));
-        what.found = "no reserved block";
-        what.expected = "a block that reserve() returned, neither published nor cancelled";
-    } catch (const std::bad_alloc&) {  // the code suffices
-    }
-    return what;
+    return refused_address(address, "no reserved block",
+                           "a block that reserve() returned, neither published nor cancelled");
 }
 
 failure refused_free(const void* address) noexcept {
-    failure what;
-    what.code = failure_code::bad_address;
-    try {
-        what.field = fmt::format("address {:#x}", reinterpret_cast<std::uintptr_t>(address));
-        what.found = "a block that is to be freed twice";
-        what.expected = "the start of an allocated block";
-    } catch (const std::bad_alloc&) {  // the code suffices
-    }
-    return what;
+    return refused_address(address, "a block that is to be freed twice", "the start of an allocated block");
 }
 
 failure refused_child() noexcept {

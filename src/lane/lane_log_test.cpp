@@ -1,9 +1,8 @@
 // Room in the log that all lanes share.
-#include <cstring>
 #include <memory>
-#include <span>
 
 #include "lane/lane_test_support.hpp"
+#include "lane/log_in_memory.hpp"
 
 namespace holdfast::lane {
 namespace {
@@ -12,20 +11,6 @@ namespace {
 class disk_in_memory : public domain {
 public:
     static constexpr bool models_disks = true;
-};
-
-class log_in_memory final : public segment::log_writer {
-public:
-    explicit log_in_memory(std::byte* file) noexcept : file_(file) {}
-    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
-                             persist::site /*where*/) noexcept override {
-        std::memcpy(file_ + offset, data.data(), data.size());
-        return {};
-    }
-    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
-
-private:
-    std::byte* file_;
 };
 
 class lane_log_test : public lane_test {

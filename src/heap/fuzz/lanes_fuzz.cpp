@@ -14,6 +14,7 @@
 
 #include "base/sparse_table.hpp"
 #include "heap/atomic/atomic_operations_of.hpp"
+#include "lane/log_in_memory.hpp"
 #include "lane/replay.hpp"
 
 namespace {
@@ -31,20 +32,6 @@ constexpr std::array<std::uint64_t, 8> sizes{64, 64, 500, 3000, 14336, 14336, 20
 class disk_in_memory : public persist::emulated_domain {
 public:
     static constexpr bool models_disks = true;
-};
-
-class log_in_memory final : public segment::log_writer {
-public:
-    explicit log_in_memory(std::byte* file) noexcept : file_(file) {}
-    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
-                             persist::site /*where*/) noexcept override {
-        std::memcpy(file_ + offset, data.data(), data.size());
-        return {};
-    }
-    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
-
-private:
-    std::byte* file_;
 };
 
 /// The memory that heaps are recovered and used in, one after the other.
@@ -73,7 +60,7 @@ public:
         return {};
     }
     base::result<std::unique_ptr<segment::log_writer>> open_log() override {
-        return std::unique_ptr<segment::log_writer>(std::make_unique<log_in_memory>(lanes()));
+        return std::unique_ptr<segment::log_writer>(std::make_unique<lane::log_in_memory>(lanes()));
     }
     [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const noexcept {
         return *reinterpret_cast<std::uint64_t*>(view_.address({offset}));
