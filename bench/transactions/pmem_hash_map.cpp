@@ -89,7 +89,7 @@ private:
         pool_.transact([this] {
             pool_.open(head_);
             auto* const table = pool_.at<PMEMoid>(head_.table);
-            const std::uint64_t count = bucket_count();
+            const std::uint64_t count = table == nullptr ? 0 : bucket_count();
             head_.bits = table == nullptr ? least_bits : head_.bits + 1;
             auto* const fresh = pool_.make_zeros<PMEMoid>(sizeof(PMEMoid) << head_.bits);
             for (std::uint64_t i = 0; i < count; ++i) {

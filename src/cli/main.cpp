@@ -163,7 +163,7 @@ int run(int argc, char** argv, arguments& given) {
     const command leaks = add_leaks(program, given, collection);
     migration_arguments migration;
     const command import = add_migration(program, "import", "Make a store of LMDB's data file", given, migration);
-    const command export_ =
+    const command exporting =
         add_migration(program, "export", "Write what a store holds as LMDB's data file", given, migration);
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
@@ -177,7 +177,7 @@ int run(int argc, char** argv, arguments& given) {
     if (info.parsed()) {
         return holdfast_cli::info(given);
     }
-    if (import.parsed() || export_.parsed()) {
+    if (import.parsed() || exporting.parsed()) {
         return holdfast_cli::migrate(given, migration, import.parsed());
     }
     if (stats.parsed()) {

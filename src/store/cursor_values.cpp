@@ -38,7 +38,7 @@ status cursor::put_value(std::string_view key, std::string_view value, unsigned 
         if (leaf_size(stored_size(key.size()), value.size()) > max_node) {
             HF_STORE_TRY(plant_values(key, nullptr, value, false));
         } else {
-            HF_STORE_TRY(tree_.insert(key, value.empty() ? std::string_view("", 0) : value, 0, nullptr));
+            HF_STORE_TRY(tree_.insert(key, value.empty() ? std::string_view("") : value, 0, nullptr));
             kind_ = values_kind::one;
         }
         value_gone_ = false;
@@ -67,7 +67,7 @@ status cursor::put_beside_one(std::string_view key, std::string_view value, unsi
         if (difference == 0 && (flags & (MDB_NODUPDATA | MDB_APPENDDUP)) != 0) {
             return status::key_exists;
         }
-        return tree_.replace(value.empty() ? std::string_view("", 0) : value, 0, nullptr);
+        return tree_.replace(value.empty() ? std::string_view("") : value, 0, nullptr);
     }
     if (difference < 0 && (flags & MDB_APPENDDUP) != 0) {
         return status::key_exists;

@@ -83,7 +83,7 @@ public:
                 story_ = "moved";
                 if (to != from) {
                     target = std::move(source);
-                    source.clear();
+                    source.clear();  // NOLINT(bugprone-use-after-move): it may hold anything, and is to hold nothing
                     models_[to] = std::exchange(models_[from], {});
                 }
                 break;

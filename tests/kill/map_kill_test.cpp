@@ -127,7 +127,7 @@ public:
         }
         path_ = directory_ + "/maps" + std::to_string(tally_.heaps++);
         manager made(create_only, path_, options_of(any_domain()));
-        structures{made};
+        const structures laid_out(made);
         heads_ = made.statistics().allocated_blocks;
         known_ = {};
         changes_ = shown_->returned = 0;

@@ -32,6 +32,7 @@ typedef int mdb_filehandle_t;
 #define MDB_VERFOO(a, b, c, d) MDB_VERSTR(a, b, c, d)
 #define MDB_VERSION_STRING MDB_VERFOO(MDB_VERSION_MAJOR, MDB_VERSION_MINOR, MDB_VERSION_PATCH, MDB_VERSION_DATE)
 
+// NOLINTBEGIN(readability-identifier-naming,modernize-use-using): LMDB's names, in C.
 typedef struct MDB_env MDB_env;
 typedef struct MDB_txn MDB_txn;
 typedef struct MDB_cursor MDB_cursor;
@@ -227,6 +228,8 @@ int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 /// twice or free. `pages`, unless null, is set to how many pages there are. MDB_CORRUPTED where anything is wrong.
 /// Writers and readers go on. Databases with a comparator of the caller are checked in order only if it was set.
 int hf_lmdb_check(MDB_env* env, size_t* pages);
+
+// NOLINTEND(readability-identifier-naming,modernize-use-using)
 
 #pragma GCC visibility pop
 

@@ -25,12 +25,12 @@ void swap_containers(Container& a, Container& b) {
     Container for_b(std::move(a), b.get_allocator());
     try {
         Container for_a(std::move(b), a.get_allocator());
-        static_cast<Base&>(a).swap(for_a);
+        static_cast<Base&>(a).swap(for_a);  // NOLINT(bugprone-use-after-move): what is left of it goes to for_a
     } catch (...) {
         a = std::move(for_b);
         throw;
     }
-    static_cast<Base&>(b).swap(for_b);
+    static_cast<Base&>(b).swap(for_b);  // NOLINT(bugprone-use-after-move): what is left of it goes to for_b
 }
 
 /// Throws error(invalid_argument) where the allocator of nodes is not that of the container.

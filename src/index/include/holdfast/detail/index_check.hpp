@@ -78,7 +78,7 @@ private:
             }
             before = words;
         }
-        if (base::next_of(before) != nullptr || base::target(&this->head_.last) != before) {
+        if (before == nullptr || base::next_of(before) != nullptr || base::target(&this->head_.last) != before) {
             problems.emplace_back("IDX-1: the last leaf is not the head's");
         }
     }
