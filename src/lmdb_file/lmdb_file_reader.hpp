@@ -73,6 +73,7 @@ private:
         std::uint64_t leaves = 0;
         std::uint64_t overflow = 0;
         std::uint64_t items = 0;
+        std::uint64_t branches_of_duplicates = 0;
         std::uint64_t leaves_of_duplicates = 0;
     };
     using node_function = std::function<void(const leaf_node&, counts&)>;
