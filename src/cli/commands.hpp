@@ -75,7 +75,7 @@ struct migration_arguments {
     bool no_subdirectory = false;
     bool sort = false;  ///< import alone
 };
-/// Makes a store of a data file of LMDB 0.9 (`imports`), or such a file of a store.
+/// Makes a store of a data file of LMDB 0.9 or 1.0 (`imports`), or such a file of a store.
 int migrate(const arguments& given, const migration_arguments& how, bool imports);
 
 }  // namespace holdfast_cli

@@ -115,7 +115,7 @@ command add_migration(command_line& program, const std::string& name, const std:
     const command added = program.add_command(name, summary);
     added
         .add_option(imports ? "LMDB" : "STORE", how.from,
-                    imports ? "The directory or the data file of LMDB 0.9" : "The store's directory")
+                    imports ? "The directory or the data file of LMDB 0.9 or 1.0" : "The store's directory")
         .required();
     added.add_option(imports ? "STORE" : "LMDB", how.to, "What is made; it is not there yet").required();
     added.add_flag("--no-subdir", how.no_subdirectory, "The store, and what is made, are single files (MDB_NOSUBDIR)");

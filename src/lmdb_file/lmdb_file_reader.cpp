@@ -1,6 +1,7 @@
 #include "lmdb_file/lmdb_file_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace holdfast_lmdb_file {
@@ -13,21 +14,10 @@ std::string page_name(std::uint64_t number) { return "page " + std::to_string(nu
 }  // namespace
 
 file_reader::file_reader(const byte_source& source) : source_(source) {
-    std::optional<meta> first = read_meta(0, 0);
-    // The second lies behind a page of a size that the first says; where the first is damaged, sizes are tried.
-    std::optional<meta> second;
-    if (first) {
-        page_size_ = first->free_pages.pad;
-        second = read_meta(page_size_, page_size_);
+    read_metas();
+    if ((meta_.free_pages.flags & encrypted) != 0 && how_->version != version_of_0_9) {
+        throw unsupported_file("the file is encrypted: dump the data with a program that has the key");
     }
-    for (std::size_t size = least_page_size; !first && !second && size <= greatest_page_size; size *= 2) {
-        second = read_meta(size, size);
-        page_size_ = size;
-    }
-    if (!first && !second) {
-        throw file_error("this is no data file of LMDB 0.9: neither meta page is one");
-    }
-    meta_ = !first || (second && second->transaction > first->transaction) ? *second : *first;
     pages_ = source_.size() / page_size_;
     if (meta_.last_page >= pages_) {
         // liblmdb leaves pages at the end unwritten that are free; more than it can number is no file of its.
@@ -38,24 +28,54 @@ file_reader::file_reader(const byte_source& source) : source_(source) {
         warnings_.emplace_back("the file ends before its last page, which may be free");
     }
     claimed_.resize(std::min(pages_, meta_.last_page + 1));
+    look_for_checksums();
     check_tree(meta_.main, "the unnamed database");
     check_tree(meta_.free_pages, "the list of free pages");
 }
 
-std::optional<meta> file_reader::read_meta(std::uint64_t offset, std::size_t page_size) const {
-    std::vector<std::byte> raw(page_header + meta_size);
+void file_reader::read_metas() {
+    const std::optional<found_meta> first = read_meta(0, 0);
+    // The second lies behind a page of a size that the first says; where the first is damaged, sizes are tried.
+    std::optional<found_meta> second;
+    if (first) {
+        page_size_ = first->content.free_pages.pad;
+        second = read_meta(page_size_, page_size_);
+    }
+    for (std::size_t size = layouts.back().least_page_size; !first && !second && size <= greatest_page_size;
+         size *= 2) {
+        second = read_meta(size, size);
+        page_size_ = size;
+    }
+    if (!first && !second) {
+        throw file_error("this is no data file of LMDB 0.9 or 1.0: neither meta page is one");
+    }
+    if (first && second && first->how != second->how) {
+        damaged("meta page", "the other one has another version");
+    }
+    const found_meta& newest =
+        !first || (second && second->content.transaction > first->content.transaction) ? *second : *first;
+    meta_ = newest.content;
+    how_ = newest.how;
+}
+
+std::optional<file_reader::found_meta> file_reader::read_meta(std::uint64_t offset, std::size_t page_size) const {
+    // What is read in the greater header's place is in every file that has pages.
+    std::vector<std::byte> raw(page_header_of_1_0 + meta_size);
     if (offset + raw.size() > source_.size()) {
         return std::nullopt;
     }
     source_.read(offset, raw);
-    const bytes content = bytes(raw).subspan(page_header);
-    if ((load<std::uint16_t>(raw, 10) & page_flag::meta) == 0 || load<std::uint32_t>(content, 0) != magic) {
+    const std::optional<claimed_version> claimed = version_of(raw);
+    if (!claimed || (load<std::uint16_t>(raw, claimed->header - 6) & page_flag::meta) == 0) {
         return std::nullopt;
     }
-    if (const auto version = load<std::uint32_t>(content, 4); version != version_of_0_9) {
-        throw file_error("the format's version is " + std::to_string(version) +
-                         ", and this reads version 1, that of LMDB 0.9: dump the data with LMDB's own mdb_dump");
+    const layout* const how = layout_of(*claimed);
+    if (how == nullptr) {
+        throw unsupported_file("the format's version is " + std::to_string(claimed->version) +
+                               ", and this reads versions 1 (LMDB 0.9), 2 and 3 (LMDB 1.0), each with its own page "
+                               "header: dump the data with LMDB's own mdb_dump");
     }
+    const bytes content = bytes(raw).subspan(how->header);
     meta found;
     found.map_size = load<std::uint64_t>(content, 16);
     found.free_pages = load_tree(content.subspan(24));
@@ -63,9 +83,28 @@ std::optional<meta> file_reader::read_meta(std::uint64_t offset, std::size_t pag
     found.last_page = load<std::uint64_t>(content, 24 + 2 * tree_record);
     found.transaction = load<std::uint64_t>(content, 32 + 2 * tree_record);
     const std::size_t size = found.free_pages.pad;
-    const bool sound = std::has_single_bit(size) && size >= least_page_size && size <= greatest_page_size &&
+    const bool sound = std::has_single_bit(size) && size >= how->least_page_size && size <= greatest_page_size &&
                        (page_size == 0 || page_size == size) && found.last_page >= first_data_page - 1;
-    return sound ? std::optional(found) : std::nullopt;
+    return sound ? std::optional(found_meta{found, how}) : std::nullopt;
+}
+
+void file_reader::look_for_checksums() {
+    if (how_->version == version_of_0_9) {
+        return;
+    }
+    std::array<std::byte, 2> tail{};
+    source_.read(page_size_ - tail.size(), tail);
+    if (const auto size = load<std::uint16_t>(tail, 0); size != 0) {
+        warnings_.push_back("its pages have checksums of " + std::to_string(size) +
+                            " bytes, of a function that the file does not name: they were not checked");
+    }
+}
+
+void file_reader::check_transaction(const std::string& where, std::uint64_t number) const {
+    if (number > meta_.transaction) {
+        damaged(where, "transaction " + std::to_string(number) + " wrote it, and the last one is " +
+                           std::to_string(meta_.transaction));
+    }
 }
 
 file_reader::page file_reader::read_page(std::uint64_t number) const {
@@ -73,6 +112,9 @@ file_reader::page file_reader::read_page(std::uint64_t number) const {
     source_.read(number * page_size_, content);
     if (load<std::uint64_t>(content, 0) != number) {
         damaged(page_name(number), "it says that it is page " + std::to_string(load<std::uint64_t>(content, 0)));
+    }
+    if (how_->version != version_of_0_9) {
+        check_transaction(page_name(number), load<std::uint64_t>(content, 8));
     }
     return content;
 }
@@ -105,8 +147,13 @@ void file_reader::compare_counts(const tree& of, const counts& found, const std:
                                 std::to_string(there));
         }
     };
-    compare("branch pages", of.branch_pages, found.branches);
-    compare("leaf pages", of.leaf_pages, found.leaves);
+    // LMDB 1.0 counts pages of the trees of duplicates here too, but not all of them.
+    const auto compare_own = [&](const char* kind, std::uint64_t said, std::uint64_t there, std::uint64_t more) {
+        const bool with_trees = how_->version != version_of_0_9 && said > there && said - there <= more;
+        compare(kind, said, with_trees ? said : there);
+    };
+    compare_own("branch pages", of.branch_pages, found.branches, found.branches_of_duplicates);
+    compare_own("leaf pages", of.leaf_pages, found.leaves, found.leaves_of_duplicates);
     compare("overflow pages", of.overflow_pages, found.overflow);
     compare("items", of.items, found.items);
 }
@@ -120,23 +167,28 @@ file_reader::counts file_reader::walk(const tree& of, const std::string& what, c
     return found;
 }
 
-std::vector<std::uint16_t> file_reader::slots_of(bytes content, bool branch, const std::string& where) {
-    const auto lower = load<std::uint16_t>(content, 12);
-    const auto upper = load<std::uint16_t>(content, 14);
-    if (lower < page_header || lower % 2 != 0 || lower > upper || upper > content.size()) {
+unsigned file_reader::page_view::kind() const {
+    return field(6) & ~(how.version == version_of_0_9 ? page_flag::dirty : 0U);
+}
+
+std::vector<std::size_t> file_reader::slots_of(const page_view& of, bool branch, const std::string& where) {
+    const bytes content = of.content;
+    const std::size_t lower = of.lower();
+    const std::size_t upper = of.upper();
+    if (lower < of.how.header || lower % 2 != 0 || lower > upper || upper > content.size()) {
         damaged(where, "its bounds are wrong");
     }
-    std::vector<std::uint16_t> slots((lower - page_header) / 2);
+    std::vector<std::size_t> slots((lower - of.how.header) / 2);
     std::size_t used = 0;
     for (std::size_t i = 0; i < slots.size(); ++i) {
-        slots[i] = load<std::uint16_t>(content, page_header + 2 * i);
+        slots[i] = of.how.base + load<std::uint16_t>(content, of.how.header + 2 * i);
         if (slots[i] < upper || slots[i] + node_header > content.size()) {
             damaged(where, "a node lies outside");
         }
         if (branch) {
-            used += node_header + load<std::uint16_t>(content, slots[i] + 6U);
+            used += node_header + load<std::uint16_t>(content, slots[i] + 6);
         } else {
-            const leaf_node node = node_at(content, slots[i], where);
+            const leaf_node node = node_at(of, slots[i], where);
             used += node_header + node.key.size() + node.data.size();
         }
     }
@@ -146,32 +198,35 @@ std::vector<std::uint16_t> file_reader::slots_of(bytes content, bool branch, con
     return slots;
 }
 
-file_reader::leaf_node file_reader::node_at(bytes content, std::size_t offset, const std::string& where) {
+file_reader::leaf_node file_reader::node_at(const page_view& of, std::size_t offset, const std::string& where) {
+    const bytes content = of.content;
     const std::uint32_t size = load<std::uint16_t>(content, offset) |
                                static_cast<std::uint32_t>(load<std::uint16_t>(content, offset + 2)) << 16U;
     const unsigned flags = load<std::uint16_t>(content, offset + 4);
     const std::size_t key_size = load<std::uint16_t>(content, offset + 6);
+    const std::size_t key_room = of.how.even_data ? key_size + key_size % 2 : key_size;
     const std::size_t room = content.size() - offset - node_header;
-    const std::size_t inside = (flags & node_flag::big) != 0 ? sizeof(std::uint64_t) : size;
-    if (key_size > room || inside > room - key_size) {
+    const std::size_t inside = (flags & node_flag::big) != 0 ? of.how.big_record : size;
+    if (key_room > room || inside > room - key_room) {
         damaged(where, "a node is longer than its page");
     }
     return {flags, size, content.subspan(offset + node_header, key_size),
-            content.subspan(offset + node_header + key_size, inside)};
+            content.subspan(offset + node_header + key_room, inside)};
 }
 
-void file_reader::walk_leaf2(bytes content, std::size_t item_size, const std::string& where, counts& found,
+void file_reader::walk_leaf2(const page_view& of, std::size_t item_size, const std::string& where, counts& found,
                              const node_function& visit) {
-    const auto lower = load<std::uint16_t>(content, 12);
-    if (lower < page_header || lower % 2 != 0 || item_size == 0) {
+    const std::size_t lower = of.lower();
+    const std::size_t header = of.how.header;
+    if (lower < header || lower % 2 != 0 || item_size == 0) {
         damaged(where, "its bounds are wrong");
     }
-    const std::size_t count = (lower - page_header) / 2;
-    if (item_size != load<std::uint16_t>(content, 8) || count > (content.size() - page_header) / item_size) {
+    const std::size_t count = (lower - header) / 2;
+    if (item_size != of.item_size() || count > (of.content.size() - header) / item_size) {
         damaged(where, "its items have another size");
     }
     for (std::size_t i = 0; i < count; ++i) {
-        visit({0, 0, content.subspan(page_header + i * item_size, item_size), {}}, found);
+        visit({0, 0, of.content.subspan(header + i * item_size, item_size), {}}, found);
     }
 }
 
@@ -179,35 +234,36 @@ void file_reader::walk_page(std::uint64_t number, unsigned depth, const tree& of
                             const node_function& visit) {
     claim(number, 1);
     const page content = read_page(number);
-    const unsigned kind = load<std::uint16_t>(content, 10) & ~page_flag::dirty;
+    const page_view view = this->view(content);
+    const unsigned kind = view.kind();
     const std::string where = page_name(number);
     if (depth > 1) {
         if (kind != page_flag::branch) {
             damaged(where, "it is no branch");
         }
         ++found.branches;
-        const std::vector<std::uint16_t> slots = slots_of(content, true, where);
+        const std::vector<std::size_t> slots = slots_of(view, true, where);
         if (slots.empty()) {
             damaged(where, "it leads nowhere");
         }
-        for (const std::uint16_t offset : slots) {
+        for (const std::size_t offset : slots) {
             const std::uint64_t child = load<std::uint16_t>(content, offset) |
-                                        std::uint64_t{load<std::uint16_t>(content, offset + 2U)} << 16U |
-                                        std::uint64_t{load<std::uint16_t>(content, offset + 4U)} << 32U;
+                                        std::uint64_t{load<std::uint16_t>(content, offset + 2)} << 16U |
+                                        std::uint64_t{load<std::uint16_t>(content, offset + 4)} << 32U;
             walk_page(child, depth - 1, of, found, visit);
         }
         return;
     }
     ++found.leaves;
     if (kind == (page_flag::leaf | page_flag::leaf2)) {
-        walk_leaf2(content, of.pad, where, found, visit);
+        walk_leaf2(view, of.pad, where, found, visit);
         return;
     }
     if (kind != page_flag::leaf) {
         damaged(where, "it is no leaf");
     }
-    for (const std::uint16_t offset : slots_of(content, false, where)) {
-        visit(node_at(content, offset, where), found);
+    for (const std::size_t offset : slots_of(view, false, where)) {
+        visit(node_at(view, offset, where), found);
     }
 }
 
@@ -216,16 +272,21 @@ file_reader::page file_reader::read_big(const leaf_node& node, counts& found) {
     claim(number, 1);
     page content = read_page(number);
     // A shorter value that replaced a longer one keeps its pages.
-    const std::uint64_t count = load<std::uint32_t>(content, 12);
-    if ((load<std::uint16_t>(content, 10) & ~page_flag::dirty) != page_flag::overflow ||
-        count < (page_header - 1 + node.data_size) / page_size_ + 1) {
+    const std::uint64_t count = view(content).pages();
+    if (view(content).kind() != page_flag::overflow || count < (how_->header - 1 + node.data_size) / page_size_ + 1) {
         damaged(page_name(number), "it is no overflow page of such a length");
+    }
+    if (how_->version != version_of_0_9) {
+        check_transaction(page_name(number), load<std::uint64_t>(node.data, 8));
+        if (load<std::uint64_t>(node.data, 16) != count) {
+            damaged(page_name(number), "it takes another number of pages than its node says");
+        }
     }
     if (count > 1) {
         claim(number + 1, count - 1);
     }
     found.overflow += count;
-    content.resize(page_header + node.data_size);
+    content.resize(how_->header + node.data_size);
     source_.read(number * page_size_, content);
     return content;
 }
@@ -246,17 +307,19 @@ void file_reader::read_duplicates(const tree& of, const leaf_node& node, const i
         const tree own = load_tree(node.data);
         inner = walk(own, where, pass);
         compare_counts(own, inner, where);
-        // liblmdb counts their pages nowhere else.
+        found.branches_of_duplicates += inner.branches;
+        found.leaves_of_duplicates += inner.leaves;
     } else {
-        if (node.data.size() < page_header) {
+        if (node.data.size() < how_->header) {
             damaged(where, "their page is too small");
         }
-        const unsigned kind = load<std::uint16_t>(node.data, 10) & ~page_flag::dirty;
+        const page_view small{node.data, *how_};
+        const unsigned kind = small.kind();
         if (kind == (page_flag::leaf | page_flag::leaf2 | page_flag::subpage)) {
-            walk_leaf2(node.data, load<std::uint16_t>(node.data, 8), where, inner, pass);
+            walk_leaf2(small, small.item_size(), where, inner, pass);
         } else if (kind == (page_flag::leaf | page_flag::subpage)) {
-            for (const std::uint16_t offset : slots_of(node.data, false, where)) {
-                pass(node_at(node.data, offset, where), inner);
+            for (const std::size_t offset : slots_of(small, false, where)) {
+                pass(node_at(small, offset, where), inner);
             }
         } else {
             damaged(where, "their page is of another kind");
@@ -276,7 +339,7 @@ void file_reader::read_node(const tree& of, const leaf_node& node, const item_fu
     ++found.items;
     if ((node.flags & node_flag::big) != 0) {
         const page content = read_big(node, found);
-        item(text_of(node.key), text_of(bytes(content).subspan(page_header)));
+        item(text_of(node.key), text_of(bytes(content).subspan(how_->header)));
     } else {
         item(text_of(node.key), text_of(node.data));
     }
@@ -322,7 +385,7 @@ void file_reader::check_free_pages() {
         }
         if ((node.flags & node_flag::big) != 0) {
             const page content = read_big(node, found);
-            lists.emplace_back(content.begin() + page_header, content.end());
+            lists.emplace_back(content.begin() + static_cast<std::ptrdiff_t>(how_->header), content.end());
         } else {
             lists.emplace_back(node.data.begin(), node.data.end());
         }

@@ -1,5 +1,6 @@
-// Reads LMDB's data files of versions 0.9, without LMDB, and believes nothing: every offset, size, number and count is
-// checked before it is used, each page is visited once, and what is read is as long as the file, not as what it says.
+// Reads LMDB's data files of versions 0.9 and 1.0, without LMDB, and believes nothing: every offset, size, number and
+// count is checked before it is used, each page is visited once, and what is read is as long as the file, not as what
+// it says.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +34,14 @@ using item_function = std::function<void(std::string_view key, std::string_view 
 
 class file_reader {
 public:
-    /// Reads and checks the meta pages. Throws file_error.
+    /// Reads and checks the meta pages. Throws file_error; unsupported_file where the file is of a version that this
+    /// does not read, or encrypted. Checksums, which functions of a program compute, are not checked: a warning.
     explicit file_reader(const byte_source& source);
 
     [[nodiscard]] std::size_t page_size() const noexcept { return page_size_; }
     [[nodiscard]] const meta& newest() const noexcept { return meta_; }
+    /// Of the format: 1 is LMDB 0.9, 3 is LMDB 1.0.
+    [[nodiscard]] std::uint32_t version() const noexcept { return how_->version; }
 
     /// An item of the unnamed database: a record, or a database of that name.
     struct main_item {
@@ -69,25 +73,52 @@ private:
         std::uint64_t leaves = 0;
         std::uint64_t overflow = 0;
         std::uint64_t items = 0;
+        std::uint64_t branches_of_duplicates = 0;
+        std::uint64_t leaves_of_duplicates = 0;
     };
     using node_function = std::function<void(const leaf_node&, counts&)>;
 
-    [[nodiscard]] std::optional<meta> read_meta(std::uint64_t offset, std::size_t page_size) const;
+    /// A page, or what stands for one in a node.
+    struct page_view {
+        bytes content;
+        const layout& how;
+
+        [[nodiscard]] std::uint16_t field(std::size_t before_end) const {
+            return load<std::uint16_t>(content, how.header - before_end);
+        }
+        [[nodiscard]] unsigned kind() const;
+        [[nodiscard]] std::size_t item_size() const { return field(8); }
+        /// Offsets in the page; what they say is not checked.
+        [[nodiscard]] std::size_t lower() const { return how.base + field(4); }
+        [[nodiscard]] std::size_t upper() const { return how.base + field(2); }
+        [[nodiscard]] std::uint64_t pages() const { return load<std::uint32_t>(content, how.header - 4); }
+    };
+    struct found_meta {
+        meta content;
+        const layout* how;
+    };
+
+    [[nodiscard]] std::optional<found_meta> read_meta(std::uint64_t offset, std::size_t page_size) const;
+    void read_metas();
+    void look_for_checksums();
+    void check_transaction(const std::string& where, std::uint64_t number) const;
+    [[nodiscard]] page_view view(const page& of) const { return {of, *how_}; }
     [[nodiscard]] page read_page(std::uint64_t number) const;
     void claim(std::uint64_t number, std::uint64_t count);
     void check_tree(const tree& of, const std::string& what) const;
     void compare_counts(const tree& of, const counts& found, const std::string& what);
     counts walk(const tree& of, const std::string& what, const node_function& visit);
     void walk_page(std::uint64_t number, unsigned depth, const tree& of, counts& found, const node_function& visit);
-    static void walk_leaf2(bytes content, std::size_t item_size, const std::string& where, counts& found,
+    static void walk_leaf2(const page_view& of, std::size_t item_size, const std::string& where, counts& found,
                            const node_function& visit);
-    [[nodiscard]] static std::vector<std::uint16_t> slots_of(bytes content, bool branch, const std::string& where);
-    [[nodiscard]] static leaf_node node_at(bytes content, std::size_t offset, const std::string& where);
+    [[nodiscard]] static std::vector<std::size_t> slots_of(const page_view& of, bool branch, const std::string& where);
+    [[nodiscard]] static leaf_node node_at(const page_view& of, std::size_t offset, const std::string& where);
     [[nodiscard]] page read_big(const leaf_node& node, counts& found);
     void read_duplicates(const tree& of, const leaf_node& node, const item_function& item, counts& found);
     void read_node(const tree& of, const leaf_node& node, const item_function& item, counts& found);
 
     const byte_source& source_;
+    const layout* how_ = nullptr;
     std::size_t page_size_ = 0;
     std::uint64_t pages_ = 0;  ///< of the file
     meta meta_;

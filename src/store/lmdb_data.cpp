@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,20 +18,15 @@ namespace {
 
 namespace lmdb_file = holdfast_lmdb_file;
 
-// Behind the header of a page: the magic number, and the version.
-struct head_of_meta {
-    std::array<std::byte, 16> page;
-    std::uint32_t magic;
-    std::uint32_t version;
-};
-constexpr std::uint32_t lmdb_magic = 0xBEEFC0DE;
-constexpr std::uint32_t version_of_0_9 = 1;
 constexpr std::size_t spare_bytes = std::size_t{64} << 20U;
 
-bool read_head(const std::string& path, head_of_meta& head) noexcept {
+std::optional<lmdb_file::claimed_version> read_version(const std::string& path) noexcept {
     const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    return file.valid() && ::pread(file.get(), &head, sizeof(head), 0) == static_cast<ssize_t>(sizeof(head)) &&
-           head.magic == lmdb_magic;
+    std::array<std::byte, lmdb_file::head_of_meta> head{};
+    if (!file.valid() || ::pread(file.get(), head.data(), head.size(), 0) != static_cast<ssize_t>(head.size())) {
+        return std::nullopt;
+    }
+    return lmdb_file::version_of(head);
 }
 
 // The order in which items come: what is put now is above all that is there. The engine asks with the bytes that it was
@@ -118,19 +114,16 @@ private:
 
 }  // namespace
 
-bool is_lmdb_data(const std::string& path) noexcept {
-    head_of_meta head{};
-    return read_head(path, head);
-}
+bool is_lmdb_data(const std::string& path) noexcept { return read_version(path).has_value(); }
 
 std::string path_of(const descriptor& file) { return "/proc/self/fd/" + std::to_string(file.get()); }
 
 status copy_lmdb_data(const std::string& path, descriptor& memory) {
-    head_of_meta head{};
-    if (!read_head(path, head)) {
+    const auto claimed = read_version(path);
+    if (!claimed) {
         return status::invalid_file;
     }
-    if (head.version != version_of_0_9) {
+    if (lmdb_file::layout_of(*claimed) == nullptr) {
         return status::version_mismatch;
     }
     memory = descriptor(::memfd_create("lmdb-data", MFD_CLOEXEC));
@@ -146,6 +139,8 @@ status copy_lmdb_data(const std::string& path, descriptor& memory) {
         HF_STORE_TRY(made.set_max_key(max_long_key));
         HF_STORE_TRY(made.open(path_of(memory).c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600));
         return lmdb_copier(made, reader).copy();
+    } catch (const lmdb_file::unsupported_file&) {
+        return status::incompatible;
     } catch (const lmdb_file::file_error&) {
         return status::corrupted;
     }

@@ -19,9 +19,9 @@ struct migration_result {
     std::vector<std::string> warnings;
 };
 
-/// Reads a data file of LMDB 0.9 (or the data.mdb of a directory), which no program may write meanwhile, and makes an
-/// environment of all that it holds. The environment must not exist. It appears, durable, when all is in it, or not at
-/// all. Throws std::exception.
+/// Reads a data file of LMDB 0.9 or 1.0 (or the data.mdb of a directory), which no program may write meanwhile, and
+/// makes an environment of all that it holds. The environment must not exist. It appears, durable, when all is in it,
+/// or not at all. Throws std::exception.
 migration_result import_environment(const std::string& from, const std::string& to, const migration_options& how);
 
 /// Writes what an environment holds as a data file of LMDB 0.9 in a new directory (or, with `no_subdirectory`, as a new
