@@ -107,7 +107,7 @@ public:
                                : blocks.hold_typed(wanted.bytes, wanted.alignment, wanted.type, held))) {
             return false;
         }
-        zero_if(wanted, heap_.space().address({held.offset}));
+        zero_if(wanted, heap_.space().address({held.offset}), held.bytes());
         return true;
     }
     void release(const slab::held_block& held) noexcept override {
@@ -233,16 +233,18 @@ private:
         }
         return held;
     }
-    void zero_if(const block_request& wanted, void* block) noexcept {
+    void zero_if(const block_request& wanted, void* block, std::uint64_t usable) noexcept {
         if (wanted.zeroed) {
-            heap_.zero(block, wanted.bytes);
-            heap_.persist(block, wanted.bytes, "heap.destination.zeros");
+            heap_.zero(block, usable);
+            heap_.persist(block, usable, "heap.destination.zeros");
         }
     }
     [[nodiscard]] void* allocate(const block_request& wanted) noexcept {
         void* const block = heap_.allocate(wanted);
-        if (block != nullptr) {
-            zero_if(wanted, block);
+        // All that is usable, as `atomic` does: reallocate_to() keeps these bytes, and the program finds them behind
+        // what it had asked for.
+        if (slab::held_block made; block != nullptr && wanted.zeroed && heap_.blocks().find_allocated(block, made)) {
+            zero_if(wanted, block, made.bytes());
         }
         return block;
     }

@@ -142,7 +142,7 @@ struct open_options {
 /// What to allocate, besides its size.
 struct allocation_traits {
     std::size_t alignment = 0;  ///< bytes: a power of two up to 2 MiB; 0: 16, or 8 for less than 16 bytes
-    bool zeroed = false;        ///< with a destination: durably, before anything points to the block
+    bool zeroed = false;        ///< all usable bytes; with a destination: durably, before anything points to the block
     /// A number for the kind of object: below 2^20, 0 for none, else error(invalid_argument). The heap keeps it as long
     /// as the block, for manager::type_of(), for_each_block() and precise tracing. Small blocks of each type and size
     /// class have slabs (64 KiB) of their own: use types for kinds of which there are many objects.
