@@ -243,6 +243,7 @@ function(hf_add_layer_fuzzers)
             # Only what is examined counts as new: neither the fuzzer nor the machine below is worth an input.
             target_compile_options(${name} PRIVATE -fno-sanitize=fuzzer-no-link)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+            target_compile_definitions(${name} PRIVATE HOLDFAST_TEST_FILES="${PROJECT_SOURCE_DIR}/tests")
             set(output ${CMAKE_BINARY_DIR}/fuzz)
             set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${output})
             set(limits -timeout=20 -rss_limit_mb=1024 -artifact_prefix=${output}/${subject}-)

@@ -358,7 +358,11 @@ void file_reader::read_main(const item_function& record,
             damaged(what, "the record of a database has another size");
         }
         ++found.items;
-        database(text_of(node.key), load_tree(node.data));
+        std::string_view name = text_of(node.key);
+        if (how_->version != version_of_0_9 && name.ends_with('\0')) {
+            name.remove_suffix(1);  // from version 2 on it ends as a string of C
+        }
+        database(name, load_tree(node.data));
     });
     compare_counts(of, all, what);
 }

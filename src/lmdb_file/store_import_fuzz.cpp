@@ -1,8 +1,9 @@
 // Data files of LMDB that somebody made: reading one gives its items or an error, in memory and items that the file's
 // size bounds, and never a crash or a loop.
 //
-// An input is a list of changes to a sound file, which has pages of every kind: each change is the number of a page, an
-// offset in it, and two bytes. An input that begins with 0xff is a file itself.
+// An input that begins with 0xff is a file itself. Any other is a byte that chooses a sound file, which has pages of
+// every kind, and a list of changes to it: each is the number of a page, an offset in it, and two bytes. The sound
+// files are one of version 0.9, which we write, and those that releases of LMDB 1.0 wrote.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lmdb_file/golden_file.hpp"
 #include "lmdb_file/lmdb_file_reader.hpp"
 #include "lmdb_file/lmdb_file_writer.hpp"
 
@@ -74,6 +76,26 @@ std::vector<std::byte> sound_file() {
     return file;
 }
 
+struct base_file {
+    std::vector<std::byte> content;
+    std::size_t page_size;
+};
+std::vector<base_file> base_files() {
+    std::vector<base_file> all{{sound_file(), holdfast_lmdb_file::written_page_size}};
+    const auto add = [&](const char* name, std::size_t page_size) {
+        const std::string content =
+            holdfast_lmdb_file::golden_file(std::string(HOLDFAST_TEST_FILES "/store/lmdb_files/") + name + ".runs");
+        const auto* const begin = reinterpret_cast<const std::byte*>(content.data());
+        all.push_back({{begin, begin + content.size()}, page_size});
+    };
+    add("v2_4096", 4096);
+    add("v3_256", 256);
+    add("v3_512", 512);
+    add("v3_4096", 4096);
+    add("v3_sum", 4096);
+    return all;
+}
+
 void read_all(const byte_source& source) {
     file_reader reader(source);
     std::uint64_t passed = 0;
@@ -93,19 +115,20 @@ void read_all(const byte_source& source) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static const std::vector<std::byte> sound = sound_file();
+    static const std::vector<base_file> sound = base_files();
     std::vector<std::byte> file;
     if (size > 0 && data[0] == 0xff) {
         file.assign(reinterpret_cast<const std::byte*>(data) + 1, reinterpret_cast<const std::byte*>(data) + size);
     } else {
-        file = sound;
-        for (std::size_t at = 0; at + 6 <= size; at += 6) {
+        const base_file& base = sound[size == 0 ? 0 : data[0] % sound.size()];
+        file = base.content;
+        for (std::size_t at = 1; at + 6 <= size; at += 6) {
             std::uint16_t change[3];
             std::memcpy(change, data + at, sizeof(change));
-            const std::size_t page = change[0] % (file.size() / holdfast_lmdb_file::written_page_size);
+            const std::size_t page = change[0] % (file.size() / base.page_size);
             // Half of the changes are in the first 64 bytes, which have most of what leads elsewhere.
-            const std::size_t offset = (change[1] & 0x8000U) != 0 ? change[1] % 64U : change[1] % 4095U;
-            std::memcpy(file.data() + page * holdfast_lmdb_file::written_page_size + offset, &change[2], 2);
+            const std::size_t offset = (change[1] & 0x8000U) != 0 ? change[1] % 64U : change[1] % (base.page_size - 1);
+            std::memcpy(file.data() + page * base.page_size + offset, &change[2], 2);
         }
     }
     try {

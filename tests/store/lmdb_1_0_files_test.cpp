@@ -1,15 +1,13 @@
 // Data files that LMDB 1.0.2 wrote (version 3 of the format), and one of a development release before it (version 2).
 //
-// tests/store/lmdb_files/ has them as runs: the length of what follows as it is (u32), these bytes, a byte, and how
-// often it comes (u32); and so on. Each was filled in three transactions with deletions, so it has free pages; its
-// databases are all kinds, with big values.
-#include <fstream>
-#include <iterator>
+// tests/store/lmdb_files/ has them as runs (lmdb_file/golden_file.hpp). Each was filled in three transactions with
+// deletions, so it has free pages; its databases are all kinds, with big values.
 #include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lmdb_file/golden_file.hpp"
 #include "lmdb_file/lmdb_file_reader.hpp"
 
 namespace holdfast::test {
@@ -32,21 +30,7 @@ constexpr std::uint64_t fnv_begin = 14695981039346656037U;
 constexpr std::uint64_t fnv_step = 1099511628211U;
 
 std::string file_of(const std::string& name) {
-    std::ifstream in(HOLDFAST_LMDB_FILES "/" + name + ".runs", std::ios::binary);
-    const std::string runs((std::istreambuf_iterator<char>(in)), {});
-    std::string file;
-    const auto number = [&](std::size_t at) {
-        std::uint32_t value = 0;
-        runs.copy(reinterpret_cast<char*>(&value), sizeof(value), at);
-        return value;
-    };
-    for (std::size_t at = 0; at < runs.size();) {
-        const std::uint32_t length = number(at);
-        file.append(runs, at + 4, length);
-        file.append(number(at + 5 + length), runs.at(at + 4 + length));
-        at += 9 + length;
-    }
-    return file;
+    return holdfast_lmdb_file::golden_file(HOLDFAST_LMDB_FILES "/" + name + ".runs");
 }
 
 class file_in_memory : public holdfast_lmdb_file::byte_source {

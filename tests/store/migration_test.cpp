@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "lmdb_file/golden_file.hpp"
 #include "lmdb_file/lmdb_file_reader.hpp"
 #include "store/random_program.hpp"
 #include "store/store_fixture.hpp"
@@ -310,6 +311,33 @@ TEST_P(store_migration, our_library_opens_what_liblmdb_wrote_read_only) {
     MDB_env* env = nullptr;
     EXPECT_EQ(lmdb("holdfast").env_create(&env), 0);
     EXPECT_EQ(lmdb("holdfast").env_open(env, directory().c_str(), 0, 0600), MDB_INVALID);
+    lmdb("holdfast").env_close(env);
+}
+
+/// liblmdb, which is of version 0.9, reads what is exported.
+TEST_P(store_migration, files_of_lmdb_1_0_are_opened_imported_and_exported) {
+    unsigned count = 0;
+    for (const char* const name : {"v2_4096", "v3_256", "v3_512", "v3_4096", "v3_65536"}) {
+        SCOPED_TRACE(name);
+        std::filesystem::remove(path("data.mdb"));
+        std::ofstream(path("data.mdb"), std::ios::binary)
+            << holdfast_lmdb_file::golden_file(std::string(HOLDFAST_LMDB_FILES "/") + name + ".runs");
+        const content expected = read_by_reader(directory());
+        EXPECT_GT(expected.size(), 3U);
+        EXPECT_EQ(read_by_ours(directory()), expected);
+        const std::string imported = path(fmt::format("imported{}", ++count));
+        import_environment(directory(), imported, {});
+        const std::string exported = path(fmt::format("exported{}", count));
+        export_environment(imported, exported, {});
+        ASSERT_EQ(open_at(exported, MDB_NOTLS | MDB_RDONLY), 0);
+        EXPECT_EQ(read_by_library(), expected);
+        close();
+    }
+    std::ofstream(path("data.mdb"), std::ios::binary)
+        << holdfast_lmdb_file::golden_file(HOLDFAST_LMDB_FILES "/v3_encrypted.runs");
+    MDB_env* env = nullptr;
+    EXPECT_EQ(lmdb("holdfast").env_create(&env), 0);
+    EXPECT_EQ(lmdb("holdfast").env_open(env, directory().c_str(), MDB_RDONLY, 0), MDB_INCOMPATIBLE);
     lmdb("holdfast").env_close(env);
 }
 
