@@ -89,7 +89,7 @@ std::optional<file_reader::found_meta> file_reader::read_meta(std::uint64_t offs
 }
 
 void file_reader::look_for_checksums() {
-    if (how_->version == version_of_0_9) {
+    if (how_->version == version_of_0_9 || pages_ == 0) {
         return;
     }
     std::array<std::byte, 2> tail{};
