@@ -1,6 +1,7 @@
 // Ordered and hash indexes against std::map, in every durability and for every kind of key and value.
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -289,6 +290,22 @@ TEST_F(index_test, says_what_it_refuses) {
     EXPECT_EQ(reason_of([&] { tested.remove(1); }), errc::read_only);
     EXPECT_EQ(reason_of([&] { tested.clear(); }), errc::read_only);
     EXPECT_EQ(tested.size(), 0U);
+}
+
+/// Was: the texts of a pair that the iterator gives by value were read when they were gone.
+TEST_F(index_test, a_bulk_load_takes_texts_that_its_iterator_makes) {
+    const auto key_of = [](std::uint64_t number) { return fmt::format("a key that needs memory {:06}", number); };
+    const auto value_of = [](std::uint64_t number) { return fmt::format("a value that needs memory {:06}", number); };
+    const auto made = std::views::iota(std::uint64_t{0}, std::uint64_t{300}) |
+                      std::views::transform([&](std::uint64_t i) { return std::pair(key_of(i), value_of(i)); });
+    manager heap = create(durability::commit, open_options::domain_choice::detect);
+    texts tested(heap, "texts");
+    tested.bulk_load(made.begin(), made.end());
+    EXPECT_THAT(tested.check(), IsEmpty());
+    EXPECT_EQ(tested.size(), 300U);
+    for (std::uint64_t i = 0; i < 300; ++i) {
+        ASSERT_EQ(tested.find(key_of(i)), value_of(i));
+    }
 }
 
 TEST_F(index_test, an_open_of_many_leaves_walks_from_both_ends) {

@@ -212,7 +212,7 @@ TEST_P(store_items, may_be_large) {
     open();
     MDB_txn* transaction = begin();
     const MDB_dbi main = database(transaction);
-    const std::string large(9'000'001, 'l');
+    const std::string large(9'000'001, 'l');  // NOLINT(bugprone-string-constructor): as long as is meant
     EXPECT_EQ(put(transaction, main, "large", large), 0);
     EXPECT_EQ(put(transaction, main, "other", large.substr(0, 4097)), 0);
     commit(transaction);

@@ -106,7 +106,7 @@ outcome library_subject::reopen(const command& called) {
     int code = lmdb_.txn_begin(environment_, nullptr, 0, &transaction);
     for (const char database : called.key) {
         if (code == 0) {
-            const auto number = static_cast<unsigned>(database);
+            const auto number = static_cast<unsigned char>(database);
             code = open_database(transaction, number, called.flags, handles_[number]);
         }
     }
@@ -131,7 +131,7 @@ outcome library_subject::copy(const command& called) {
     found.data = "";
     for (const char database : called.key) {
         MDB_dbi opened = 0;
-        code = code == 0 ? open_database(transaction, static_cast<unsigned>(database), 0, opened) : code;
+        code = code == 0 ? open_database(transaction, static_cast<unsigned char>(database), 0, opened) : code;
         if (code == 0) {
             *found.data += scan(transaction, opened).data.value_or("cannot be read") + "; ";
         }
@@ -189,7 +189,7 @@ outcome library_subject::begin_or_end(const command& called) {
         case action::read_renew: return just(lmdb_.txn_renew(reader.transaction));
         case action::read_reset: return finish_reader([&](MDB_txn* ended) { lmdb_.txn_reset(ended); });
         default: {
-            const outcome found = finish_reader([&](MDB_txn* ended) { lmdb_.txn_abort(ended); });
+            outcome found = finish_reader([&](MDB_txn* ended) { lmdb_.txn_abort(ended); });
             reader.transaction = nullptr;
             return found;
         }

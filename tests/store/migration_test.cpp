@@ -357,8 +357,8 @@ TEST_P(store_migration, a_damaged_file_gives_an_error_or_what_it_held) {
         for (std::uint64_t bits = 1 + random.below(3); bits > 0; --bits) {
             // Most of the file is data: headers and bounds are at the pages' beginnings.
             const std::uint64_t page = random.below(damaged.size() / 4096) * 4096;
-            damaged[page + (random.below(3) == 0 ? random.below(4096) : random.below(64))] ^=
-                static_cast<char>(1U << random.below(8));
+            char& byte = damaged[page + (random.below(3) == 0 ? random.below(4096) : random.below(64))];
+            byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << random.below(8)));
         }
         try {
             read_all(memory_source(damaged), nullptr);

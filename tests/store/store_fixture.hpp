@@ -109,7 +109,7 @@ protected:
         return found;
     }
 
-    const lmdb_library& mdb = lmdb(GetParam().name);
+    const lmdb_library& mdb = lmdb(GetParam().name);  // NOLINT(readability-identifier-naming): as tests call it
 
 private:
     base::scratch_directory place_;

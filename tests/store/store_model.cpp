@@ -381,7 +381,6 @@ command store_model::resolve_cursor_get(const step& taken, command made) const {
             case place::on: made.flags = dups && word % 12 < 6 ? choose(from_place_dups) : choose(from_place); break;
             // Where nothing is read yet, LMDB documents no operation; programs rely on those that begin at an end.
             case place::unset: made.flags = dups ? choose(from_unset) : choose(from_place); break;
-            case place::ended: made.flags = MDB_NEXT; break;
             default: made.flags = MDB_NEXT; break;
         }
         const_item next;

@@ -36,6 +36,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -102,20 +103,33 @@ public:
     /// No other thread uses the index in this.
     ///
     /// Takes entries in ascending order of distinct keys into an empty index: all of them or none. `first` to `last`
-    /// give pairs of key and value. Leaves are filled to nine tenths. Throws error(invalid_argument) where the index is
-    /// not empty, or for keys that do not ascend.
+    /// give pairs of key and value, by reference or by value. Leaves are filled to nine tenths. Throws
+    /// error(invalid_argument) where the index is not empty, or for keys that do not ascend.
     template <class Iterator, class Sentinel>
     void bulk_load(Iterator first, Sentinel last) {
         if (!empty()) {
             detail::throw_index_argument(this->heap_, "index of bulk_load", "one with entries", "an empty one");
         }
+        using given = decltype(*first);
+        // What the iterator gives by value, and what it gives the address of, is read until it moves on.
+        std::optional<std::remove_reference_t<given>> kept;
+        bool begun = false;
         base::bulk_load([&](std::pair<Key, Value>& next) {
+            if (begun) {
+                ++first;
+            }
+            begun = true;
             if (first == last) {
                 return false;
             }
-            const auto& [key, value] = *first;
-            next = {Key(key), Value(value)};
-            ++first;
+            if constexpr (std::is_reference_v<given>) {
+                const auto& [key, value] = *first;
+                next = {Key(key), Value(value)};
+            } else {
+                kept.emplace(*first);
+                const auto& [key, value] = *kept;
+                next = {Key(key), Value(value)};
+            }
             return true;
         });
     }

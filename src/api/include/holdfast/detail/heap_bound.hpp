@@ -22,9 +22,10 @@ void swap_containers(Container& a, Container& b) {
         static_cast<Base&>(a).swap(b);
         return;
     }
+    const auto of_a = a.get_allocator();
     Container for_b(std::move(a), b.get_allocator());
     try {
-        Container for_a(std::move(b), a.get_allocator());
+        Container for_a(std::move(b), of_a);
         static_cast<Base&>(a).swap(for_a);  // NOLINT(bugprone-use-after-move): what is left of it goes to for_a
     } catch (...) {
         a = std::move(for_b);

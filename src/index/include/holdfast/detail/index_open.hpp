@@ -95,11 +95,15 @@ public:
             return;
         }
         std::uint64_t* const begin = base::target(&this->head_.cleared);
-        tree loaded = this->tree_of(begin);
+        tree loaded{};
         try {
+            loaded = this->tree_of(begin);
             link(begin, made.last);
         } catch (...) {
-            this->give_back_all(loaded.root);
+            if (loaded.root != nullptr) {
+                this->give_back_all(loaded.root);
+            }
+            free_or_leave();
             throw;
         }
         this->forget_nodes();
@@ -308,11 +312,12 @@ private:
 
     // --- what is left to be freed ---
 
-    /// Behind a change that holds: without memory, the rest waits for the next one, or the next open.
+    /// Behind a change that holds, or that failed already: what cannot be freed now waits for the next one, or the next
+    /// open.
     void free_or_leave() {
         try {
             free_left_overs();
-        } catch (const std::bad_alloc& /*later*/) {
+        } catch (const std::exception& /*later*/) {
         }
     }
 
