@@ -21,6 +21,7 @@
 #include "malloc/call_gate.hpp"
 #include "malloc/internal_arena.hpp"
 #include "malloc/process_heap.hpp"
+#include "segment/files/private_zeros.hpp"
 
 namespace holdfast::drop_in {
 
@@ -381,6 +382,16 @@ void* allocate(std::size_t bytes) noexcept {
     return allocate_gated(bytes);
 }
 
+namespace {
+
+/// Whether the block lies in a heap without files, or in the copy that a child of fork made of one with files.
+bool has_private_memory(const void* block) noexcept {
+    const process_heap* const of = process.load(std::memory_order_acquire);
+    return of != nullptr && of->contains(block) && of->owned->files().location().is_scratch();
+}
+
+}  // namespace
+
 void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
     const auto all = base::checked_multiply(std::uint64_t{count}, std::uint64_t{bytes});
     if (!all) {
@@ -388,6 +399,11 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
         return nullptr;
     }
     void* const block = allocate(*all);
+    if (*all >= segment::least_asked_about && block != nullptr && has_private_memory(block)) {
+        const kept_errno kept;
+        segment::zero_private_memory(static_cast<std::byte*>(block), *all);
+        return block;
+    }
     return block == nullptr ? nullptr : std::memset(block, 0, *all);
 }
 

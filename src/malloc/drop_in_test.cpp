@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <random>
@@ -137,6 +138,90 @@ TEST_P(drop_in_test, keeps_what_malloc_promises) {
         ASSERT_EQ(reallocate(allocate(10), 0), nullptr);
         work_for_a_while(1, 5000);
     });
+}
+
+bool all_zero(const unsigned char* block, std::size_t bytes) {
+    return block[0] == 0 && std::memcmp(block, block + 1, bytes - 1) == 0;
+}
+
+void expect_zeros_after_use(std::size_t bytes) {
+    for (int round = 0; round < 3; ++round) {
+        auto* const used = static_cast<unsigned char*>(allocate(bytes));
+        ASSERT_NE(used, nullptr);
+        std::memset(used, 0xff, usable_size(used));
+        free(used);
+        auto* zeroed = static_cast<unsigned char*>(allocate_zeroed(bytes, 1));
+        ASSERT_NE(zeroed, nullptr);
+        ASSERT_TRUE(all_zero(zeroed, bytes)) << bytes;
+        for (std::size_t at = 0; at < bytes; at += 3 * base::page_size) {
+            zeroed[at] = 1;  // some pages have memory, some may have none
+        }
+        free(zeroed);
+        zeroed = static_cast<unsigned char*>(allocate_zeroed(bytes, 1));
+        ASSERT_TRUE(all_zero(zeroed, bytes)) << bytes;
+        zeroed[bytes - 1] = 7;
+        zeroed = static_cast<unsigned char*>(reallocate(zeroed, 2 * bytes));
+        ASSERT_NE(zeroed, nullptr);
+        ASSERT_TRUE(all_zero(zeroed, bytes - 1)) << bytes;
+        ASSERT_EQ(zeroed[bytes - 1], 7);
+        free(zeroed);
+    }
+}
+
+TEST_P(drop_in_test, zeroes_large_blocks_that_were_used) {
+    run([] {
+        constexpr std::size_t mebibyte = base::mebibyte;
+        for (const std::size_t bytes : {mebibyte + 5, 2 * mebibyte - 1, 2 * mebibyte, 5 * mebibyte + 4096,
+                                        17 * mebibyte - 3, 32 * mebibyte - 1, 40 * mebibyte + 12345}) {
+            expect_zeros_after_use(bytes);
+        }
+    });
+}
+
+TEST_P(drop_in_test, zeroes_large_blocks_in_a_child_of_fork_and_not_those_of_its_parent) {
+    run([] {
+        constexpr std::size_t bytes = 40 * base::mebibyte;
+        auto* const of_parent = static_cast<unsigned char*>(allocate(bytes));
+        std::memset(of_parent, 5, bytes);
+        base::child_process child([&] {
+            ASSERT_EQ(of_parent[bytes - 1], 5);
+            free(of_parent);
+            expect_zeros_after_use(bytes);
+            expect_zeros_after_use(3 * base::mebibyte);
+        });
+        ASSERT_TRUE(child.wait().succeeded());
+        ASSERT_EQ(of_parent[0], 5);
+        ASSERT_EQ(std::memcmp(of_parent, of_parent + 1, bytes - 1), 0);
+        free(of_parent);
+    });
+}
+
+std::uint64_t resident_bytes() {
+    std::uint64_t all = 0;
+    std::uint64_t resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident * base::page_size;
+}
+
+TEST(drop_in_memory_test, zeroed_blocks_that_nobody_touches_take_no_memory) {
+    const outcome done = in_process([] {
+        ASSERT_TRUE(open({}));
+        const std::uint64_t before = resident_bytes();
+        for (const std::uint64_t bytes : {base::gibibyte, 31 * base::mebibyte}) {
+            auto* const block = static_cast<unsigned char*>(allocate_zeroed(1, bytes));
+            ASSERT_NE(block, nullptr);
+            ASSERT_LT(resident_bytes(), before + 4 * base::mebibyte);
+            ASSERT_EQ(block[0] + block[bytes / 2] + block[bytes - 1], 0);
+            std::memset(block, 9, 48 * base::mebibyte < bytes ? 48 * base::mebibyte : bytes);
+            ASSERT_GT(resident_bytes(), before + 16 * base::mebibyte) << "this test sees no memory";
+            free(block);
+        }
+        auto* const again = static_cast<unsigned char*>(allocate_zeroed(1, base::gibibyte));
+        ASSERT_LT(resident_bytes(), before + 40 * base::mebibyte);
+        ASSERT_TRUE(all_zero(again, 64 * base::mebibyte));
+        free(again);
+    });
+    EXPECT_TRUE(done.passed) << done.said;
 }
 
 TEST_P(drop_in_test, fails_with_enomem_and_keeps_errno_else) {
