@@ -188,6 +188,7 @@ void bind_sessions(nb::module_& into) {
         .def_prop_ro("read_only", &session::read_only)
         .def_prop_ro("arrays_held", &session::arrays_held)
         .def_prop_ro("in_transaction", &session::in_transaction)
+        .def_prop_ro("owns_transaction", &session::is_owner)
         .def_prop_ro("durability",
                      [](const owner& of) {
                          durability found{};
