@@ -75,6 +75,8 @@ class Heap(Dict):
             count = wanted.itemsize
             for length in lengths:
                 count *= length
+            if count >= 1 << 63:
+                raise ValueError(f"an array of {count} bytes is too large for any heap")
             self._session.make_array(name, type_text(wanted), list(lengths), count)
             found = self[name]
         if not isinstance(found, numpy.ndarray) or found.dtype != wanted or found.shape != lengths:
