@@ -70,6 +70,12 @@ def test_an_array_that_no_heap_has_room_for_is_an_error_that_says_so(heap):
     assert "x" not in heap
 
 
+def test_an_array_with_a_mask_is_refused(heap):
+    with pytest.raises(TypeError, match="mask"):
+        heap["x"] = numpy.ma.array([1, 2, 3], mask=[False, True, False])
+    assert "x" not in heap
+
+
 def test_objects_of_python_are_refused(heap):
     with pytest.raises(TypeError, match="objects of Python"):
         heap["x"] = numpy.array([object()])
