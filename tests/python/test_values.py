@@ -78,6 +78,13 @@ with holdfast.open(sys.argv[1]) as heap:
     )
 
 
+def test_a_key_that_is_not_there_is_in_the_error(heap):
+    for key in ("x", (1, 2), ((1,),)):
+        with pytest.raises(KeyError) as failure:
+            del heap[key]
+        assert failure.value.args == (key,)
+
+
 def test_objects_are_pickled_where_that_is_asked_for(heap):
     heap["x"] = holdfast.pickled({1, 2j})
     assert isinstance(heap["x"], holdfast.PickledValue)
