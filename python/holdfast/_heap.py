@@ -75,6 +75,8 @@ class Heap(Dict):
             count = wanted.itemsize
             for length in lengths:
                 count *= length
+            if count >= 1 << 63:
+                raise ValueError(f"an array of {count} bytes is too large for any heap")
             self._session.make_array(name, type_text(wanted), list(lengths), count)
             found = self[name]
         if not isinstance(found, numpy.ndarray) or found.dtype != wanted or found.shape != lengths:
@@ -94,11 +96,15 @@ class Heap(Dict):
         committed at the end, unless `durable` is false: then it is part of the next commit(). "collect": a crash may
         leave a part of it.
         """
-        self._session.begin()
+        is_nested = self._session.owns_transaction  # then begin() refuses, and the outer transaction goes on
+        has_begun = False
         try:
+            self._session.begin()  # in the block: a KeyboardInterrupt of its wait is raised when it has begun
+            has_begun = True
             yield self
         except BaseException:
-            self._session.end(False, False)
+            if has_begun or (self._session.owns_transaction and not is_nested):
+                self._session.end(False, False)
             raise
         self._session.end(True, durable)
 

@@ -58,6 +58,8 @@ def describe(value: Any) -> Any:
     """For a value that is none of Python's plain types."""
     if isinstance(value, (Dict, List)):
         return value._held
+    if isinstance(value, numpy.ma.MaskedArray):
+        raise TypeError("a heap cannot keep the mask of an array: store value.data and value.mask")
     if isinstance(value, numpy.ndarray):
         return describe_array(value)
     if isinstance(value, numpy.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:

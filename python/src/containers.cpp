@@ -30,7 +30,8 @@ document read_for_python(session& of, contents& from, const value& place) {
 }
 
 [[noreturn]] void raise_key_error(nb::handle key) {
-    PyErr_SetObject(PyExc_KeyError, key.ptr());
+    const nb::object made = nb::handle(PyExc_KeyError)(key);  // given the key, PyErr_SetObject would unpack a tuple
+    PyErr_SetObject(PyExc_KeyError, made.ptr());
     throw nb::python_error();
 }
 

@@ -116,8 +116,11 @@ document from_dict(nb::handle from, int level) {
     document made;
     made.what = kind::dict;
     for (const auto& [key, content] : nb::borrow<nb::dict>(from)) {
-        made.parts.push_back(to_key(key));
-        made.parts.push_back(convert(content, level + 1));
+        // A key or a value of numpy runs code of Python, in which the dict may lose them.
+        const nb::object kept_key = nb::borrow(key);
+        const nb::object kept_content = nb::borrow(content);
+        made.parts.push_back(to_key(kept_key));
+        made.parts.push_back(convert(kept_content, level + 1));
     }
     return made;
 }

@@ -83,7 +83,7 @@ nb::object entries(const std::shared_ptr<session>& of) {
     return nb::cast(made);
 }
 
-/// An array of zeros under a key of the heap, which replaces what was there.
+/// An array of zeros under a key of the heap; nothing changes where another thread has stored something there.
 void make_array(const std::shared_ptr<session>& of, nb::handle key, const std::string& type,
                 std::vector<std::uint64_t> shape, std::uint64_t bytes) {
     const document place = to_key(key);
@@ -95,7 +95,11 @@ void make_array(const std::shared_ptr<session>& of, nb::handle key, const std::s
     zeros.array->bytes = bytes;
     guarded(*of, true, [&] {
         auto& in = *of->reading().space.object_of<values::dict>(of->entries());
-        of->write([&](contents& within) { within.put(in, place, within.build(zeros), of->root()); });
+        of->write([&](contents& within) {
+            if (!within.find(in, place)) {
+                within.put(in, place, within.build(zeros), of->root());
+            }
+        });
     });
 }
 
@@ -188,6 +192,7 @@ void bind_sessions(nb::module_& into) {
         .def_prop_ro("read_only", &session::read_only)
         .def_prop_ro("arrays_held", &session::arrays_held)
         .def_prop_ro("in_transaction", &session::in_transaction)
+        .def_prop_ro("owns_transaction", &session::is_owner)
         .def_prop_ro("durability",
                      [](const owner& of) {
                          durability found{};

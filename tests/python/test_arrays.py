@@ -58,6 +58,24 @@ def test_an_array_of_zeros_is_made_once(heap):
     assert heap.array("n", 5).shape == (5,)
 
 
+def test_an_array_that_others_have_made_meanwhile_is_not_replaced(heap):
+    heap["x"] = "of another thread"
+    heap._session.make_array("x", repr("<f8"), [1], 8)
+    assert heap["x"] == "of another thread"
+
+
+def test_an_array_that_no_heap_has_room_for_is_an_error_that_says_so(heap):
+    with pytest.raises(ValueError, match="too large"):
+        heap.array("x", (2**40, 2**40))
+    assert "x" not in heap
+
+
+def test_an_array_with_a_mask_is_refused(heap):
+    with pytest.raises(TypeError, match="mask"):
+        heap["x"] = numpy.ma.array([1, 2, 3], mask=[False, True, False])
+    assert "x" not in heap
+
+
 def test_objects_of_python_are_refused(heap):
     with pytest.raises(TypeError, match="objects of Python"):
         heap["x"] = numpy.array([object()])

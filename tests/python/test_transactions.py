@@ -153,6 +153,41 @@ def test_another_thread_cannot_end_it(heap):
     assert heap["x"] == 1
 
 
+def test_an_interrupt_of_the_wait_for_a_transaction_leaves_none_open(heap):
+    session = heap._session
+
+    class Interrupted:
+        """A session whose begin() is interrupted while it waits: the interpreter raises that when it has begun."""
+
+        def begin(self):
+            session.begin()
+            raise KeyboardInterrupt
+
+        def __getattr__(self, name):
+            return getattr(session, name)
+
+    heap._session = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        with heap.transaction():
+            pass
+    heap._session = session
+    assert not session.in_transaction
+    changed = threading.Thread(target=heap.__setitem__, args=("x", 1))
+    changed.start()
+    changed.join()
+    assert heap["x"] == 1
+
+
+def test_a_transaction_that_is_refused_leaves_the_outer_one_open(heap):
+    with heap.transaction():
+        heap["x"] = 1
+        with pytest.raises(holdfast.ClosedError):
+            with heap.transaction():
+                pass
+        heap["y"] = 2
+    assert (heap["x"], heap["y"]) == (1, 2)
+
+
 def test_threads_that_count_lose_no_count(heap):
     heap["n"] = {"all": 0}
 

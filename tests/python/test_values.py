@@ -6,6 +6,7 @@ import random
 import pytest
 
 import holdfast
+from conftest import run_python
 
 PLAIN = [
     None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 10**50, -(10**50), 0.0, -0.5, 1e308,
@@ -53,6 +54,35 @@ def test_values_of_other_types_are_refused_and_change_nothing(heap, value):
     with pytest.raises(TypeError, match="holdfast.pickled"):
         heap["x"] = [1, value]
     assert "x" not in heap
+
+
+def test_a_dict_that_loses_its_entries_while_it_is_stored_is_no_crash(path):
+    run_python(
+        """
+import gc, sys, numpy, holdfast
+
+class Key(numpy.int64):
+    def item(self):
+        stored.clear()
+        gc.collect()
+        taken.extend([index] * 1000 for index in range(100))
+        return 1
+
+taken = []
+stored = {Key(1): list(range(1000))}
+with holdfast.open(sys.argv[1]) as heap:
+    heap["x"] = stored
+    assert heap["x"].to_python() == {1: list(range(1000))}
+""",
+        path,
+    )
+
+
+def test_a_key_that_is_not_there_is_in_the_error(heap):
+    for key in ("x", (1, 2), ((1,),)):
+        with pytest.raises(KeyError) as failure:
+            del heap[key]
+        assert failure.value.args == (key,)
 
 
 def test_objects_are_pickled_where_that_is_asked_for(heap):
