@@ -208,9 +208,14 @@ def open_read_only(path: str) -> Heap:
 
 @atexit.register
 def _close_all() -> None:
+    first: Union[Exception, None] = None
     for heap in list(_open_heaps):
-        if not heap.closed:
+        try:
             heap.close()
+        except Exception as failure:  # the other heaps are committed all the same
+            first = first or failure
+    if first is not None:
+        raise first
 
 
 os.register_at_fork(

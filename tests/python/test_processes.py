@@ -207,6 +207,27 @@ def continue_from(heap, reached):
     heap["d"], heap["l"] = d, l
 
 
+def test_a_heap_that_cannot_be_closed_at_the_end_keeps_no_other_from_it(path):
+    run_python(
+        """
+import ctypes, sys, holdfast
+heaps = [holdfast.open(f"{sys.argv[1]}{number}") for number in range(8)]
+for heap in heaps:
+    heap["x"] = 1
+transaction = heaps[3].transaction()
+transaction.__enter__()
+for each in (heaps, transaction):  # as a daemon thread that uses them would keep them
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+""",
+        path,
+    )
+    kept = []
+    for number in range(8):
+        with holdfast.open(f"{path}{number}", mode="r") as heap:
+            kept.append("x" in heap)
+    assert kept == [number != 3 for number in range(8)]
+
+
 def test_errors_say_what_was_wrong(path):
     with pytest.raises(holdfast.NotFoundError) as told:
         holdfast.open(path, mode="r")
