@@ -2,6 +2,7 @@
 //
 // Exit status: 0; 1 where `check` found problems or `leaks` found leaks; 2 where a command failed, also for wrong
 // arguments; 3 where `check` found no problem and could compare no page.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -24,6 +25,10 @@ using holdfast_cli::migration_arguments;
 using holdfast_programs::command;
 using holdfast_programs::command_line;
 using holdfast_programs::option;
+
+constexpr const char* exit_statuses =
+    "Exit status: 0; 1 where check found problems or leaks leaks; 2 where the work could not be done; "
+    "3 where check found no problem and could compare no page.";
 
 command add_plain_command(command_line& program, const std::string& name, const std::string& summary,
                           arguments& given) {
@@ -137,7 +142,7 @@ int run(int argc, char** argv, arguments& given) {
                          "holdfast");
     program.version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
     program.require_command();
-    program.footer("Exit status: 0; 1 where check found problems or leaks leaks; 2 where the work could not be done.");
+    program.footer(exit_statuses);
     const command info = add_info(program, given);
     map_arguments output;
     const command map = add_map(program, given, output);
@@ -215,6 +220,8 @@ int finish(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // A file that may not grow (`ulimit -f`) is an error like a full disk: what was half made is removed.
+    std::signal(SIGXFSZ, SIG_IGN);
     arguments given;
     try {
         return finish(run(argc, argv, given));

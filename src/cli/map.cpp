@@ -76,7 +76,10 @@ void write_file(const std::string& path, std::string_view content, bool force) {
         written = false;
     }
     if (!written) {
-        std::remove(path.c_str());  // a part of a page is useless
+        // A part of a page is useless. A device, or a link, was there before.
+        if (std::error_code unknown; fs::symlink_status(path, unknown).type() == fs::file_type::regular) {
+            std::remove(path.c_str());
+        }
         throw std::system_error(failure, std::generic_category(), path);
     }
 }

@@ -15,12 +15,16 @@ bool internal_arena::reserve() noexcept {
         return true;
     }
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* const range = ::mmap(nullptr, range_size + step, PROT_NONE, flags, -1, 0);
-    if (range == MAP_FAILED) {
-        return false;
+    // Where the process may not have so many addresses (`ulimit -v`), a sixteenth leaves most of them to the heap.
+    for (std::uint64_t size = range_size; size >= smallest_range; size /= 16) {
+        void* const range = ::mmap(nullptr, size + step, PROT_NONE, flags, -1, 0);
+        if (range != MAP_FAILED) {
+            size_.store(size, std::memory_order_relaxed);
+            begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), step), std::memory_order_release);
+            return true;
+        }
     }
-    begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), step), std::memory_order_release);
-    return true;
+    return false;
 }
 
 /// Adds a free block of the class to its list, or a granule full of them.
@@ -31,7 +35,7 @@ bool internal_arena::refill(unsigned size_class) noexcept {
     const std::uint64_t block = std::uint64_t{1} << size_class;
     const std::uint64_t run = std::max(block, granule);
     const std::uint64_t start = base::align_up(used_, run);
-    if (start + run > range_size) {
+    if (start + run > size_.load(std::memory_order_relaxed)) {
         return false;
     }
     const std::uintptr_t begin = begin_.load(std::memory_order_relaxed);

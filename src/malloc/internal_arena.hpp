@@ -31,7 +31,7 @@ public:
     /// Whether the address lies in the arena's range. Only such addresses may be given to free() and usable_size().
     [[nodiscard]] bool contains(const void* address) const noexcept {
         const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
-        return reinterpret_cast<std::uintptr_t>(address) - begin < range_size && begin != 0;
+        return reinterpret_cast<std::uintptr_t>(address) - begin < size_.load(std::memory_order_relaxed) && begin != 0;
     }
     /// Frees a block. False, and nothing is changed, where no block can start there.
     [[nodiscard]] bool free(void* block) noexcept;
@@ -41,6 +41,7 @@ public:
 private:
     static constexpr std::uint64_t granule = 64 * base::kibibyte;
     static constexpr std::uint64_t range_size = 16 * base::gibibyte;
+    static constexpr std::uint64_t smallest_range = 64 * base::mebibyte;
     static constexpr std::uint64_t step = base::mebibyte;  ///< made accessible at once
     static constexpr unsigned smallest = 4;                ///< 16 bytes
     static constexpr unsigned classes = 35;                ///< by the logarithm of the size
@@ -56,6 +57,7 @@ private:
 
     base::mutex mutex_;
     std::atomic<std::uintptr_t> begin_{0};
+    std::atomic<std::uint64_t> size_{0};                  ///< bytes of the range: range_size where it can be had
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range
     std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin of the range
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};

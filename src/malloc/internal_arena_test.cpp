@@ -1,7 +1,10 @@
 // The arena: blocks that do not overlap, found by address, used again.
 #include "malloc/internal_arena.hpp"
 
+#include <sys/resource.h>
+
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <set>
@@ -10,6 +13,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/process_test_support.hpp"
 
 namespace holdfast::drop_in {
 namespace {
@@ -39,6 +44,22 @@ TEST_F(internal_arena_test, gives_blocks_of_any_size_and_alignment) {
         }
         EXPECT_TRUE(arena_->free(block));
     }
+}
+
+TEST_F(internal_arena_test, serves_a_process_that_may_have_few_addresses) {
+    base::child_process child([&] {
+        std::uint64_t pages_in_use = 0;
+        std::ifstream("/proc/self/statm") >> pages_in_use;
+        const std::uint64_t most = pages_in_use * base::page_size + 4 * base::gibibyte;
+        const rlimit limit{most, most};
+        ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+        void* const block = arena_->allocate(base::mebibyte, 16);
+        ASSERT_NE(block, nullptr);
+        ASSERT_TRUE(arena_->contains(block));
+        std::memset(block, 1, base::mebibyte);
+        ASSERT_EQ(arena_->allocate(2 * base::gibibyte, 16), nullptr);
+    });
+    EXPECT_TRUE(child.wait().succeeded());
 }
 
 TEST_F(internal_arena_test, gives_freed_memory_out_again) {

@@ -78,6 +78,27 @@ TEST_F(cli, wrong_arguments_exit_with_2_and_say_what_is_wrong) {
     }
 }
 
+TEST_F(cli, files_that_may_not_grow_are_an_error_and_nothing_half_made_stays) {
+    make_described_heap(heap());
+    for (const std::string command : {"copy \"$1\" \"$2\"", "map --output \"$2\" \"$1\""}) {
+        const std::string made = scratch_ / "made";
+        const answer given =
+            run_program("sh", {"-c", "ulimit -f 8; exec \"$0\" " + command, HOLDFAST_PROGRAM, heap(), made});
+        EXPECT_EQ(given.status, 2) << command;
+        EXPECT_THAT(given.err, StartsWith("holdfast: ")) << command;
+        EXPECT_FALSE(std::filesystem::exists(made)) << command;
+    }
+    EXPECT_EQ(run({"copy", scratch_ / "made"}).status, 0);
+}
+
+TEST_F(cli, a_map_that_cannot_be_written_removes_no_link_to_a_device) {
+    make_described_heap(heap());
+    const std::string link = scratch_ / "full";
+    std::filesystem::create_symlink("/dev/full", link);
+    EXPECT_EQ(run({"map", "--force", "--output", link}).status, 2);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+}
+
 TEST_F(cli, info_says_what_the_heap_is_and_holds) {
     make_described_heap(heap());
     const answer given = run({"info"});
