@@ -56,17 +56,27 @@ struct change_tally {
     }
 };
 
-/// Runs `work` in a process and kills it so long after it has set `runs` of the memory that it shares. Returns what is
-/// wrong: it did not run, or wrote a problem.
-template <class Progress, class Work>
-std::string kill_within(std::uint64_t nanoseconds, Progress& shown, Work&& work) {
+/// Runs `work` in a process and kills it so long after it has set `runs` of the memory that it shares. `before`, which
+/// is given the process, comes in between, and may let it die of `also_of`, a signal. Returns what is wrong: it did not
+/// run, died of another signal, or wrote a problem.
+template <class Progress, class Work, class Before>
+std::string kill_within(std::uint64_t nanoseconds, Progress& shown, Work&& work, Before&& before, int also_of) {
     shown.runs = false;
     shown.problem[0] = 0;
     base::child_process worker(work);
     const bool runs = worker.runs_until([&shown] { return shown.runs.load(); });
     static_cast<void>(worker.ends_within(nanoseconds));
-    worker.kill();
+    before(worker);
+    const base::process_end end = worker.kill();
+    if (end.signal() != 0 && !end.was_killed() && end.signal() != also_of) {
+        return "the worker " + end.text();
+    }
     return runs && shown.problem[0] == 0 ? std::string() : "the worker failed: " + std::string(&shown.problem[0]);
+}
+template <class Progress, class Work>
+std::string kill_within(std::uint64_t nanoseconds, Progress& shown, Work&& work) {
+    return kill_within(
+        nanoseconds, shown, work, [](const base::child_process& /*worker*/) {}, 0);
 }
 
 /// The name of the file system that the directory lies on, as far as tests use it.

@@ -16,6 +16,7 @@
 #include "base/process_test_support.hpp"
 #include "kill/bank.hpp"
 #include "kill/cycles.hpp"
+#include "kill/index_watcher.hpp"
 #include "kill/observer.hpp"
 #include "powerloss/mounts.hpp"
 
@@ -77,6 +78,32 @@ TEST(powerloss, transactions_that_returned_are_there_on_ext4) {
 
 TEST(powerloss, transactions_that_returned_are_there_on_xfs) {
     run_bank(file_system_kind::xfs, options().cycles / 2, options().seed + 4);
+}
+
+/// Indexes in the domain `disk`: all changes that returned are there, also those that returned after the power went.
+template <template <class, class> class Index>
+void run_indexes(file_system_kind kind, std::uint64_t cycles, std::uint64_t seed) {
+    if (!is_available(kind)) {
+        GTEST_SKIP();
+    }
+    image_file_system files(kind, std::uint64_t{512} << 20U);
+    index_watcher<index_pair<Index>> watcher(files.path(), seed);
+    watcher.use_power_loss([&] { files.shut_down(); }, [&] { files.mount_again(); });
+    run_cycles(watcher, std::string("indexes and power loss of ") + name_of(kind), cycles, 100);
+    const index_tally& found = watcher.numbers();
+    expect_often(found.in_flight_before + found.in_flight_after, cycles, 2);
+    EXPECT_GT(found.changes, cycles);
+    EXPECT_GT(found.refused, 0U) << "no thread has noticed that the disk is gone";
+}
+
+TEST(powerloss, entries_that_returned_are_there_on_ext4) {
+    run_indexes<ordered_index>(file_system_kind::ext4, options().cycles / 4, options().seed + 5);
+    run_indexes<hash_index>(file_system_kind::ext4, options().cycles / 4, options().seed + 6);
+}
+
+TEST(powerloss, entries_that_returned_are_there_on_xfs) {
+    run_indexes<ordered_index>(file_system_kind::xfs, options().cycles / 4, options().seed + 7);
+    run_indexes<hash_index>(file_system_kind::xfs, options().cycles / 4, options().seed + 8);
 }
 
 /// One session dies, which did not survive a loss of power; the next one promises that, and power fails.
