@@ -49,6 +49,13 @@ if(HOLDFAST_SANITIZE MATCHES "thread")
         *heap_guards_test.a_store_behind_a_slab_kills*
         slab_hostile_test.*
     )
+    # Its runtime does not bear a trap behind each instruction, and has memory of its own for what is touched.
+    list(
+        APPEND HOLDFAST_SKIPPED_TESTS
+        flush.WritesBackEachLineOfTheRangeOnceAndNoOther
+        domain.EachExecutesWhatItsMediaNeed
+        drop_in_memory_test.*
+    )
 endif()
 
 # hf_is_in_tier(result tier labels): whether this preset runs a test with these labels in the tier.

@@ -50,7 +50,7 @@ TEST(flush, EveryAvailableMethodRunsOnRangesOfAnyShape) {
     EXPECT_GE(methods, 1);
 }
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__)
 
 std::vector<executed_instruction> lines_of(cache_instruction what, const unsigned char* begin, std::size_t bytes) {
     constexpr std::uintptr_t line = 64;
