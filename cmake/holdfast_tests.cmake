@@ -49,7 +49,8 @@ if(HOLDFAST_SANITIZE MATCHES "thread")
         *heap_guards_test.a_store_behind_a_slab_kills*
         slab_hostile_test.*
     )
-    # Its runtime does not bear a trap behind each instruction, and has memory of its own for what is touched.
+    # ThreadSanitizer's runtime does not bear a trap behind each instruction, and keeps memory of its own for each page
+    # that the program touches.
     list(
         APPEND HOLDFAST_SKIPPED_TESTS
         flush.WritesBackEachLineOfTheRangeOnceAndNoOther

@@ -135,6 +135,9 @@ TEST(index_memory, a_bulk_load_without_memory_left_no_index) {
     EXPECT_EQ(tested.size(), entries.size());
     EXPECT_THAT(tested.check(), IsEmpty());
     EXPECT_EQ(tested.find(entries[1000].first), 1000U);
+    tested.clear();
+    EXPECT_EQ(heap.statistics().allocated_blocks, 2U) << "the head and a leaf: no load that failed has left blocks";
+    EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
 }  // namespace
