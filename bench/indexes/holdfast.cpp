@@ -65,11 +65,7 @@ public:
     }
 
     void load(std::uint64_t count, std::uint64_t (*value_of)(std::uint64_t key)) override {
-        if constexpr (is_scanned) {
-            index_->bulk_load(ascending{1, value_of}, count + 1);
-        } else {
-            backend::load(count, value_of);
-        }
+        index_->bulk_load(ascending{1, value_of}, count + 1);
     }
     open_times open_again() override {
         index_.reset();

@@ -124,14 +124,18 @@ TEST_F(hash_index_test, keys_that_were_made_to_have_one_hash_were_refused) {
     EXPECT_NE(seed_of("texts"), seed_of("other"));
 }
 
-/// Indexes that were made before the hash had a secret.
-TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them) {
-    { const hashed_texts made(heap_, "texts"); }
-    auto& head = *heap_.find<stored_hash_index<std::string_view, std::uint64_t>>("texts").first;
-    heap_.transact([&](transaction& tx) {
+/// One whose hash has no secret, as those that were made before there was one.
+void make_without_secret(manager& heap) {
+    { const hashed_texts made(heap, "texts"); }
+    auto& head = *heap.find<stored_hash_index<std::string_view, std::uint64_t>>("texts").first;
+    heap.transact([&](transaction& tx) {
         tx.store(head.seed, 0);
         tx.store(head.shape, head.shape & ~(std::uint64_t{0x1ffffff} << 35U));
     });
+}
+
+TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them) {
+    make_without_secret(heap_);
     hashed_texts tested(heap_, "texts");
     for (std::uint64_t i = 0; i < 50; ++i) {
         EXPECT_TRUE(tested.insert(fmt::format("{}", i), i));
@@ -149,6 +153,52 @@ TEST_F(hash_index_test, keys_of_one_hash_are_refused_when_a_leaf_is_full_of_them
     EXPECT_TRUE(tested.insert("another", 1));
     EXPECT_TRUE(tested.remove(crafted_key(0)));
     EXPECT_TRUE(tested.insert(crafted_key(1000), 1));
+}
+
+/// Runs of keys of one hash, beside others: leaves end before or behind a run. One key more than a leaf holds is
+/// refused.
+TEST_F(hash_index_test, a_load_keeps_keys_of_one_hash_together) {
+    make_without_secret(heap_);
+    hashed_texts tested(heap_, "texts");
+    const std::uint64_t slots = tested.statistics().slots;
+    std::vector<std::pair<std::string, std::uint64_t>> entries;
+    for (std::uint64_t i = 0; i < slots; ++i) {
+        entries.emplace_back(crafted_key(i), i);
+    }
+    entries.emplace_back(crafted_key(slots), 0);
+    EXPECT_EQ(reason_of([&] { tested.bulk_load(entries.begin(), entries.end()); }), errc::limit);
+    entries.back().first = crafted_key(0);
+    EXPECT_EQ(reason_of([&] { tested.bulk_load(entries.begin(), entries.end()); }), errc::invalid_argument);
+    entries.pop_back();
+    for (std::uint64_t others = 0; others < 700; others += 7) {
+        for (std::uint64_t i = 0; i < 7; ++i) {
+            entries.emplace_back(fmt::format("{}", others + i), others + i);
+        }
+        tested.bulk_load(entries.rbegin(), entries.rend());
+        ASSERT_THAT(tested.check(), IsEmpty());
+        ASSERT_EQ(tested.size(), entries.size());
+        for (const auto& [key, value] : entries) {
+            ASSERT_EQ(tested.find(key), value);
+        }
+        tested.clear();
+    }
+}
+
+TEST_F(hash_index_test, a_load_fills_its_leaves) {
+    constexpr std::uint64_t count = 200'000;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> entries;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        entries.emplace_back(i * i, i);
+    }
+    hashed_numbers tested(heap_, "numbers");
+    tested.bulk_load(entries.begin(), entries.end());
+    const index_statistics full = tested.statistics();
+    EXPECT_LT(full.slots, count * 100 / 86);
+    EXPECT_EQ(tested.size(), count);
+    EXPECT_THAT(tested.check(), IsEmpty());
+    for (const auto& [key, value] : entries) {
+        ASSERT_EQ(tested.find(key), value);
+    }
 }
 
 }  // namespace

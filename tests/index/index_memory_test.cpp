@@ -2,10 +2,9 @@
 // was before, or as it is after.
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "index/index_test_support.hpp"
 
@@ -117,27 +116,24 @@ TYPED_TEST(index_memory_test, a_clear_without_memory_left_no_index) {
 }
 
 /// Was: the same, behind the commit that made the entries those of the index.
-TEST(index_memory, a_bulk_load_without_memory_left_no_index) {
-    segment::test_directory directory;
-    manager heap(create_only, directory.path("heap"),
-                 options_of({durability::atomic, open_options::domain_choice::emulated}));
-    using index = ordered_index<std::string_view, std::uint64_t>;
-    index tested(heap, "index");
-    std::vector<std::pair<std::string, std::uint64_t>> entries;
+TYPED_TEST(index_memory_test, a_bulk_load_without_memory_left_no_index) {
+    TypeParam tested(this->heap_, "index");
+    std::map<typename TypeParam::owned_key, typename TypeParam::owned_value> all;
     for (std::uint64_t i = 0; i < 1500; ++i) {
-        entries.emplace_back(fmt::format("{:08}", i), i);
+        all.emplace(this->key_of(i), i);
     }
-    fail_each([&] { tested.bulk_load(entries.begin(), entries.end()); },
+    fail_each([&] { tested.bulk_load(all.begin(), all.end()); },
               [&] {
                   ASSERT_TRUE(tested.empty());
                   ASSERT_THAT(tested.check(), IsEmpty());
               });
-    EXPECT_EQ(tested.size(), entries.size());
+    EXPECT_EQ(tested.size(), all.size());
     EXPECT_THAT(tested.check(), IsEmpty());
-    EXPECT_EQ(tested.find(entries[1000].first), 1000U);
+    EXPECT_EQ(tested.find(this->key_of(1000)), 1000U);
     tested.clear();
-    EXPECT_EQ(heap.statistics().allocated_blocks, 2U) << "the head and a leaf: no load that failed has left blocks";
-    EXPECT_THAT(heap.check(false), IsEmpty());
+    EXPECT_EQ(this->heap_.statistics().allocated_blocks, 2U)
+        << "the head and a leaf: no load that failed has left blocks";
+    EXPECT_THAT(this->heap_.check(false), IsEmpty());
 }
 
 }  // namespace

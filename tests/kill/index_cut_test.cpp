@@ -58,9 +58,10 @@ class cut_world {
 public:
     using key = typename Index::key_type;
     using content = std::map<typename Index::owned_key, std::uint64_t>;
+    enum class kind : std::uint8_t { put, remove, load, clear };
     struct call {
-        bool removes;
-        std::uint64_t number;
+        kind what;
+        std::uint64_t number;  ///< load: of entries
         std::uint64_t value;
     };
 
@@ -68,12 +69,13 @@ public:
     cut_world(std::vector<std::uint64_t> numbers, std::vector<std::uint64_t> gone, std::vector<call> calls)
         : numbers_(std::move(numbers)), gone_(std::move(gone)), calls_(std::move(calls)) {}
 
-    void run(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
+    void run(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}, std::uint64_t most = 6) {
         domain_ = domain;
         losses_ = std::move(losses);
         const bool loses = losses_ != std::vector{loss::nothing};  // such images take longer
-        const std::uint64_t longest = loses ? std::clamp<std::uint64_t>(options().cycles / 3, 1, 4)
-                                            : std::min<std::uint64_t>(options().cycles, 6);
+        const std::uint64_t longest =
+            loses ? std::clamp<std::uint64_t>(options().cycles / 3, 1, std::min(most, std::uint64_t{4}))
+                  : std::min(options().cycles, most);
         std::vector<std::size_t> sequence;
         for (std::uint64_t length = 1; length <= longest && !testing::Test::HasFailure(); ++length) {
             sequence.assign(length, 0);
@@ -115,15 +117,37 @@ private:
         wanted.domain = domain_;
         return wanted;
     }
-    void apply(content& to, const call& made) const {
-        if (made.removes) {
-            to.erase(key_of(made.number));
-        } else {
-            to[key_of(made.number)] = made.value;
+    static void apply(content& to, const call& made) {
+        switch (made.what) {
+            case kind::put: to[key_of(made.number)] = made.value; break;
+            case kind::remove: to.erase(key_of(made.number)); break;
+            case kind::load:
+                if (to.empty()) {
+                    to = loaded(made);
+                }
+                break;
+            case kind::clear: to.clear(); break;
         }
     }
     static void make(Index& on, const call& made) {
-        static_cast<void>(made.removes ? on.remove(key_of(made.number)) : on.upsert(key_of(made.number), made.value));
+        switch (made.what) {
+            case kind::put: on.upsert(key_of(made.number), made.value); break;
+            case kind::remove: on.remove(key_of(made.number)); break;
+            case kind::load:
+                if (on.empty()) {
+                    const content all = loaded(made);
+                    on.bulk_load(all.begin(), all.end());
+                }
+                break;
+            case kind::clear: on.clear(); break;
+        }
+    }
+    [[nodiscard]] static content loaded(const call& made) {
+        content all;
+        for (std::uint64_t i = 0; i < made.number; ++i) {
+            all.emplace(key_of(i), made.value + i);
+        }
+        return all;
     }
 
     void cut_everywhere(const std::vector<std::size_t>& sequence) {
@@ -216,7 +240,8 @@ private:
     [[nodiscard]] std::string describe(const std::vector<std::size_t>& sequence) const {
         std::string text;
         for (const std::size_t each : sequence) {
-            text += fmt::format("{} {} ", calls_[each].removes ? "remove" : "put", calls_[each].number);
+            constexpr std::array<const char*, 4> names{"put", "remove", "load", "clear"};
+            text += fmt::format("{} {} ", names[static_cast<std::size_t>(calls_[each].what)], calls_[each].number);
         }
         return text;
     }
@@ -243,8 +268,9 @@ std::vector<std::uint64_t> numbers_between(std::uint64_t begin, std::uint64_t en
 /// A full leaf: an insertion in the middle, one at the end, a new value, a removal.
 template <class Index>
 void run_split(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
+    using kind = typename cut_world<Index>::kind;
     cut_world<Index> world(numbers_between(10, 1090), {},
-                           {{false, 505, 1}, {false, 1100, 2}, {false, 20, 3}, {true, 1000, 0}});
+                           {{kind::put, 505, 1}, {kind::put, 1100, 2}, {kind::put, 20, 3}, {kind::remove, 1000, 0}});
     world.run(domain, std::move(losses));
 }
 /// Two leaves of which the first has 13 entries: the next removal from it unites the two.
@@ -252,9 +278,18 @@ template <class Index>
 void run_merge(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
     std::vector<std::uint64_t> gone =
         numbers_between(140, 1090);  // 13 entries stay, up to the begin of the second leaf
+    using kind = typename cut_world<Index>::kind;
     cut_world<Index> world(numbers_between(10, 1290), std::move(gone),
-                           {{true, 10, 0}, {true, 20, 0}, {false, 15, 1}, {true, 1200, 0}});
+                           {{kind::remove, 10, 0}, {kind::remove, 20, 0}, {kind::put, 15, 1}, {kind::remove, 1200, 0}});
     world.run(domain, std::move(losses));
+}
+/// More leaves than one are loaded, in more than one transaction where keys are texts.
+template <class Index>
+void run_load(open_options::domain_choice domain, std::vector<loss> losses = {loss::nothing}) {
+    using kind = typename cut_world<Index>::kind;
+    constexpr std::uint64_t entries = std::is_same_v<typename Index::key_type, std::string_view> ? 130 : 250;
+    cut_world<Index> world({}, {}, {{kind::load, entries, 7}, {kind::clear, 0, 0}, {kind::put, 5, 1}});
+    world.run(domain, std::move(losses), 2);
 }
 
 /// Two leaves by the first bit of the hash, of which the first keeps 13 entries and the other one 40.
@@ -269,8 +304,11 @@ void run_merge_of_hashes(std::vector<loss> losses) {
     std::vector<std::uint64_t> gone(first.begin() + 13, first.end());
     gone.insert(gone.end(), other.begin() + 40, other.end());
     const std::uint64_t fresh = *std::find_if(first.begin(), first.end(), [&](auto i) { return is_first(i + 1); }) + 1;
-    cut_world<hash_index<std::uint64_t, std::uint64_t>> world(
-        all, std::move(gone), {{true, first[0], 0}, {true, first[1], 0}, {false, fresh, 1}, {true, other[0], 0}});
+    using world_of_hashes = cut_world<hash_index<std::uint64_t, std::uint64_t>>;
+    using kind = world_of_hashes::kind;
+    world_of_hashes world(
+        all, std::move(gone),
+        {{kind::remove, first[0], 0}, {kind::remove, first[1], 0}, {kind::put, fresh, 1}, {kind::remove, other[0], 0}});
     world.run(open_options::domain_choice::emulated, std::move(losses));
 }
 
@@ -299,6 +337,14 @@ TEST(index_cut, around_a_merge_of_numbers_on_the_page_cache) {
 TEST(index_cut, around_a_merge_of_numbers_with_fences) { run_merge<numbers>(open_options::domain_choice::emulated); }
 TEST(index_cut, around_a_merge_of_texts_with_fences) { run_merge<texts>(open_options::domain_choice::emulated); }
 
+TEST(index_cut, around_a_load_of_texts_on_the_page_cache) { run_load<texts>(open_options::domain_choice::page_cache); }
+TEST(index_cut, around_a_load_of_hashed_numbers_with_fences) {
+    run_load<hash_index<std::uint64_t, std::uint64_t>>(open_options::domain_choice::emulated);
+}
+TEST(index_cut, around_a_load_of_hashed_texts_with_fences) {
+    run_load<hash_index<std::string_view, std::uint64_t>>(open_options::domain_choice::emulated);
+}
+
 const std::vector<loss> power_losses{loss::everything, loss::words};
 
 TEST(index_power, around_a_split_of_numbers) {
@@ -312,6 +358,7 @@ TEST(index_power, around_a_merge_of_numbers) {
     run_merge<numbers>(open_options::domain_choice::emulated, power_losses);
 }
 TEST(index_power, around_a_merge_of_hashed_numbers) { run_merge_of_hashes(power_losses); }
+TEST(index_power, around_a_load_of_texts) { run_load<texts>(open_options::domain_choice::emulated, power_losses); }
 
 #else
 

@@ -18,10 +18,15 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <holdfast/detail/index_batch.hpp>
 #include <holdfast/detail/index_calls.hpp>
+#include <holdfast/detail/index_sources.hpp>
 #include <holdfast/manager.hpp>
 
 namespace holdfast {
@@ -77,6 +82,31 @@ public:
     }
     [[nodiscard]] bool empty() const {
         return for_each([](const Key& /*key*/, const Value& /*value*/) { return false; }) == 0;
+    }
+
+    /// No other thread uses the index in this.
+    ///
+    /// Takes entries with distinct keys, in any order, into an empty index: all of them or none. `first` to `last` give
+    /// pairs of key and value, by reference or by value. Buckets are filled to nine tenths on average. Needs memory for
+    /// a hash and an iterator of each entry; where the iterator goes over them only once or makes them itself, also for
+    /// a copy of each. Throws error(invalid_argument) where the index is not empty or a key is there twice,
+    /// error(limit) as insert().
+    template <class Iterator, class Sentinel>
+    void bulk_load(Iterator first, Sentinel last) {
+        if (!empty()) {
+            detail::throw_index_argument(this->heap_, "index of bulk_load", "one with entries", "an empty one");
+        }
+        if constexpr (std::forward_iterator<Iterator> && std::is_reference_v<decltype(*first)>) {
+            this->load(detail::hashed_source<Key, Value, typename base::layout, detail::order_of_hashes<Key>, Iterator>(
+                this->heap_, this->name_, this->order_, std::move(first), std::move(last)));
+        } else {
+            std::vector<std::pair<typename base::owned_key, typename base::owned_value>> entries;
+            for (; first != last; ++first) {
+                const auto& [key, value] = *first;
+                entries.emplace_back(key, value);
+            }
+            bulk_load(entries.cbegin(), entries.cend());
+        }
     }
 };
 

@@ -36,11 +36,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <holdfast/detail/index_scan.hpp>
+#include <holdfast/detail/index_sources.hpp>
 #include <holdfast/manager.hpp>
 
 namespace holdfast {
@@ -110,28 +110,8 @@ public:
         if (!empty()) {
             detail::throw_index_argument(this->heap_, "index of bulk_load", "one with entries", "an empty one");
         }
-        using given = decltype(*first);
-        // What the iterator gives by value, and what it gives the address of, is read until it moves on.
-        std::optional<std::remove_reference_t<given>> kept;
-        bool begun = false;
-        base::bulk_load([&](std::pair<Key, Value>& next) {
-            if (begun) {
-                ++first;
-            }
-            begun = true;
-            if (first == last) {
-                return false;
-            }
-            if constexpr (std::is_reference_v<given>) {
-                const auto& [key, value] = *first;
-                next = {Key(key), Value(value)};
-            } else {
-                kept.emplace(*first);
-                const auto& [key, value] = *kept;
-                next = {Key(key), Value(value)};
-            }
-            return true;
-        });
+        this->load(detail::ascending_source<Key, Value, typename base::layout, Iterator, Sentinel>(
+            this->heap_, std::move(first), std::move(last)));
     }
 
 private:

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include <holdfast/detail/index_open.hpp>
+#include <holdfast/detail/index_load.hpp>
 
 namespace holdfast::detail {
 
 template <class Key, class Value, class Order>
-class index_check : public index_open<Key, Value, Order> {
-    using base = index_open<Key, Value, Order>;
+class index_check : public index_load<Key, Value, Order> {
+    using base = index_load<Key, Value, Order>;
 
 public:
     using base::base;

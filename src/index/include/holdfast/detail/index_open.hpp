@@ -1,18 +1,14 @@
 // Opening an ordered_index: its inner nodes are made from the chain of leaves, by two threads that come from both ends;
-// the leaves themselves are read when they are first used. Also what needs the index alone: clear() and bulk_load().
-// Not for users.
+// the leaves themselves are read when they are first used. Also clear(), which needs the index alone. Not for users.
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <iterator>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -77,40 +73,6 @@ public:
         free_or_leave();
     }
 
-    /// Takes sorted entries into an empty index. `next(key, value)` gives one at a time; false at the end. Where it
-    /// throws, the index is empty.
-    template <class Next>
-    void bulk_load(Next&& next) {
-        this->refuse_read_only();
-        free_left_overs();
-        chain made;
-        try {
-            while (add_leaves(made, next)) {
-            }
-        } catch (...) {
-            free_or_leave();
-            throw;
-        }
-        if (made.last == nullptr) {
-            return;
-        }
-        std::uint64_t* const begin = base::target(&this->head_.cleared);
-        tree loaded{};
-        try {
-            loaded = this->tree_of(begin);
-            link(begin, made.last);
-        } catch (...) {
-            if (loaded.root != nullptr) {
-                this->give_back_all(loaded.root);
-            }
-            free_or_leave();
-            throw;
-        }
-        this->forget_nodes();
-        this->use(std::move(loaded));
-        free_or_leave();
-    }
-
     /// Frees all but the head; the index is not used again.
     void free_all() {
         clear();
@@ -125,9 +87,35 @@ public:
 protected:
     ~index_open() = default;
 
-private:
-    static constexpr std::size_t slots_filled = layout::slots * 9 / 10;  ///< by bulk_load()
+    /// A chain that head.cleared leads to becomes the index.
+    void link(std::uint64_t* begin, std::uint64_t* last) {
+        if (this->in_order_) {  // a kill must not leave two ways to the chain
+            const std::uint64_t nothing = 0;
+            const word_run run{&this->head_.cleared, {&nothing, 1}};
+            this->heap_.store_words({&run, 1});
+        }
+        transaction tx(this->heap_);
+        start_with(tx, begin, last, this->first());
+        tx.commit();
+    }
 
+    /// Behind a change that holds, or that failed already: what cannot be freed now waits for the next one, or the next
+    /// open.
+    void free_or_leave() {
+        try {
+            free_left_overs();
+        } catch (const std::exception& /*later*/) {
+        }
+    }
+
+    void free_left_overs() {
+        while (free_some(this->head_.cleared, true)) {
+        }
+        while (free_some(this->head_.retired, false)) {
+        }
+    }
+
+private:
     /// Throws error(corrupt) where it is that of another index.
     void use_shape() {
         const std::uint64_t found = this->head_.shape;
@@ -172,18 +160,6 @@ private:
         tx.commit();
     }
 
-    /// A chain that head.cleared leads to becomes the index.
-    void link(std::uint64_t* begin, std::uint64_t* last) {
-        if (this->in_order_) {  // a kill must not leave two ways to the chain
-            const std::uint64_t nothing = 0;
-            const word_run run{&this->head_.cleared, {&nothing, 1}};
-            this->heap_.store_words({&run, 1});
-        }
-        transaction tx(this->heap_);
-        start_with(tx, begin, last, this->first());
-        tx.commit();
-    }
-
     // --- making leaves ---
 
     /// A leaf without entries and low key, in a transaction.
@@ -212,121 +188,22 @@ private:
         std::uint64_t* const made = make_leaf_alone(tx);
         tx.store(head.first, word_of_target(&head.first, made));
         tx.store(head.last, word_of_target(&head.last, made));
-        std::uint64_t shape = encode(base::shape);
+        std::uint64_t word = encode(base::shape);
         if constexpr (Order::by_hash) {
             const std::uint64_t seed = head.seed != 0 ? head.seed : random_index_seed();
             tx.store(head.seed, seed);
-            shape = with_seed(shape, seed);
+            word = with_seed(word, seed);
         }
         if (!this->in_order_) {
-            tx.store(head.shape, shape);
+            tx.store(head.shape, word);
             tx.commit();
             return;
         }
         tx.commit();  // what makes the rest count comes last: a kill may leave any prefix of the stores
-        const word_run run{&head.shape, {&shape, 1}};
+        const word_run run{&head.shape, {&word, 1}};
         this->heap_.store_words({&run, 1});
     }
 
-    /// Leaves that bulk_load() has made so far; head.cleared leads to the first.
-    struct chain {
-        std::uint64_t* last = nullptr;
-        std::optional<typename base::owned_key> largest;
-    };
-    /// Adds some leaves in one transaction. False after the last entry.
-    template <class Next>
-    [[nodiscard]] bool add_leaves(chain& to, Next& next) {
-        constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;
-        transaction tx(this->heap_);
-        chain made = to;
-        bool more = true;
-        for (std::size_t i = 0; i < at_a_time && more; ++i) {
-            more = add_leaf(tx, to, made, next);
-        }
-        tx.commit();
-        to = std::move(made);
-        return more;
-    }
-    template <class Next>
-    [[nodiscard]] bool add_leaf(transaction& tx, const chain& before, chain& to, Next& next) {
-        std::uint64_t* words = nullptr;
-        image made;
-        made.fill(0);
-        std::size_t count = 0;
-        free_slots<layout> places;
-        std::pair<Key, Value> entry;
-        bool more = true;
-        while (count < slots_filled && (more = next(entry))) {
-            this->refuse_long(entry.first);
-            this->refuse_long(entry.second);
-            if (to.largest && !(Key(*to.largest) < entry.first)) {
-                throw_index_argument(this->heap_, "keys of bulk_load", "one that is not larger than that before it",
-                                     "ascending keys");
-            }
-            if (count == 0) {
-                words = static_cast<std::uint64_t*>(tx.allocate(layout::bytes));
-                made[leaf_kind] = index_leaf_magic;
-                if (to.last != nullptr) {
-                    made[leaf_kind] |= leaf_has_low;
-                    made[leaf_previous] = word_of_target(words + leaf_previous, to.last);
-                    base::put_low(tx, made, words, this->order_.bound_of(entry.first));
-                }
-            }
-            const std::uint8_t print = fingerprint<Key>(entry.first);
-            const std::size_t slot = places.take_for(print);
-            put_field(tx, made, words, slot, 0, entry.first);
-            put_field(tx, made, words, slot, key_words::words, entry.second);
-            base::set_entry(made.data(), slot, print);
-            to.largest = typename base::owned_key(entry.first);
-            ++count;
-        }
-        if (words != nullptr) {
-            std::memcpy(words, made.data(), sizeof made);
-            append(tx, before, to, words);
-        }
-        return more;
-    }
-    void append(transaction& tx, const chain& before, chain& to, std::uint64_t* words) {
-        if (to.last == nullptr) {
-            tx.store(this->head_.cleared, word_of_target(&this->head_.cleared, words));
-        } else if (to.last == before.last) {
-            tx.store(to.last[leaf_next], word_of_target(to.last + leaf_next, words));
-        } else {
-            to.last[leaf_next] = word_of_target(to.last + leaf_next, words);  // a block of this transaction
-        }
-        to.last = words;
-    }
-    template <class T>
-    static void put_field(transaction& tx, image& made, const std::uint64_t* to, std::size_t slot, std::size_t from,
-                          const T& value) {
-        if constexpr (is_index_text<T>) {
-            const std::size_t at = layout::word_of(slot, from);
-            made[at] = word_of_target(to + at, base::make_text(tx, value));
-        } else {
-            const auto encoded = index_words<T>::encode(value);
-            for (std::size_t i = 0; i < encoded.size(); ++i) {
-                made[layout::word_of(slot, from + i)] = encoded[i];
-            }
-        }
-    }
-
-    // --- what is left to be freed ---
-
-    /// Behind a change that holds, or that failed already: what cannot be freed now waits for the next one, or the next
-    /// open.
-    void free_or_leave() {
-        try {
-            free_left_overs();
-        } catch (const std::exception& /*later*/) {
-        }
-    }
-
-    void free_left_overs() {
-        while (free_some(this->head_.cleared, true)) {
-        }
-        while (free_some(this->head_.retired, false)) {
-        }
-    }
     /// Frees the first leaves of a list, with their entries where they are the leaf's own. False at its end.
     [[nodiscard]] bool free_some(std::uint64_t& list, bool with_entries) {
         constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;

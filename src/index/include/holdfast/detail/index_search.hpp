@@ -151,23 +151,13 @@ protected:
         for (std::size_t i = 0; i < candidates.size(); ++i) {
             for (std::uint64_t found = candidates[i]; found != 0; found &= found - 1) {
                 const std::size_t slot = 64 * i + static_cast<std::size_t>(std::countr_zero(found));
-                if (equal(base::key_at(words, slot), key)) {
+                if (equal_keys(base::key_at(words, slot), key)) {
                     return slot;
                 }
             }
         }
         return layout::slots;
     }
-    [[nodiscard]] static bool equal(const Key& a, const Key& b) noexcept {
-        if constexpr (requires { a == b; }) {
-            return a == b;
-        } else if constexpr (requires { a < b; }) {
-            return !(a < b) && !(b < a);
-        } else {
-            return index_words<Key>::encode(a) == index_words<Key>::encode(b);
-        }
-    }
-
     /// `choose` gives the child of a node to go to, `fetch` fetches lines of the leaf on media.
     template <class Choose, class Fetch>
     [[nodiscard]] found_leaf walk_down(Choose&& choose, leaf_bounds* bounds, Fetch&& fetch) const {

@@ -91,6 +91,17 @@ struct index_words<std::string_view> {
     using owned = std::string;
 };
 
+template <class Key>
+[[nodiscard]] bool equal_keys(const Key& a, const Key& b) noexcept {
+    if constexpr (requires { a == b; }) {
+        return a == b;
+    } else if constexpr (requires { a < b; }) {
+        return !(a < b) && !(b < a);
+    } else {
+        return index_words<Key>::encode(a) == index_words<Key>::encode(b);
+    }
+}
+
 /// One byte that tells most keys of a leaf apart. It is on media, so it never changes.
 template <class Key>
 [[nodiscard]] std::uint8_t fingerprint(const Key& key) noexcept {
