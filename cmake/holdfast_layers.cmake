@@ -81,7 +81,7 @@ endfunction()
 function(hf_add_program name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
     add_executable(${name} ${arg_SOURCES})
-    target_link_libraries(${name} PRIVATE hf_flags holdfast::holdfast ${arg_LIBRARIES})
+    target_link_libraries(${name} PRIVATE hf_flags ${arg_LIBRARIES} holdfast::holdfast)
     if(BUILD_SHARED_LIBS) # the shared library does not show the functions of fmt that it has
         if(NOT TARGET hf_fmt)
             add_library(hf_fmt STATIC EXCLUDE_FROM_ALL ${HOLDFAST_SOURCE_ROOT}/base/fmt.cpp)

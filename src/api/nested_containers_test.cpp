@@ -196,10 +196,10 @@ TEST_F(nested_containers_test, optionals_and_pairs_kept_strings_in_the_heap_that
 TEST_F(nested_containers_test, an_element_took_the_allocator_of_another_heap) {
     manager other = create("other");
     manager heap = create("heap");
-    auto& words = *heap.construct<vector<string>>("words")();
-    EXPECT_EQ(reason_of([&] { words.emplace_back(sentence, other.get_allocator<char>()); }), errc::invalid_argument);
-    words.emplace_back(sentence, heap.get_allocator<char>());
-    EXPECT_EQ(words.size(), 1U);
+    auto& held = *heap.construct<vector<string>>("words")();
+    EXPECT_EQ(reason_of([&] { held.emplace_back(sentence, other.get_allocator<char>()); }), errc::invalid_argument);
+    held.emplace_back(sentence, heap.get_allocator<char>());
+    EXPECT_EQ(held.size(), 1U);
 }
 
 TEST_F(nested_containers_test, structs_stay_within_one_heap_beside_an_open_reader_and_a_closed_heap) {

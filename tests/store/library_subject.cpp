@@ -228,8 +228,8 @@ outcome library_subject::handle(const command& called) {
 }
 
 outcome library_subject::scan(MDB_txn* transaction, MDB_dbi database) const {
-    MDB_cursor* cursor = nullptr;
-    int code = lmdb_.cursor_open(transaction, database, &cursor);
+    MDB_cursor* opened = nullptr;
+    int code = lmdb_.cursor_open(transaction, database, &opened);
     if (code != 0) {
         return just(code);
     }
@@ -237,15 +237,15 @@ outcome library_subject::scan(MDB_txn* transaction, MDB_dbi database) const {
     MDB_val data{};
     std::vector<std::pair<std::string, std::string>> items;
     item_sum sum;
-    while ((code = lmdb_.cursor_get(cursor, &key, &data, MDB_NEXT)) == 0) {
+    while ((code = lmdb_.cursor_get(opened, &key, &data, MDB_NEXT)) == 0) {
         items.emplace_back(copied(key), copied(data));
         sum.add(items.back().first, items.back().second);
     }
     outcome found = just(code == MDB_NOTFOUND ? 0 : code);
     found.data = sum.text();
     found.number = items.size();
-    for (code = lmdb_.cursor_get(cursor, &key, &data, MDB_LAST); code == 0;
-         code = lmdb_.cursor_get(cursor, &key, &data, MDB_PREV)) {
+    for (code = lmdb_.cursor_get(opened, &key, &data, MDB_LAST); code == 0;
+         code = lmdb_.cursor_get(opened, &key, &data, MDB_PREV)) {
         if (items.empty() || items.back().first != bytes_of(key) || items.back().second != bytes_of(data)) {
             break;
         }
@@ -254,7 +254,7 @@ outcome library_subject::scan(MDB_txn* transaction, MDB_dbi database) const {
     if (code != MDB_NOTFOUND || !items.empty()) {
         found.data = "other items backwards than forwards";
     }
-    lmdb_.cursor_close(cursor);
+    lmdb_.cursor_close(opened);
     return found;
 }
 
@@ -347,23 +347,23 @@ outcome library_subject::put_multiple(const command& called) {
 }
 
 outcome library_subject::get_multiple(const command& called) {
-    MDB_cursor* cursor = nullptr;
-    int code = lmdb_.cursor_open(transaction_of(called.reader), handles_[called.database], &cursor);
+    MDB_cursor* opened = nullptr;
+    int code = lmdb_.cursor_open(transaction_of(called.reader), handles_[called.database], &opened);
     if (code != 0) {
         return just(code);
     }
     MDB_val key = value_of(called.key);
     MDB_val data{};
-    outcome found = just(lmdb_.cursor_get(cursor, &key, &data, MDB_SET));
+    outcome found = just(lmdb_.cursor_get(opened, &key, &data, MDB_SET));
     if (found.code == 0) {
         std::string all;
-        for (code = lmdb_.cursor_get(cursor, &key, &data, MDB_GET_MULTIPLE); code == 0;
-             code = lmdb_.cursor_get(cursor, &key, &data, MDB_NEXT_MULTIPLE)) {
+        for (code = lmdb_.cursor_get(opened, &key, &data, MDB_GET_MULTIPLE); code == 0;
+             code = lmdb_.cursor_get(opened, &key, &data, MDB_NEXT_MULTIPLE)) {
             all += bytes_of(data);
         }
         found.data = code == MDB_NOTFOUND ? all : error_name(code);
     }
-    lmdb_.cursor_close(cursor);
+    lmdb_.cursor_close(opened);
     return found;
 }
 

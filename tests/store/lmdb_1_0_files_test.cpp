@@ -118,7 +118,7 @@ TEST_P(lmdb_1_0_files, each_field_of_a_page_header_that_is_wrong_is_noticed) {
             for (const unsigned bit : {0U, 3U, 7U}) {
                 SCOPED_TRACE(at);
                 std::string damaged = file_;
-                damaged[at] ^= static_cast<char>(1U << bit);
+                damaged[at] = static_cast<char>(static_cast<unsigned char>(damaged[at]) ^ 1U << bit);
                 expect_noticed(damaged);
             }
         }

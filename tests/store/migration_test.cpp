@@ -164,9 +164,9 @@ TEST_P(store_migration, liblmdb_writes_on_in_an_exported_file) {
     content before = read_by_library();
     MDB_txn* transaction = begin();
     random_words random(5);
-    for (auto& [name, items] : before) {
+    for (auto& [name, pairs] : before) {
         const MDB_dbi from = database(transaction, name.empty() ? nullptr : name.c_str());
-        std::vector<std::pair<std::string, std::string>> order = items;
+        std::vector<std::pair<std::string, std::string>> order = pairs;
         for (std::size_t i = order.size(); i > 1; --i) {
             std::swap(order[i - 1], order[random.below(i)]);
         }
@@ -362,15 +362,15 @@ TEST_P(store_migration, our_library_keeps_the_order_of_a_function_that_sorts) {
 /// A file in memory.
 class memory_source : public holdfast_lmdb_file::byte_source {
 public:
-    explicit memory_source(const std::string& content) : content_(content) {}
-    [[nodiscard]] std::uint64_t size() const override { return content_.size(); }
+    explicit memory_source(const std::string& bytes) : bytes_(bytes) {}
+    [[nodiscard]] std::uint64_t size() const override { return bytes_.size(); }
     void read(std::uint64_t offset, std::span<std::byte> to) const override {
-        ASSERT_LE(offset + to.size(), content_.size());
-        std::memcpy(to.data(), content_.data() + offset, to.size());
+        ASSERT_LE(offset + to.size(), bytes_.size());
+        std::memcpy(to.data(), bytes_.data() + offset, to.size());
     }
 
 private:
-    const std::string& content_;
+    const std::string& bytes_;
 };
 
 TEST_P(store_migration, a_damaged_file_gives_an_error_or_what_it_held) {
