@@ -85,9 +85,9 @@ public:
             const auto& [key, value] = *first;
             all_.push_back({order.bound_of(Key(key)), first});
         }
-        std::sort(all_.begin(), all_.end(), [](const place& a, const place& b) { return a.hash < b.hash; });
+        std::sort(all_.begin(), all_.end(), [](const place& a, const place& b) { return a.bound < b.bound; });
         for (auto begin = all_.begin(); begin != all_.end();) {
-            const auto end = std::find_if(begin, all_.end(), [&](const place& at) { return at.hash != begin->hash; });
+            const auto end = std::find_if(begin, all_.end(), [&](const place& at) { return at.bound != begin->bound; });
             check_run(heap, name, {begin, end});
             begin = end;
         }
@@ -100,10 +100,10 @@ public:
             return left;
         }
         const auto begin = all_.begin() + static_cast<std::ptrdiff_t>(at_);
-        const std::uint64_t earliest = begin[Layout::slots * 4 / 5 - 1].hash;
-        const std::uint64_t latest = begin[Layout::slots].hash;
+        const std::uint64_t earliest = begin[Layout::slots * 4 / 5 - 1].bound;
+        const std::uint64_t latest = begin[Layout::slots].bound;
         next_low_ = earliest < latest ? roundest(earliest, latest) : latest;
-        const auto end = std::find_if(begin, all_.end(), [&](const place& at) { return at.hash >= next_low_; });
+        const auto end = std::find_if(begin, all_.end(), [&](const place& at) { return at.bound >= next_low_; });
         return static_cast<std::size_t>(end - begin);
     }
     [[nodiscard]] bool next(std::pair<Key, Value>& entry) {
@@ -115,7 +115,7 @@ public:
 
 private:
     struct place {
-        std::uint64_t hash;
+        std::uint64_t bound;  ///< the hash of the key
         Iterator entry;
     };
 
