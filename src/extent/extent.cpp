@@ -122,7 +122,8 @@ result<void> extent_allocator::free(pages start, extent_kind kind, bool backed) 
     {
         const base::scoped_lock lock(mutex_);
         HF_TRY_ASSIGN(const pages length, map_.withdraw(start, kind));
-        if (length >= huge_length && growth_.gives_back_at_once() && decay_.enabled()) {
+        if (length >= huge_length && growth_.gives_back_at_once() && decay_.enabled() &&
+            map_.free().backed() + length > growth_.may_linger()) {
             map_.index().add(start, extent_kind::reserved);
             huge = {start, length, length};
         } else {

@@ -203,6 +203,29 @@ TEST_F(extent_space_test, a_huge_extent_goes_at_once) {
     EXPECT_EQ(allocate(huge_length.value), block);
 }
 
+TEST_F(extent_space_test, huge_extents_linger_where_they_may_and_decay_like_others) {
+    space_.let_linger({huge_length.value * 5 / 2});
+    allocator_.space().set_decay(second_ns, test_clock);
+    std::vector<pages> blocks;
+    for (int i = 0; i < 3; ++i) {
+        blocks.push_back(allocate(huge_length.value));
+        allocate(1);
+    }
+    const std::uint64_t before = space_.on_disk();
+    const pages others = allocator_.space().backed_free_pages();
+    ASSERT_LT(others.value, huge_length.value / 2);
+    free(blocks[0]);
+    free(blocks[1]);
+    EXPECT_EQ(space_.on_disk(), before);
+    free(blocks[2]);
+    EXPECT_EQ(space_.on_disk(), before - huge_length.value);
+    for (std::uint64_t i = 0; i < 2 * second_ns / decay_curve::step_ns; ++i) {
+        test_time += decay_curve::step_ns;
+        allocator_.space().decay(1000);
+    }
+    EXPECT_EQ(allocator_.space().backed_free_pages().value, 0U);
+}
+
 TEST_F(extent_space_test, where_commits_give_back_it_does_not) {
     space_.give_back_at_once(false);
     allocator_.space().set_decay(0, test_clock);

@@ -105,6 +105,8 @@ public:
     /// Limits the pages that the disk reserves at once when the space grows ahead of need.
     void reserve_at_once(std::uint64_t pages) noexcept { reserved_at_once_ = pages; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
+    void let_linger(base::pages some) noexcept { may_linger_ = some; }
+    [[nodiscard]] base::pages may_linger() const noexcept override { return may_linger_; }
     base::result<void> give_back(base::pages start, base::pages length) override {
         const std::scoped_lock lock(mutex_);
         on_disk_ -= length.value - holes_in(start, length);
@@ -176,6 +178,7 @@ private:
     std::vector<bool> backed_;
     std::uint64_t on_disk_ = 0;
     bool at_once_ = true;
+    base::pages may_linger_{};
     bool shrink_fails_ = false;
 };
 

@@ -22,7 +22,8 @@
 
 namespace holdfast::extent {
 
-/// An extent of at least this length is huge: its space goes back when it is freed (16 MiB).
+/// An extent of at least this length is huge (16 MiB): its space goes back when it is freed, beyond what may linger
+/// (segment::space_growth::may_linger()).
 inline constexpr base::pages huge_length{16 * base::mebibyte / base::page_size};
 
 /// The part of extent_allocator that gives space back. Thread-safe.

@@ -126,6 +126,9 @@ public:
     /// Whether free pages may be given back while the heap is in use. In durability `commit` they may not, because the
     /// last commit may still need them: a commit gives them back.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
+    /// How many free pages, all together, may keep their space for a while where one of them was a huge extent
+    /// (extent::huge_length). With 0, that goes back when it is freed.
+    [[nodiscard]] virtual base::pages may_linger() const noexcept { return {}; }
     /// Gives the disk space of free pages back: they become a hole, which reads as zero. They must not be stored to
     /// before take_back() has succeeded: on a full disk the store would be a SIGBUS. Thread-safe for disjoint ranges.
     virtual base::result<void> give_back(base::pages start, base::pages length) = 0;

@@ -50,6 +50,11 @@ public:
     [[nodiscard]] bool gives_back_at_once() const noexcept override {
         return location_.shared() || location_.is_scratch();
     }
+    /// Of a heap without files 64 MiB: a program that takes and frees such a block in turn would wait for the kernel to
+    /// zero it each time.
+    [[nodiscard]] base::pages may_linger() const noexcept override {
+        return {location_.is_scratch() ? 64 * base::mebibyte / base::page_size : 0};
+    }
     base::result<void> give_back(base::pages start, base::pages length) override;
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
