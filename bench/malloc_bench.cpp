@@ -224,6 +224,43 @@ std::uint64_t handed_over(double scale, bench::random_source random) {
     return batches * 200;
 }
 
+constexpr std::size_t page = 4096;
+
+/// Three arrays that grow in turn, by an eighth each time, to 64 MiB. Returns pages of 4 KiB.
+std::uint64_t large_growing(double scale, bench::random_source /*random*/) {
+    const auto rounds = static_cast<std::uint64_t>(6 * scale) + 1;
+    std::uint64_t pages = 0;
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        std::vector<char*> arrays(3, nullptr);
+        for (std::size_t before = 0, bytes = 64 * 1024; bytes < std::size_t{64} << 20U;
+             before = bytes, bytes = bytes * 9 / 8) {
+            for (char*& each : arrays) {
+                auto* const grown = static_cast<char*>(std::realloc(each, bytes));
+                if (grown == nullptr) {
+                    throw std::bad_alloc();
+                }
+                each = grown;
+                std::memset(each + before, 1, bytes - before);
+                pages += bytes / page;
+            }
+        }
+        std::ranges::for_each(arrays, std::free);
+    }
+    return pages;
+}
+
+/// Blocks of 1 to 48 MiB, taken, written and freed at once, as for what is computed in between. Returns pages of 4 KiB.
+std::uint64_t large_reuse(double scale, bench::random_source random) {
+    const auto rounds = static_cast<std::uint64_t>(300 * scale) + 1;
+    std::uint64_t pages = 0;
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        const std::size_t bytes = random.between(1, 48) << 20U;
+        std::free(std::memset(allocate(bytes), 1, bytes));
+        pages += bytes / page;
+    }
+    return pages;
+}
+
 struct loop {
     const char* name;
     loop_function run;
@@ -239,7 +276,9 @@ const std::vector<loop>& loops() {
                                        {"trees", trees, {1}},
                                        {"many-live", many_live, {1}},
                                        {"handed-over", handed_over, {2}},
-                                       {"growing", growing, {1}}};
+                                       {"growing", growing, {1}},
+                                       {"large-growing", large_growing, {1}},
+                                       {"large-reuse", large_reuse, {1}}};
     return all;
 }
 
@@ -355,7 +394,7 @@ int run(options chosen) {
             out.goal_at_least(fmt::format("{}: of glibc's speed", name), found[1] / found[0], 1.1, "x");
         }
     }
-    out.table("Millions of calls a second", rows);
+    out.table("Millions of calls a second; of large-growing and large-reuse, of pages of 4 KiB", rows);
     rows.clear();
     const std::vector<double> memory = medians_of(chosen, "memory", 1);
     for (std::size_t i = 0; i < memory.size(); ++i) {

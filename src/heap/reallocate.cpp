@@ -5,6 +5,7 @@
 
 #include "base/checked.hpp"
 #include "heap/heap_operations.hpp"
+#include "segment/files/private_moves.hpp"
 
 namespace holdfast::heap {
 
@@ -17,6 +18,14 @@ constexpr std::uint64_t smallest_worth_moving = 32;
 bool fits(const heap_parts& heap, std::uint64_t usable, std::uint64_t bytes) noexcept {
     const std::uint64_t least = heap.separates_cache_lines() ? base::cache_line_size : smallest_worth_moving;
     return bytes <= usable && (usable <= least || bytes > usable / 2);
+}
+
+void carry(void* to, void* from, std::uint64_t bytes, bool is_private) noexcept {
+    if (is_private) {
+        segment::move_private_memory(static_cast<std::byte*>(to), static_cast<std::byte*>(from), bytes);
+    } else {
+        std::memcpy(to, from, bytes);
+    }
 }
 
 }  // namespace
@@ -52,9 +61,14 @@ void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::u
     if (moved == nullptr) {
         return nullptr;
     }
-    std::memcpy(moved, block, std::min(usable, bytes));
+    const std::uint64_t kept = std::min(usable, bytes);
+    const bool is_private = heap.files().location().is_scratch();
+    carry(moved, block, kept, is_private);
     if (!heap.try_deallocate(block)) {
         base::failure refused = heap_operations::last_failure();
+        if (is_private && heap.blocks().find_allocated(block, found)) {
+            carry(block, moved, kept, is_private);  // its pages have gone
+        }
         static_cast<void>(heap.try_deallocate(moved));
         slab::block_allocator::leave(std::move(refused));
         return nullptr;

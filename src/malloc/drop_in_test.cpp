@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -220,6 +222,33 @@ TEST(drop_in_memory_test, zeroed_blocks_that_nobody_touches_take_no_memory) {
         ASSERT_LT(resident_bytes(), before + 40 * base::mebibyte);
         ASSERT_TRUE(all_zero(again, 64 * base::mebibyte));
         free(again);
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+}
+
+/// Three blocks that grow in turn, so that they move.
+TEST(drop_in_memory_test, large_blocks_take_their_pages_along_when_they_move) {
+    const outcome done = in_process([] {
+        ASSERT_TRUE(open({}));
+        constexpr std::size_t step = 8 * base::mebibyte;
+        std::array<unsigned char*, 3> blocks{};
+        const std::uint64_t before = resident_bytes();
+        std::uint64_t most = 0;
+        for (std::size_t bytes = step; bytes <= 12 * step; bytes += step) {
+            for (unsigned char*& block : blocks) {
+                block = static_cast<unsigned char*>(reallocate(block, bytes));
+                ASSERT_NE(block, nullptr);
+                most = std::max(most, resident_bytes());
+                std::memset(block + bytes - step, static_cast<int>(bytes / step), step);
+            }
+        }
+        for (const unsigned char* const block : blocks) {
+            for (std::size_t i = 0; i < 12; ++i) {
+                ASSERT_EQ(block[i * step], i + 1);
+                ASSERT_EQ(std::memcmp(block + i * step, block + i * step + 1, step - 1), 0) << i;
+            }
+        }
+        ASSERT_LT(most, before + 3 * 12 * step + 8 * base::mebibyte) << "a copy was made beside a block";
     });
     EXPECT_TRUE(done.passed) << done.said;
 }

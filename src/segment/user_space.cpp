@@ -76,7 +76,7 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
         return std::move(reserved).error();
     }
     const pages before = mapping_.frontier();
-    backed_end_ = location_.is_scratch() ? to : backed_to;
+    backed_end_ = backed_to;
     HF_TRY(map_growth(to));
     return to - before;
 }

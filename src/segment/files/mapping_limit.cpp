@@ -31,15 +31,19 @@ std::uint64_t mappings_of_this_process() {
     return lines;
 }
 
+std::uint64_t most_mappings() {
+    constexpr std::uint64_t usual_limit = 65'530;
+    const std::uint64_t limit = read_number(mapping_limit_path);
+    return limit == 0 ? usual_limit : limit;
+}
+
 }  // namespace
 
 /// A quarter of the mappings that a process may have: each range is two mappings, so the ranges take half of them. The
 /// other half is for the program and for the growth of heaps.
-std::uint64_t most_mapped_ranges() {
-    constexpr std::uint64_t usual_limit = 65'530;
-    const std::uint64_t limit = read_number(mapping_limit_path);
-    return (limit == 0 ? usual_limit : limit) / 4;
-}
+std::uint64_t most_mapped_ranges() { return most_mappings() / 4; }
+
+bool half_of_mappings_in_use() { return mappings_of_this_process() >= most_mappings() / 2; }
 
 base::result<void> check_mappings(std::uint64_t before, std::uint64_t after) {
     constexpr std::uint64_t few = 10'000;

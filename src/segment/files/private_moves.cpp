@@ -1,0 +1,135 @@
+#include "segment/files/private_moves.hpp"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include "base/checked.hpp"
+#include "base/under_qemu.hpp"
+#include "base/units.hpp"
+#include "segment/files/mapping_limit.hpp"
+
+// From Linux 5.7 on.
+#if !defined(MREMAP_DONTUNMAP)
+#define MREMAP_DONTUNMAP 4
+#endif
+// From Linux 5.4 on.
+#if !defined(MADV_COLD)
+#define MADV_COLD 20
+#endif
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::page_size;
+
+bool starts_at_page(const std::byte* address) noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) % page_size == 0;
+}
+
+/// Looks at the mappings of this process now and then, because each look takes some time.
+bool mappings_are_scarce() noexcept {
+    constexpr std::uint32_t between_looks = 256;
+    static std::atomic<std::uint32_t> calls{0};
+    static std::atomic<bool> scarce{true};
+    if (calls.fetch_add(1, std::memory_order_relaxed) % between_looks == 0) {
+        try {
+            scarce.store(half_of_mappings_in_use(), std::memory_order_relaxed);
+        } catch (const std::exception& /*no memory for a look*/) {
+            scarce.store(true, std::memory_order_relaxed);
+        }
+    }
+    return scarce.load(std::memory_order_relaxed);
+}
+
+/// Whether the range is of one mapping of the kernel. It is asked to let the range grow where it is, which it refuses
+/// for another reason (ENOMEM) where only that is so; at the end of the heap's addresses it may do it.
+bool is_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
+    if (::mremap(from, bytes, bytes + page_size, 0) != MAP_FAILED) {
+        ::munmap(from + bytes, page_size);
+        return true;
+    }
+    return errno == ENOMEM;
+}
+/// How much of the range, from its begin on, is of one mapping. Whole pages.
+std::uint64_t run_of_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
+    if (is_one_mapping(from, bytes)) {
+        return bytes;
+    }
+    std::uint64_t is_one = 0;  // pages
+    for (std::uint64_t is_more = bytes / page_size; is_more - is_one > 1;) {
+        const std::uint64_t half = is_one + (is_more - is_one) / 2;
+        (is_one_mapping(from, half * page_size) ? is_one : is_more) = half;
+    }
+    return is_one * page_size;
+}
+
+/// Moves the pages of a range of one mapping; `from` reads as zero then. They go by a place that the kernel chooses,
+/// because it would unmap `to` before it looks whether it can move `from`. False, and nothing changed, where it cannot.
+bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
+    constexpr int memory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* const anywhere = nullptr;
+    void* const between = ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, anywhere);
+    if (between == MAP_FAILED) {
+        return false;
+    }
+    // What was moved to `from` before is a mapping of its own. A new one unites with those beside it.
+    ::mmap(from, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED, -1, 0);
+    if (::mremap(between, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
+        // The kernel is out of memory of its own, and may have unmapped `to`.
+        ::mmap(to, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED_NOREPLACE, -1, 0);
+        std::memcpy(to, between, bytes);
+        ::munmap(between, bytes);
+    }
+    return true;
+}
+
+/// Locked pages would lose their lock, and new ones would all get memory at once.
+bool is_locked(std::byte* page) noexcept { return ::madvise(page, page_size, MADV_COLD) != 0; }
+
+/// The runs of one mapping each that make up the range, in order.
+class runs_of_range {
+public:
+    runs_of_range(std::byte* from, std::uint64_t bytes) noexcept {
+        while (bytes != 0 && count_ < lengths_.size()) {
+            lengths_[count_] = run_of_one_mapping(from, bytes);
+            from += lengths_[count_];
+            bytes -= lengths_[count_++];
+        }
+        complete_ = bytes == 0;
+    }
+    /// False where there are so many that a copy, which leaves none of its own, is better.
+    [[nodiscard]] bool complete() const noexcept { return complete_; }
+    [[nodiscard]] const std::uint64_t* begin() const noexcept { return lengths_.data(); }
+    [[nodiscard]] const std::uint64_t* end() const noexcept { return lengths_.data() + count_; }
+
+private:
+    static constexpr std::size_t most = 16;
+    std::array<std::uint64_t, most> lengths_{};
+    std::size_t count_ = 0;
+    bool complete_ = false;
+};
+
+}  // namespace
+
+void move_private_memory(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
+    // User mode of QEMU 7.2 takes `from` for unmapped afterwards.
+    if (!base::under_qemu && bytes >= least_moved && starts_at_page(to) && starts_at_page(from) &&
+        !mappings_are_scarce() && !is_locked(from)) {
+        const runs_of_range runs(from, base::align_down(bytes, page_size));
+        for (const auto* run = runs.begin(); runs.complete() && run != runs.end() && move_pages(to, from, *run);
+             ++run) {
+            to += *run;
+            from += *run;
+            bytes -= *run;
+        }
+    }
+    std::memcpy(to, from, bytes);
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,135 @@
+// Pages of private memory that go from one place to another: the bytes are those that were there, whatever mappings the
+// kernel has of the two places.
+#include "segment/files/private_moves.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/under_qemu.hpp"
+#include "base/units.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/test_support.hpp"
+
+namespace holdfast::segment {
+namespace {
+
+using base::mebibyte;
+using base::page_size;
+
+class private_moves : public testing::Test {
+protected:
+    private_moves() { EXPECT_TRUE(map_zeroed(area_.begin(), area_.size(), false).ok()); }
+
+    /// Bytes that are nowhere else.
+    void fill(std::byte* from, std::uint64_t bytes) {
+        for (std::uint64_t i = 0; i < bytes; i += sizeof seed_) {
+            ++seed_;
+            std::memcpy(from + i, &seed_, std::min(sizeof seed_, bytes - i));
+        }
+    }
+    [[nodiscard]] static std::vector<std::byte> copy_of(const std::byte* from, std::uint64_t bytes) {
+        return {from, from + bytes};
+    }
+    [[nodiscard]] static bool holds(const std::byte* at, const std::vector<std::byte>& expected) {
+        return std::memcmp(at, expected.data(), expected.size()) == 0;
+    }
+    /// Whether a page has memory.
+    [[nodiscard]] static bool is_in_memory(std::byte* page) {
+        unsigned char answer = 0;
+        EXPECT_EQ(::mincore(page, page_size, &answer), 0);
+        return (answer & 1U) != 0;
+    }
+    /// Makes these pages a mapping of their own.
+    static void part(std::byte* from, std::uint64_t bytes) { EXPECT_EQ(::madvise(from, bytes, MADV_DONTDUMP), 0); }
+    [[nodiscard]] std::byte* at(std::uint64_t mebibytes) const { return area_.begin() + mebibytes * mebibyte; }
+
+    address_range area_ = must(address_range::anywhere(64 * mebibyte, 0, 2 * mebibyte));
+    std::uint64_t seed_ = 0;
+};
+
+TEST_F(private_moves, take_the_pages_along) {
+    constexpr std::uint64_t bytes = 8 * mebibyte + 3 * page_size + 17;
+    fill(at(0), bytes);
+    const auto expected = copy_of(at(0), bytes);
+    move_private_memory(at(32), at(0), bytes);
+    EXPECT_TRUE(holds(at(32), expected));
+    EXPECT_EQ(is_in_memory(at(0)), base::under_qemu) << "copied";
+    EXPECT_EQ(is_in_memory(at(7)), base::under_qemu) << "copied";
+    fill(at(0), bytes);
+    EXPECT_TRUE(holds(at(32), expected)) << "still the same pages";
+}
+
+TEST_F(private_moves, of_short_blocks_and_of_such_that_begin_within_a_page_are_copies) {
+    for (const auto& [from, bytes] : {std::pair{at(0), least_moved - page_size}, std::pair{at(0) + 64, 4 * mebibyte}}) {
+        fill(from, bytes);
+        const auto expected = copy_of(from, bytes);
+        move_private_memory(at(32), from, bytes);
+        EXPECT_TRUE(holds(at(32), expected));
+        EXPECT_TRUE(holds(from, expected));
+    }
+}
+
+TEST_F(private_moves, go_by_the_mappings_that_the_kernel_has) {
+    constexpr std::uint64_t bytes = 12 * mebibyte;
+    fill(at(0), bytes);
+    const auto expected = copy_of(at(0), bytes);
+    part(at(0) + 5 * page_size, page_size);
+    part(at(3), 4 * mebibyte);
+    part(at(40), mebibyte);
+    move_private_memory(at(32), at(0), bytes);
+    EXPECT_TRUE(holds(at(32), expected));
+    for (const std::uint64_t place : {0U, 4U, 9U}) {
+        EXPECT_EQ(is_in_memory(at(place)), base::under_qemu) << place;
+    }
+}
+
+TEST_F(private_moves, of_many_mappings_are_copies) {
+    constexpr std::uint64_t bytes = 4 * mebibyte;
+    fill(at(0), bytes);
+    const auto expected = copy_of(at(0), bytes);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+        part(at(0) + (2 * i + 1) * page_size, page_size);
+    }
+    move_private_memory(at(32), at(0), bytes);
+    EXPECT_TRUE(holds(at(32), expected));
+    EXPECT_TRUE(holds(at(0), expected));
+}
+
+TEST_F(private_moves, of_locked_pages_are_copies) {
+    constexpr std::uint64_t bytes = mebibyte;
+    fill(at(0), bytes);
+    const auto expected = copy_of(at(0), bytes);
+    ASSERT_EQ(::mlock(at(0), bytes), 0);
+    move_private_memory(at(32), at(0), bytes);
+    EXPECT_TRUE(holds(at(32), expected));
+    EXPECT_TRUE(holds(at(0), expected));
+}
+
+/// Blocks that move about, over what others have left, and grow behind it.
+TEST_F(private_moves, may_follow_each_other) {
+    constexpr std::uint64_t half = 32;
+    std::mt19937_64 random(11);
+    for (int i = 0; i < 150 && !HasFailure(); ++i) {
+        const bool upward = random() % 2 == 0;
+        const std::uint64_t bytes = mebibyte / 2 + random() % (4 * mebibyte);
+        std::byte* const from = at(upward ? 0 : half) + random() % 3000 * page_size;
+        std::byte* const to = at(upward ? half : 0) + random() % 3000 * page_size;
+        const std::uint64_t filled = random() % (bytes + 1);
+        fill(from + bytes - filled, filled);
+        const auto expected = copy_of(from, bytes);
+        const auto behind = copy_of(to + bytes, page_size);
+        move_private_memory(to, from, bytes);
+        EXPECT_TRUE(holds(to, expected)) << i;
+        EXPECT_TRUE(holds(to + bytes, behind)) << i;
+    }
+    EXPECT_EQ(::mprotect(area_.begin(), area_.size(), PROT_READ | PROT_WRITE), 0) << "a part of it is not mapped";
+}
+
+}  // namespace
+}  // namespace holdfast::segment
