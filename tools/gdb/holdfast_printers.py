@@ -12,6 +12,7 @@ import gdb.printing
 _BIAS = 1 << 47
 _MASK = (1 << 48) - 1
 _NOT_A_WORD = (1 << 64) - 1
+_LOW_BITS = 7
 
 
 def plain(type_):
@@ -42,7 +43,12 @@ def target_of(pointer):
     """Where a holdfast::ptr leads to; 0 for null. Bits 0 to 47 are the distance from the word itself, plus 2^47."""
     place = int(pointer.address)
     distance = word_at(place) & _MASK
-    return 0 if distance == 0 else (place + distance - _BIAS) & _NOT_A_WORD
+    return 0 if distance <= _LOW_BITS else (place + distance - _BIAS) & _NOT_A_WORD
+
+
+def node_at(pointer):
+    """As target_of(), of a pointer in a node of a tree: it may also hold bits that Boost keeps there, as a color."""
+    return target_of(pointer) & ~_LOW_BITS
 
 
 def at(address, type_):
@@ -228,7 +234,7 @@ class TreePrinter(SequencePrinter):
     def elements(self):
         node_type, header = node_type_of(self.value), self.value["m_icont"]["holder"]["root"]
         type_ = self._stored_type()
-        end, place = int(header.address), target_of(header["left_"])
+        end, place = int(header.address), node_at(header["left_"])
         for _ in range(self.length()):
             if place in (0, end):
                 return
@@ -241,15 +247,15 @@ class TreePrinter(SequencePrinter):
     @staticmethod
     def _next(place, node_type):
         """The node that follows in order: the leftmost one to the right, or the first parent from the left."""
-        right = target_of(at(place, node_type)["right_"])
+        right = node_at(at(place, node_type)["right_"])
         if right:
-            while left := target_of(at(right, node_type)["left_"]):
+            while left := node_at(at(right, node_type)["left_"]):
                 right = left
             return right
-        parent = target_of(at(place, node_type)["parent_"])
-        while place == target_of(at(parent, node_type)["right_"]):
-            place, parent = parent, target_of(at(parent, node_type)["parent_"])
-        return parent if target_of(at(place, node_type)["right_"]) != parent else place
+        parent = node_at(at(place, node_type)["parent_"])
+        while place == node_at(at(parent, node_type)["right_"]):
+            place, parent = parent, node_at(at(parent, node_type)["parent_"])
+        return parent if node_at(at(place, node_type)["right_"]) != parent else place
 
 
 class MapPrinter(TreePrinter):
