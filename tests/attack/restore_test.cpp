@@ -64,6 +64,13 @@ TEST_P(restored_heap, whose_removal_was_cut_off_makes_room_for_a_new_one) {
     EXPECT_FALSE(fs::exists(path_ + "/superblock.new"));
 }
 
+/// Was: locked, as if another process were there.
+TEST_P(restored_heap, whose_name_is_a_link_that_leads_nowhere_is_not_found) {
+    fs::create_symlink(scratch_ / "nowhere", scratch_ / "link");
+    expect_refusal(scratch_.path(), {errc::not_found, scratch_ / "link", "directory", "nowhere", "directory"},
+                   [&] { const manager heap(open_or_create, scratch_ / "link", options_for(GetParam())); });
+}
+
 INSTANTIATE_TEST_SUITE_P(, restored_heap, testing::ValuesIn(durabilities),
                          [](const auto& each) { return name_of(each.param); });
 

@@ -166,6 +166,16 @@ base::result<void> heap_creation::take_directory() {
         HF_TRY_ASSIGN(taken, try_to_take_directory());
     }
     if (!taken) {
+        if (auto target = location_.outer_storage().link_target(location_.paths().directory());
+            target && !target.value().empty()) {
+            return failure{failure_code::not_found,
+                           location_.paths().directory(),
+                           "directory",
+                           fmt::format("a symbolic link to {}, where nothing is", target.value()),
+                           "a directory",
+                           {},
+                           0};
+        }
         return failure{failure_code::locked,
                        location_.paths().directory(),
                        "directory",
