@@ -74,6 +74,10 @@ public:
     /// Pages that the file has, as this process knows.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
+    /// Whether the file has no byte that is not zero. A file of more than `most` pages has one, for all this tells.
+    [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
+    /// By which a file is told from another one under its name.
+    [[nodiscard]] status inode(std::uint64_t& number) const noexcept;
     /// What another process made of the file.
     void set_pages(std::uint64_t pages) noexcept { pages_.store(pages, std::memory_order_relaxed); }
 

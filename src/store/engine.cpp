@@ -26,15 +26,20 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     }
     bool died = false;
     HF_STORE_TRY(lock.lock(header.writer, died, mode));
+    if (died) {
+        header.died.store(1);  // until it is mended, whoever writes next
+    }
     status outcome = status::ok;
-    if (header.written.load() - header.durable.load() >= root_slots / 2) {
+    if (header.file_pages.load() > file_.reserved_pages()) {
+        outcome = status::map_resized;
+    } else if (header.written.load() - header.durable.load() >= root_slots / 2) {
         outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
     }
     if (outcome == status::ok && shared_.is_private()) {
         outcome = take_in_metas();
     }
     if (outcome == status::ok) {
-        outcome = take_in(died);
+        outcome = take_in();
     }
     if (outcome == status::ok && must_be_durable() && header.unsynced.load() != 0) {
         outcome = sync_log(header.written.load());  // before the records of the checkpoint before are written over
@@ -57,11 +62,12 @@ bool engine::must_be_durable() const noexcept {
 }
 
 // Brings what this process knows of free pages to the last commit, of any process.
-status engine::take_in(bool died) {
+status engine::take_in() {
     shared_header& header = shared_.header();
-    if (died) {
+    if (header.died.load() != 0) {
         free_transaction_ = no_transaction;
         HF_STORE_TRY(after_a_death());
+        header.died.store(0);
     }
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t sequence = header.checkpoint_sequence.load(std::memory_order_relaxed);
@@ -94,7 +100,9 @@ status engine::after_a_death() {
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         sync_turn turn(header);
         HF_STORE_TRY(turn.take());
-        HF_STORE_TRY(file_.sync_all());
+        if (const status outcome = file_.sync_all(); outcome != status::ok) {
+            return fail(outcome);
+        }
         adopt(meta);
         return status::ok;
     }

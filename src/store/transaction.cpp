@@ -43,6 +43,10 @@ status transaction::begin_read() {
         return status::bad_reader_slot;  // the thread reads already
     }
     version_ = store.enter(*slot_);
+    if (version_.next_page > store.file().reserved_pages()) {
+        slot_->transaction.store(no_transaction, std::memory_order_release);
+        return status::map_resized;
+    }
     pages_.read(store, version_.transaction, version_.next_page);
     return status::ok;
 }
