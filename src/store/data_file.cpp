@@ -212,8 +212,10 @@ void data_file::punch(std::uint64_t start, std::uint64_t count) noexcept {
 }
 
 void data_file::trim(std::uint64_t wanted) noexcept {
-    if (wanted < pages() && ::ftruncate(file_.get(), static_cast<off_t>(wanted * page_size)) == 0) {
-        pages_.store(wanted, std::memory_order_relaxed);
+    struct stat information {};
+    const auto size = static_cast<off_t>(wanted * page_size);
+    if (::fstat(file_.get(), &information) == 0 && information.st_size > size && ::ftruncate(file_.get(), size) == 0) {
+        pages_.store(std::min(pages(), wanted), std::memory_order_relaxed);
     }
 }
 

@@ -30,7 +30,8 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
         header.died.store(1);  // until it is mended, whoever writes next
     }
     status outcome = status::ok;
-    if (header.file_pages.load() > file_.reserved_pages()) {
+    root last{};
+    if (shared_.get_root(header.written.load(), last) && last.next_page > file_.reserved_pages()) {
         outcome = status::map_resized;
     } else if (header.written.load() - header.durable.load() >= root_slots / 2) {
         outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
@@ -94,8 +95,9 @@ status engine::after_a_death() {
     shared_header& header = shared_.header();
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
-    HF_STORE_TRY(file_.refresh_size());
-    header.file_pages.store(file_.pages());
+    root last{};
+    // The dead one may have made holes behind the last page.
+    header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
     // It may have died while it made the meta known, too: the transaction is made known last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         sync_turn turn(header);
@@ -103,6 +105,7 @@ status engine::after_a_death() {
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
             return fail(outcome);
         }
+        header.file_pages.store(meta.next_page);
         adopt(meta);
         return status::ok;
     }
@@ -185,6 +188,7 @@ status engine::take_pages(root& version, std::uint64_t count, std::uint64_t& sta
             break;
         }
         if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
+            free_.set_backed(page, needed, false);  // tmpfs took back what it had given to some of them before
             free_.add_ready(start, count);
             return outcome;
         }

@@ -71,7 +71,7 @@ status engine::join() {
         if (header.unreplayed.load() != 0) {
             HF_STORE_TRY(file_.refresh_size());
             HF_STORE_TRY(replay(meta));
-            header.file_pages.store(file_.pages());
+            header.file_pages.store(last_root().next_page);
             header.unreplayed.store(0);
         }
     }
@@ -103,7 +103,7 @@ status engine::start() {
     if (read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
         HF_STORE_TRY(recover(meta));
     }
-    shared_.header().file_pages.store(file_.pages());
+    shared_.header().file_pages.store(last_root().next_page);  // a crash may have left pages without blocks behind it
     return status::ok;
 }
 
@@ -166,7 +166,7 @@ status engine::take_in_metas() {
         if (!is_plausible(meta, file_.pages())) {
             return status::corrupted;
         }
-        header.file_pages.store(file_.pages());
+        header.file_pages.store(meta.next_page);
         adopt(meta);
     }
     return status::ok;

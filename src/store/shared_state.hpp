@@ -61,7 +61,7 @@ struct shared_header {
     std::atomic<std::uint64_t> log_page;
     std::atomic<std::uint64_t> log_pages;
     std::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
-    std::atomic<std::uint64_t> file_pages;  ///< that have blocks behind them
+    std::atomic<std::uint64_t> file_pages;  ///< up to there, pages have blocks or are known as free
     std::atomic<std::uint64_t> log_synced;  ///< of these, durable
     std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
     std::atomic<std::uint32_t> unpromised;  ///< made in this session without syncs: a loss of power may take all of it
