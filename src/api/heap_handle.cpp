@@ -176,6 +176,9 @@ manager_core& heap_handle::core() const {
 
 std::uint64_t heap_handle::key() const noexcept { return core_ != nullptr ? core_->handle()->key() : 0; }
 bool heap_handle::is_open() const noexcept { return core_ != nullptr && core_->is_open(); }
+heap_watch watch_of(const heap_handle& heap) noexcept {
+    return heap.core_ != nullptr ? heap.core_->life() : heap_watch();
+}
 bool heap_handle::read_only() const noexcept { return is_open() && core_->engine().read_only(); }
 holdfast::durability heap_handle::durability() const noexcept {
     return is_open() ? static_cast<holdfast::durability>(core_->engine().durability()) : holdfast::durability::commit;

@@ -1,7 +1,7 @@
 // Whether a heap is still open, for those who may outlive its manager: transactions.
 //
 // Each open heap has a cell, whose number changes when the heap is closed. Cells are never freed, only used again, so a
-// watch may look at any time.
+// watch (heap_watch.hpp) may look at any time.
 //
 // Thread safety: watches by any number of threads; a look is one load.
 #pragma once
@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+
+#include <holdfast/detail/heap_watch.hpp>
 
 namespace holdfast::detail {
 
@@ -19,21 +21,7 @@ class heap_life {
     };
 
 public:
-    class watch {
-    public:
-        watch() noexcept = default;
-        [[nodiscard]] bool goes_on() const noexcept {
-            return of_ != nullptr && of_->number.load(std::memory_order_acquire) == number_;
-        }
-        /// Whether both are of one open heap.
-        [[nodiscard]] bool operator==(const watch&) const noexcept = default;
-
-    private:
-        friend class heap_life;
-        watch(const cell& of, std::uint64_t number) noexcept : of_(&of), number_(number) {}
-        const cell* of_ = nullptr;
-        std::uint64_t number_ = 0;
-    };
+    using watch = heap_watch;
 
     heap_life() = default;
     heap_life(const heap_life&) = delete;
@@ -41,7 +29,7 @@ public:
     ~heap_life() { end(); }
 
     [[nodiscard]] watch begin_watch() const noexcept {
-        return cell_ == nullptr ? watch() : watch(*cell_, cell_->number.load(std::memory_order_relaxed));
+        return cell_ == nullptr ? watch() : watch(cell_->number, cell_->number.load(std::memory_order_relaxed));
     }
     /// No watch goes on. A second call does nothing.
     void end() noexcept;

@@ -271,6 +271,10 @@ void unpublish(manager_core& core, void* address) {
         throw_failure(
             failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
     }
+    if (is_claimed_object(address)) {
+        throw_failure(failure{failure_code::locked, core.path(), "destroy",
+                              "an object that this process has open: an index", "one that is closed", "", 0});
+    }
     // The block of an object is pinned: deallocate() refuses it. The pin is put back if unpublish() fails.
     struct freed_pin {
         slab::block_allocator& blocks;

@@ -12,9 +12,7 @@
 #include <charconv>
 #include <climits>
 #include <cstdlib>
-#include <mutex>
 #include <new>
-#include <set>
 #include <system_error>
 
 #include <holdfast/detail/index_support.hpp>
@@ -28,28 +26,6 @@ namespace {
     std::string message = heap.path();
     message.append(": ").append(field).append(": found ").append(found).append(", expected ").append(expected);
     throw error(code, message, {heap.path(), std::string(field), std::string(found), std::string(expected), {}, 0});
-}
-
-/// The heads of the indexes that are open.
-class open_heads {
-public:
-    [[nodiscard]] bool add(const void* head) {
-        const std::lock_guard lock(mutex_);
-        return heads_.insert(head).second;
-    }
-    void remove(const void* head) noexcept {
-        const std::lock_guard lock(mutex_);
-        heads_.erase(head);
-    }
-
-private:
-    std::mutex mutex_;
-    std::set<const void*> heads_;
-};
-
-open_heads& all_heads() {
-    static open_heads heads;
-    return heads;
 }
 
 }  // namespace
@@ -100,14 +76,21 @@ std::string address_text(const manager& heap, const void* address) {
                                             : "an address outside of the heap";
 }
 
-index_claim::index_claim(const manager& heap, std::string_view name, const void* head) : head_(head) {
-    if (!all_heads().add(head)) {
+void throw_closed_index(std::string_view name) {
+    const std::string field = std::string("index ").append(name);
+    throw error(errc::invalid_argument, field + ": found a heap that was closed, expected an open one",
+                {{}, field, "a heap that was closed", "an open one", {}, 0});
+}
+
+index_claim::index_claim(const manager& heap, std::string_view name, const void* head)
+    : head_(head), heap_(watch_of(heap)) {
+    if (!claim_object(head, heap_)) {
         throw_index_error(errc::locked, heap, std::string("index ").append(name),
                           "an object of this process that has it open", "one");
     }
 }
 
-index_claim::~index_claim() { all_heads().remove(head_); }
+index_claim::~index_claim() { release_object(head_, heap_); }
 
 namespace {
 

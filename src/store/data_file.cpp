@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace holdfast::store_engine {
@@ -93,6 +94,42 @@ status data_file::refresh_size() noexcept {
     return status::ok;
 }
 
+status data_file::is_blank(std::uint64_t most, bool& blank) const {
+    struct stat information {};
+    if (::fstat(file_.get(), &information) != 0) {
+        return last_error();
+    }
+    blank = false;
+    if (static_cast<std::uint64_t>(information.st_size) > most * page_size) {
+        return status::ok;
+    }
+    std::array<std::byte, 16 * page_size> piece{};
+    for (off_t offset = 0; offset < information.st_size;) {
+        const ssize_t size = ::pread(file_.get(), piece.data(), piece.size(), offset);
+        if (size < 0 && errno == EINTR) {
+            continue;
+        }
+        if (size <= 0) {
+            return size < 0 ? last_error() : status::invalid_file;  // it became shorter
+        }
+        if (std::any_of(piece.data(), piece.data() + size, [](std::byte one) { return one != std::byte{0}; })) {
+            return status::ok;
+        }
+        offset += size;
+    }
+    blank = true;
+    return status::ok;
+}
+
+status data_file::inode(std::uint64_t& number) const noexcept {
+    struct stat information {};
+    if (::fstat(file_.get(), &information) != 0) {
+        return last_error();
+    }
+    number = information.st_ino;
+    return status::ok;
+}
+
 // Addresses beyond the end of the file are legal to map. Under a limit of addresses, less is reserved.
 status data_file::map(const file_options& options) {
     const std::size_t file_size = pages() * page_size;
@@ -117,6 +154,7 @@ status data_file::map(const file_options& options) {
         if (second) {
             void* writable = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
             if (writable == MAP_FAILED) {
+                read_ = mapping();  // its addresses are needed for a shorter pair
                 continue;
             }
             write_ = mapping(static_cast<std::byte*>(writable), size);
@@ -174,8 +212,10 @@ void data_file::punch(std::uint64_t start, std::uint64_t count) noexcept {
 }
 
 void data_file::trim(std::uint64_t wanted) noexcept {
-    if (wanted < pages() && ::ftruncate(file_.get(), static_cast<off_t>(wanted * page_size)) == 0) {
-        pages_.store(wanted, std::memory_order_relaxed);
+    struct stat information {};
+    const auto size = static_cast<off_t>(wanted * page_size);
+    if (::fstat(file_.get(), &information) == 0 && information.st_size > size && ::ftruncate(file_.get(), size) == 0) {
+        pages_.store(std::min(pages(), wanted), std::memory_order_relaxed);
     }
 }
 

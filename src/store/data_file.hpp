@@ -71,9 +71,13 @@ public:
     }
     /// Pages that the mapping can ever hold.
     [[nodiscard]] std::uint64_t reserved_pages() const noexcept { return read_.size() / page_size; }
-    /// Pages that the file has, as this process knows.
+    /// Pages that have blocks behind them, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
+    /// Whether the file has no byte that is not zero. A file of more than `most` pages has one, for all this tells.
+    [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
+    /// By which a file is told from another one under its name.
+    [[nodiscard]] status inode(std::uint64_t& number) const noexcept;
     /// What another process made of the file.
     void set_pages(std::uint64_t pages) noexcept { pages_.store(pages, std::memory_order_relaxed); }
 

@@ -26,15 +26,21 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     }
     bool died = false;
     HF_STORE_TRY(lock.lock(header.writer, died, mode));
+    if (died) {
+        header.died.store(1);  // until it is mended, whoever writes next
+    }
     status outcome = status::ok;
-    if (header.written.load() - header.durable.load() >= root_slots / 2) {
+    root last{};
+    if (shared_.get_root(header.written.load(), last) && last.next_page > file_.reserved_pages()) {
+        outcome = status::map_resized;
+    } else if (header.written.load() - header.durable.load() >= root_slots / 2) {
         outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
     }
     if (outcome == status::ok && shared_.is_private()) {
         outcome = take_in_metas();
     }
     if (outcome == status::ok) {
-        outcome = take_in(died);
+        outcome = take_in();
     }
     if (outcome == status::ok && must_be_durable() && header.unsynced.load() != 0) {
         outcome = sync_log(header.written.load());  // before the records of the checkpoint before are written over
@@ -57,11 +63,12 @@ bool engine::must_be_durable() const noexcept {
 }
 
 // Brings what this process knows of free pages to the last commit, of any process.
-status engine::take_in(bool died) {
+status engine::take_in() {
     shared_header& header = shared_.header();
-    if (died) {
+    if (header.died.load() != 0) {
         free_transaction_ = no_transaction;
         HF_STORE_TRY(after_a_death());
+        header.died.store(0);
     }
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t sequence = header.checkpoint_sequence.load(std::memory_order_relaxed);
@@ -88,13 +95,17 @@ status engine::after_a_death() {
     shared_header& header = shared_.header();
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
-    HF_STORE_TRY(file_.refresh_size());
-    header.file_pages.store(file_.pages());
+    root last{};
+    // The dead one may have made holes behind the last page.
+    header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
     // It may have died while it made the meta known, too: the transaction is made known last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         sync_turn turn(header);
         HF_STORE_TRY(turn.take());
-        HF_STORE_TRY(file_.sync_all());
+        if (const status outcome = file_.sync_all(); outcome != status::ok) {
+            return fail(outcome);
+        }
+        header.file_pages.store(meta.next_page);
         adopt(meta);
         return status::ok;
     }
@@ -177,6 +188,7 @@ status engine::take_pages(root& version, std::uint64_t count, std::uint64_t& sta
             break;
         }
         if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
+            free_.set_backed(page, needed, false);  // tmpfs took back what it had given to some of them before
             free_.add_ready(start, count);
             return outcome;
         }

@@ -66,7 +66,7 @@ private:
     void end_overlay() noexcept;
 
     // engine.cpp
-    [[nodiscard]] status take_in(bool died);
+    [[nodiscard]] status take_in();
     [[nodiscard]] status after_a_death();
     void release_pages();
     [[nodiscard]] std::uint64_t quota_pages() const noexcept;

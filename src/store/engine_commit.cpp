@@ -184,7 +184,11 @@ status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta_on_media last{};
     HF_STORE_TRY(read_meta(last));
     meta.version = changes.has_long_keys ? store_version : last.version;  // a store that has had some keeps it
-    version.next_page = free_.cut(version.next_page);
+    if (const std::uint64_t cut = free_.cut(version.next_page); cut < version.next_page) {
+        version.next_page = cut;  // what lies behind may have no blocks any more
+        file_.set_pages(std::min(file_.pages(), cut));
+        header.file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
     HF_STORE_TRY(kind.settle ? shorten_log(version, meta) : renew_log(version, meta, durable));
     HF_STORE_TRY(write_free_list(version, meta));
     meta.next_page = version.next_page;
@@ -321,7 +325,7 @@ void engine::give_space_back(std::uint64_t next_page, bool settle) noexcept {
             free_.set_backed(run.start, run.count, false);
         }
     }
-    if (file_.pages() > next_page + keep) {
+    if (settle || file_.pages() > next_page + keep) {
         file_.trim(next_page);
         shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
     }

@@ -39,7 +39,6 @@ status engine::open(const engine_options& options) {
     in_memory_ = file_.in_memory();
     set_no_sync(options.no_sync);
     HF_STORE_TRY(first ? start() : join());
-    shared_.header().file_pages.store(std::max(file_.pages(), shared_.header().file_pages.load()));
     if (first) {
         shared_.publish();
     }
@@ -52,8 +51,10 @@ status engine::join() {
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
     shared_header& header = shared_.header();
-    if (meta.uuid != header.uuid) {
-        return status::invalid_file;  // the data file was replaced
+    std::uint64_t inode = 0;
+    HF_STORE_TRY(file_.inode(inode));
+    if (meta.uuid != header.uuid || inode != header.data_inode) {
+        return status::invalid_file;  // the data file was replaced, maybe by a copy of itself
     }
     if (header.unreplayed.load() != 0) {
         if (options_.read_only) {
@@ -64,8 +65,13 @@ status engine::join() {
         bool died = false;
         shared_lock lock;
         HF_STORE_TRY(lock.lock(header.writer, died));
+        if (died) {
+            header.died.store(1);
+        }
         if (header.unreplayed.load() != 0) {
+            HF_STORE_TRY(file_.refresh_size());
             HF_STORE_TRY(replay(meta));
+            header.file_pages.store(last_root().next_page);
             header.unreplayed.store(0);
         }
     }
@@ -73,7 +79,9 @@ status engine::join() {
 }
 
 status engine::start() {
-    const bool is_new = file_.pages() == 0;
+    // A process may have died while it made the store: its first meta comes last.
+    bool is_new = false;
+    HF_STORE_TRY(file_.is_blank(meta_pages + first_log_pages, is_new));
     if (is_new) {
         if (options_.read_only) {
             return from_errno(ENOENT);
@@ -85,15 +93,18 @@ status engine::start() {
     if (!is_plausible(meta, file_.pages())) {
         return status::corrupted;
     }
-    shared_.initialise(meta.uuid, options_.reader_limit);
+    std::uint64_t inode = 0;
+    HF_STORE_TRY(file_.inode(inode));
+    shared_.initialise(meta.uuid, inode, options_.reader_limit);
     adopt(meta);
     shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
     shared_.header().unpromised.store(is_new && options_.no_sync ? 1 : 0);
     log_record record;
-    if (!read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
-        return status::ok;
+    if (read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
+        HF_STORE_TRY(recover(meta));
     }
-    return recover(meta);
+    shared_.header().file_pages.store(last_root().next_page);  // a crash may have left pages without blocks behind it
+    return status::ok;
 }
 
 // Who may not write recovers through another descriptor; where that is refused, in memory of this process.
@@ -124,6 +135,9 @@ status engine::create() {
         return last_error();
     }
     const std::vector<std::byte> zeros(first_log_pages * page_size);
+    if (file_.pages() != 0) {
+        HF_STORE_TRY(file_.reserve(0, file_.pages()));  // what is left of the first try may have no blocks
+    }
     HF_STORE_TRY(file_.grow(meta_pages + first_log_pages));
     HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
     meta.magic = store_magic;
@@ -152,7 +166,7 @@ status engine::take_in_metas() {
         if (!is_plausible(meta, file_.pages())) {
             return status::corrupted;
         }
-        header.file_pages.store(file_.pages());
+        header.file_pages.store(meta.next_page);
         adopt(meta);
     }
     return status::ok;

@@ -87,6 +87,9 @@ status environment::set_flags(unsigned flags, bool on) noexcept {
 }
 
 status environment::set_map_size(std::size_t bytes) noexcept {
+    if (open_ && bytes == 0) {
+        return status::ok;  // asks for the size that another process set; each has its own limit here
+    }
     map_size_ = (bytes + page_size - 1) & ~(page_size - 1);
     if (open_) {
         // What the store has already stays usable, as in LMDB.

@@ -249,6 +249,7 @@ status free_space::load(std::span<const std::byte> list, std::uint64_t next_page
             return status::corrupted;
         }
         add_freed(freed);
+        set_backed(freed.start, freed.count, false);  // it may have become ready behind the checkpoint, and a hole
     }
     return status::ok;
 }

@@ -110,7 +110,9 @@ void transaction_pages::join(transaction_pages& outer) {
 
 void transaction_pages::undo() {
     write_set& changes = state_->changes;
-    std::vector<std::uint64_t> loose = std::move(loose_before_);
+    // Pages that a transaction within this one took, before it was undone itself, are in the list alone.
+    std::vector<std::uint64_t> loose = std::move(changes.loose);
+    loose.insert(loose.end(), loose_before_.begin(), loose_before_.end());
     for (std::size_t i = dirty_before_; i < changes.dirty.size(); ++i) {
         for (std::uint32_t page = 0; page < changes.dirty[i].pages; ++page) {
             loose.push_back(changes.dirty[i].page + page);

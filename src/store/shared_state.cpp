@@ -20,7 +20,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '3'};
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '4'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
 constexpr off_t first_process_byte = off_t{1} << 32U;  // one of each process
 constexpr unsigned slots_at_first = 128;
@@ -264,13 +264,15 @@ status shared_state::open_private() {
     return status::ok;
 }
 
-void shared_state::initialise(const std::array<std::uint8_t, 16>& uuid, unsigned reader_limit) noexcept {
+void shared_state::initialise(const std::array<std::uint8_t, 16>& uuid, std::uint64_t inode,
+                              unsigned reader_limit) noexcept {
     // The memory is zeros, which is what the atomic members begin with.
     header_ = ::new (memory_.start()) shared_header{};
     header_->magic = lock_magic;
     header_->version = store_version;
     header_->header_bytes = sizeof(shared_header);
     header_->uuid = uuid;
+    header_->data_inode = inode;
     header_->reader_limit = std::min(reader_limit, most_readers);
     make_mutex(header_->writer, !is_private());
     make_mutex(header_->syncer, !is_private());

@@ -46,8 +46,10 @@ struct shared_header {
     std::uint32_t version;
     std::uint32_t header_bytes;
     std::array<std::uint8_t, 16> uuid;   ///< of the store
+    std::uint64_t data_inode;            ///< of the file that this is about
     std::atomic<std::uint32_t> ready;    ///< lock_ready, or the lock file is being written
     std::atomic<std::uint32_t> panic;    ///< a sync failed: no promise can be made any more
+    std::atomic<std::uint32_t> died;     ///< a writer died, and what it left was not looked at yet
     pthread_mutex_t writer;              ///< who has it has the only write transaction
     pthread_mutex_t syncer;              ///< who has it makes the log durable, for all
     pthread_mutex_t table;               ///< of readers
@@ -59,7 +61,7 @@ struct shared_header {
     std::atomic<std::uint64_t> log_page;
     std::atomic<std::uint64_t> log_pages;
     std::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
-    std::atomic<std::uint64_t> file_pages;  ///< that have blocks behind them
+    std::atomic<std::uint64_t> file_pages;  ///< up to there, pages have blocks or are known as free
     std::atomic<std::uint64_t> log_synced;  ///< of these, durable
     std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
     std::atomic<std::uint32_t> unpromised;  ///< made in this session without syncs: a loss of power may take all of it
@@ -133,7 +135,7 @@ public:
     [[nodiscard]] shared_header& header() const noexcept { return *header_; }
     [[nodiscard]] bool is_private() const noexcept { return !file_.valid(); }
     /// Fills in what a first opener sets; mutexes are made.
-    void initialise(const std::array<std::uint8_t, 16>& uuid, unsigned reader_limit) noexcept;
+    void initialise(const std::array<std::uint8_t, 16>& uuid, std::uint64_t inode, unsigned reader_limit) noexcept;
 
     void set_log(std::uint64_t page, std::uint64_t pages) noexcept;
     /// Whether pages are part of the log; false also while it is moved.

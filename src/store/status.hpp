@@ -19,6 +19,7 @@ enum class [[nodiscard]] status : int {
     map_full = MDB_MAP_FULL,
     databases_full = MDB_DBS_FULL,
     readers_full = MDB_READERS_FULL,
+    map_resized = MDB_MAP_RESIZED,
     incompatible = MDB_INCOMPATIBLE,
     bad_reader_slot = MDB_BAD_RSLOT,
     bad_transaction = MDB_BAD_TXN,

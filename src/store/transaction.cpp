@@ -43,6 +43,10 @@ status transaction::begin_read() {
         return status::bad_reader_slot;  // the thread reads already
     }
     version_ = store.enter(*slot_);
+    if (version_.next_page > store.file().reserved_pages()) {
+        slot_->transaction.store(no_transaction, std::memory_order_release);
+        return status::map_resized;
+    }
     pages_.read(store, version_.transaction, version_.next_page);
     return status::ok;
 }
@@ -243,6 +247,9 @@ status transaction::commit_nested() {
         outer = databases_[i];
         outer.touched = touched;
         outer.opened_here = opened;
+        if (outer.dropped && outer_->outer_ == nullptr) {
+            outer_->close_dropped(i, outer);
+        }
     }
     end(true);
     return status::ok;
@@ -252,6 +259,9 @@ status transaction::commit_writes() {
     database_state& main = databases_[main_database];
     for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
         if (databases_[i].dirty && databases_[i].known) {
+            if (databases_[i].sequence != env_->handle(i).sequence) {
+                return status::bad_database;  // the program closed the handle of what it had changed
+            }
             HF_STORE_TRY(save_record(env_->handle(i).name, databases_[i].record));
         }
     }
@@ -307,7 +317,7 @@ status transaction::database(MDB_dbi number, database_state*& state) {
     }
     state = &databases_[number];
     const database_handle& handle = env_->handle(number);
-    if (!handle.open || (handle.pending && !state->own)) {
+    if (!handle.open || state->dropped || (handle.pending && !state->own)) {
         return status::invalid_argument;
     }
     if (state->sequence != handle.sequence) {
@@ -368,8 +378,14 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
         databases_.resize(number + 1);
     }
     database_state& state = databases_[number];
-    if (is_new) {
+    if (is_new && state.dirty) {
+        return status::bad_database;  // the handle had this number, and was closed before its changes were saved
+    }
+    const bool was_dropped = !is_new && state.dropped;
+    if (is_new || was_dropped) {
+        const bool opened_here = was_dropped && state.opened_here;
         state = database_state();
+        state.opened_here = opened_here;
     }
     state.sequence = env_->handle(number).sequence;
     status outcome = state.known ? status::ok : load(number, state);
@@ -391,6 +407,7 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
         state.opened_here = true;
     }
     state.own = outcome == status::ok;
+    state.dropped = was_dropped && outcome != status::ok;
     return outcome;
 }
 
@@ -428,9 +445,18 @@ status transaction::drop(MDB_dbi number, bool remove) {
     }
     state->dirty = false;
     state->known = false;
+    state->dropped = true;
+    if (outer_ == nullptr) {
+        close_dropped(number, *state);
+    }
+    return status::ok;  // an outer one has what it changed, and its handle, if this one is undone
+}
+
+void transaction::close_dropped(MDB_dbi number, database_state& state) noexcept {
     const std::lock_guard guard(env_->handle_mutex());
     env_->close_handle(number);
-    return status::ok;
+    state.dropped = false;
+    state.opened_here = false;
 }
 
 status transaction::set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_values) {

@@ -22,6 +22,7 @@ struct database_state {
     bool opened_here = false;  ///< the handle is this transaction's until it commits
     bool own = false;          ///< or of one around it
     bool touched = false;      ///< changed in this transaction, not only in those around it
+    bool dropped = false;      ///< removed in a nested transaction: its handle is closed when that is part of no other
 };
 
 class transaction {
@@ -72,6 +73,7 @@ private:
     [[nodiscard]] status begin_write();
     void nest(transaction& outer);
     void prepare_databases();
+    void close_dropped(MDB_dbi number, database_state& state) noexcept;
     [[nodiscard]] status load(MDB_dbi number, database_state& state);
     void set_orders(MDB_dbi number, database_state& state) const noexcept;
     [[nodiscard]] status save_record(const std::string& name, const tree_record& record);

@@ -1,5 +1,8 @@
 // A file system without room: the transaction that finds none fails, and the store goes on.
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
 
 #include "full_disk/full_disks.hpp"
 #include "store/store_fixture.hpp"
@@ -86,6 +89,56 @@ void store_full_disk::fills_and_goes_on(const std::string& at) {
 TEST_P(store_full_disk, on_tmpfs_fails_the_transaction_alone) {
     const memory_file_system files("size=16m");
     fills_and_goes_on(files.path());
+}
+
+/// Was: pages whose blocks had gone back to the file system were taken for such that have some, after a checkpoint that
+/// found no room, say: a SIGBUS where the disk was full.
+TEST_P(store_full_disk, that_fills_and_empties_is_used_on) {
+    const memory_file_system files("size=6m");
+    const std::string store = files.path() + "/store";
+    const std::string filler = files.path() + "/filler";
+    std::filesystem::create_directory(store);
+    const auto unlimited = [&](MDB_env* made) { EXPECT_EQ(mdb.env_set_mapsize(made, std::size_t{1} << 30U), 0); };
+    ASSERT_EQ(open_at(store, MDB_NOTLS, unlimited), 0);
+    std::mt19937_64 random(7);
+    std::map<std::string, std::string> expected;
+    for (int round = 0; round < 1000; ++round) {
+        if (round % 25 == 24) {
+            if (!std::filesystem::remove(filler)) {
+                std::ofstream(filler) << std::string(6U << 20U, 'f');
+            }
+        }
+        MDB_txn* transaction = begin();
+        ASSERT_NE(transaction, nullptr);
+        const MDB_dbi main = database(transaction);
+        auto changed = expected;
+        int code = 0;
+        for (std::uint64_t left = random() % 40; left > 0 && code == 0; --left) {
+            const std::string key = "key" + std::to_string(random() % 60);
+            if (random() % 2 == 0) {
+                changed[key] = std::string(random() % 8 == 0 ? random() % 90'000 : random() % 5000, 'd');
+                code = put(transaction, main, key, changed[key]);
+            } else if (changed.erase(key) != 0) {
+                code = del(transaction, main, key);
+            }
+        }
+        if (code != 0 || random() % 5 == 0) {
+            mdb.txn_abort(transaction);
+        } else if (mdb.txn_commit(transaction) == 0) {
+            expected = changed;
+        }
+        if (round % 40 == 39) {
+            close();
+            if (open_at(store, MDB_NOTLS, unlimited) != 0) {
+                std::filesystem::remove(filler);  // it needs room to open
+                ASSERT_EQ(open_at(store, MDB_NOTLS, unlimited), 0);
+            }
+        }
+    }
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    EXPECT_EQ(all(reader, database(reader)), items(expected.begin(), expected.end()));
+    mdb.txn_abort(reader);
+    close();
 }
 
 TEST_P(store_full_disk, on_ext4_fails_the_transaction_alone) {

@@ -89,6 +89,8 @@ private:
         }
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
+        // First of all: what a crash leaves says by it that it is no heap yet.
+        HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
         if (superblock.nodes != 0) {
             HF_TRY(make_node_directories(*to_, target_, superblock, node_places_));
         }
@@ -108,7 +110,6 @@ private:
         HF_TRY_ASSIGN(auto journal, create_like(source_.journal(), target_.journal(), "copy.journal"));
         HF_TRY(write_void_journal(*journal, superblock));
         HF_TRY_ASSIGN(auto lock, create_like(source_.lock(), target_.lock(), "copy.lock"));
-        HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
         HF_TRY(write_superblocks(*file, superblock));
         HF_TRY(sync_segment_names(*to_, target_, "copy.node.sync"));
         HF_TRY(to_->sync_directory(target_.directory(), "copy.directory.sync"));
@@ -174,6 +175,7 @@ private:
             if (owns_files_) {
                 static_cast<void>(remove_node_directories(*to_, target_, nullptr).ok());
                 if (auto names = to_->list(target_.directory()); names) {
+                    std::ranges::sort(names.value());  // superblock.new is the last of all names
                     for (const std::string& name : names.value()) {
                         static_cast<void>(to_->remove(target_.directory() + "/" + name, "copy.undo").ok());
                     }
@@ -259,14 +261,20 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
         HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
     }
     persist::storage& storage = *hold.storage;
-    // The superblock goes first, durably. What a crash leaves has none and is no heap, and the next create or remove
-    // takes it away.
-    HF_TRY(storage.remove(paths.superblock(), "remove.superblock"));
-    HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
+    // The superblock gets the name superblock.new first, durably, and goes last. What a crash leaves is no heap, and
+    // the next create or remove takes it away.
+    if (std::ranges::find(names, "superblock") != names.end()) {
+        HF_TRY(storage.rename(paths.superblock(), paths.unfinished_superblock(), "remove.superblock"));
+        HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
+    }
     HF_TRY(remove_node_directories(storage, paths, says));
     for (const std::string& name : names) {
-        HF_TRY(storage.remove(fmt::format("{}/{}", paths.directory(), name), "remove.file"));
+        if (name != "superblock.new") {
+            HF_TRY(storage.remove(fmt::format("{}/{}", paths.directory(), name), "remove.file"));
+        }
     }
+    HF_TRY(storage.sync_directory(paths.directory(), "remove.files.sync"));
+    HF_TRY(storage.remove(paths.unfinished_superblock(), "remove.superblock_new"));
     HF_TRY(storage.remove(paths.lock(), "remove.lock"));
     HF_TRY(remove_held_directory(outer, paths.directory(), storage, "remove.directory"));
     return outer.sync_directory(paths.parent(), "remove.parent.sync");

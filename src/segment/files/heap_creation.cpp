@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <new>
@@ -61,8 +62,8 @@ base::result<void> finish_creation(const heap_location& location, commit_plan& p
     HF_ASSERT(plan.changed.empty());
     HF_TRY(write_home(location.storage(), location.paths(), {plan.fresh, plan.fresh_sums, {}}, "create.fresh.write",
                       "create.fresh.sync", report));
-    HF_TRY(location.storage().remove(location.paths().unfinished_superblock(), "create.remove_remains"));
-    HF_TRY_ASSIGN(auto file, location.storage().create(location.paths().unfinished_superblock(), "create.superblock"));
+    HF_TRY_ASSIGN(auto file,
+                  location.storage().open(location.paths().unfinished_superblock(), access_mode::read_write));
     HF_TRY_ASSIGN(plan.superblock.file_identity,
                   location.storage().file_identity(location.paths().unfinished_superblock()));
     seal(plan.superblock);
@@ -86,8 +87,9 @@ heap_creation::~heap_creation() {
     }
 }
 
-/// Accepts an empty directory, and the remains of a creation or removal that was cut off. Anything else belongs to
-/// somebody else and must stay.
+/// Accepts an empty directory, and the remains of a creation, copy or removal that was cut off, which says so by the
+/// file superblock.new. Anything else belongs to somebody else, or is a heap whose superblock was lost or has not been
+/// restored yet, and must stay.
 base::result<void> heap_creation::check_empty(std::vector<std::string>& remains) const {
     HF_TRY_ASSIGN(remains, location_.storage().list(location_.paths().directory()));
     for (const std::string& name : remains) {
@@ -101,7 +103,7 @@ base::result<void> heap_creation::check_empty(std::vector<std::string>& remains)
                            0};
         }
     }
-    return {};
+    return refuse_lost_superblock(location_.paths(), remains);
 }
 
 /// Makes the directory where there is none, holds and locks it. False where it was removed or moved meanwhile.
@@ -164,6 +166,16 @@ base::result<void> heap_creation::take_directory() {
         HF_TRY_ASSIGN(taken, try_to_take_directory());
     }
     if (!taken) {
+        if (auto target = location_.outer_storage().link_target(location_.paths().directory());
+            target && !target.value().empty()) {
+            return failure{failure_code::not_found,
+                           location_.paths().directory(),
+                           "directory",
+                           fmt::format("a symbolic link to {}, where nothing is", target.value()),
+                           "a directory",
+                           {},
+                           0};
+        }
         return failure{failure_code::locked,
                        location_.paths().directory(),
                        "directory",
@@ -180,14 +192,33 @@ base::result<void> heap_creation::take_directory() {
     }
     HF_TRY(examine_node_directories(location_.storage(), location_.paths(), nullptr));
     owns_files_ = true;
-    HF_TRY(remove_node_directories(location_.storage(), location_.paths(), nullptr));
-    for (const std::string& name : remains) {
-        if (name != "lock" && !heap_paths::node_index(name)) {
-            HF_TRY(location_.storage().remove(location_.paths().directory() + "/" + name, "create.remove_remains"));
+    HF_TRY(remove_all(remains, "create.remove_remains"));
+    sign_locks(*location_.hold());
+    return mark();
+}
+
+/// Removes the files of these names but for the lock, and superblock.new last: without it they count as a heap that
+/// lost its superblock.
+base::result<void> heap_creation::remove_all(std::span<const std::string> names, persist::site where) const {
+    persist::storage& storage = location_.storage();
+    HF_TRY(remove_node_directories(storage, location_.paths(), nullptr));
+    bool removed = false;
+    for (const std::string& name : names) {
+        if (name != "lock" && name != "superblock.new" && !heap_paths::node_index(name)) {
+            HF_TRY(storage.remove(location_.paths().directory() + "/" + name, where));
+            removed = true;
         }
     }
-    sign_locks(*location_.hold());
-    return {};
+    if (removed) {
+        HF_TRY(storage.sync_directory(location_.paths().directory(), "create.remains.sync"));
+    }
+    return storage.remove(location_.paths().unfinished_superblock(), where);
+}
+
+/// From here on the directory says that what is in it is no heap yet.
+base::result<void> heap_creation::mark() const {
+    HF_TRY(location_.storage().create(location_.paths().unfinished_superblock(), "create.superblock"));
+    return location_.storage().sync_directory(location_.paths().directory(), "create.superblock.sync_name");
 }
 
 base::result<void> heap_creation::make_nodes(std::span<const std::string> places) {
@@ -209,12 +240,13 @@ base::result<void> heap_creation::make_files() {
 }
 
 void heap_creation::abandon() noexcept {
-    // Best effort: what is left has no superblock, so it is no heap, and the next create removes it.
+    // Best effort: what is left has superblock.new, which goes last by its name, and the next create removes it.
     try {
         if (owns_files_) {
             static_cast<void>(remove_node_directories(location_.storage(), location_.paths(), nullptr).ok());
         }
         if (auto listed = location_.storage().list(location_.paths().directory()); listed && owns_files_) {
+            std::ranges::sort(listed.value());
             for (const std::string& name : listed.value()) {
                 if (heap_paths::is_heap_file(name) && !heap_paths::node_index(name)) {
                     static_cast<void>(

@@ -3,6 +3,8 @@
 // Invariants:
 //
 //   - Nothing is removed that is not a file of a heap without a superblock: files of somebody else stay.
+//   - From before the first other file until the first commit there is a file superblock.new. Files of a heap without
+//     it and without a superblock stay: the superblock was lost, or a restore has not come to it.
 //   - A heap whose first commit did not succeed leaves nothing behind, unless the process or the machine crashes.
 #pragma once
 
@@ -45,6 +47,8 @@ private:
     base::result<bool> try_to_take_directory();
     base::result<void> lock_directory();
     base::result<void> check_empty(std::vector<std::string>& remains) const;
+    base::result<void> remove_all(std::span<const std::string> names, persist::site where) const;
+    base::result<void> mark() const;
     void abandon() noexcept;
 
     heap_location& location_;

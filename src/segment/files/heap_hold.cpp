@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -40,17 +41,7 @@ result<void> examine_names(persist::storage& storage, const heap_paths& paths) {
     if (std::find(names.begin(), names.end(), "superblock") != names.end()) {
         return {};
     }
-    if (std::find(names.begin(), names.end(), "segment.000000") != names.end() &&
-        std::find(names.begin(), names.end(), "superblock.new") == names.end()) {
-        return failure{
-            failure_code::missing,
-            paths.superblock(),
-            "file",
-            "nothing",
-            "the heap's superblock",
-            "the directory has segments: a heap that lost its superblock, or whose creation or removal did not finish",
-            0};
-    }
+    HF_TRY(refuse_lost_superblock(paths, names));
     return not_a_heap(paths.directory(),
                       names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
 }
@@ -89,6 +80,21 @@ result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mod
 }
 
 }  // namespace
+
+result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names) {
+    const auto has = [names](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+    if (has("superblock") || has("superblock.new") || !(has("segment.000000") || has("objects"))) {
+        return {};
+    }
+    return failure{failure_code::missing,
+                   paths.superblock(),
+                   "file",
+                   "nothing",
+                   "the heap's superblock",
+                   "the directory has other files of a heap, which lost its superblock, or whose restore has not "
+                   "finished: restore it, or remove the directory",
+                   0};
+}
 
 result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(auto held, hold_what_is_there(storage, paths));

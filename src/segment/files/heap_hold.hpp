@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct heap_hold {
     std::shared_ptr<persist::storage> storage;  ///< in it the heap's paths lead to the held directories
     std::vector<heap_lock> locks;               ///< of the heap's directory, then those of its nodes
 };
+
+/// `missing` where these names are files of a heap that lost its superblock: there is neither one nor superblock.new,
+/// by which an interrupted creation, copy or removal is known.
+base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names);
 
 /// Holds the directory of an existing heap, and does not lock it. `not_found`, `not_a_heap`, or `missing` where only
 /// the superblock is missing.

@@ -261,7 +261,7 @@ TEST_F(node_directories, ACopyOfTheDirectoryAloneIsNoHeapOfItsOwn) {
     const auto removed = remove_heap(posix_storage(), scratch_.path("copy"));
     EXPECT_FALSE(removed.ok()) << "or the heap would lose its segments";
     // The directories are not taken for the remains of a creation either.
-    fs::remove(scratch_.path("copy/superblock"));
+    fs::rename(scratch_.path("copy/superblock"), scratch_.path("copy/superblock.new"));
     const auto created = heap_files::create(posix_storage(), scratch_.path("copy"), two_places());
     ASSERT_FALSE(created.ok());
     expect_content(*must(open()), 2);
@@ -319,16 +319,16 @@ TEST_F(node_directories, PlacesThatAreNoneAreRefusedBeforeAnythingIsMade) {
 }
 
 TEST_F(node_directories, WhatACreationLeftIsRemovedByTheNext) {
-    // As after a kill: the heap has no superblock, its directories have segments.
+    // As after a kill: the heap has no superblock yet, its directories have segments.
     make_and_close(3);
-    fs::remove(heap() + "/superblock");
+    fs::rename(heap() + "/superblock", heap() + "/superblock.new");
     const std::string old = directory_in("a");
     make_and_close(2);
     EXPECT_FALSE(fs::exists(old));
     EXPECT_THAT(names_in(scratch_.path("a")), SizeIs(1));
     expect_content(*must(open()), 2);
     // Earlier still: a link and nothing behind it; a directory without a marker.
-    fs::remove(heap() + "/superblock");
+    fs::rename(heap() + "/superblock", heap() + "/superblock.new");
     fs::remove_all(directory_in("a"));
     fs::remove(directory_in("b") + "/node");
     fs::rename(directory_in("b") + "/segment.000001", directory_in("b") + "/lanes");

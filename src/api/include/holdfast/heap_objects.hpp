@@ -121,7 +121,8 @@ public:
         const auto found = detail::find_object(core(), name, detail::object_type::of<T>());
         return {static_cast<T*>(found.address), found.count};
     }
-    /// Destroys the object and frees it; false where there is none. Throws error(type_mismatch), error(read_only).
+    /// Destroys the object and frees it; false where there is none. Throws error(type_mismatch), error(read_only),
+    /// error(locked) for the head of an index that is open.
     template <class T>
     bool destroy(const detail::instance_name& name) {
         const detail::object_lock lock(core());

@@ -506,7 +506,7 @@ hf_code hf_object_find(const hf_heap* heap, const char* name, const char* type, 
 hf_code hf_object_find_or_create(hf_heap* heap, const char* name, const char* type, size_t element_size, size_t count,
                                  void** address, int* created);
 /* Removes the object and frees its memory. No destructor runs: destroy C++ objects in C++. HF_NOT_FOUND where there is
- * none. */
+ * none; HF_LOCKED for an index that is open, here and in hf_object_destroy_at(). */
 hf_code hf_object_destroy(hf_heap* heap, const char* name, const char* type, size_t element_size);
 /* Removes an object of any kind by its address and frees its memory. HF_BAD_ADDRESS where there is none. */
 hf_code hf_object_destroy_at(hf_heap* heap, void* address);

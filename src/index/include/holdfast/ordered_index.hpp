@@ -26,7 +26,7 @@
 // Thread safety: any number of threads may call everything but the functions that say otherwise. Calls that only read
 // take no lock where keys and values are inline, and else keep changes out of one leaf. commit(), close(), snapshot()
 // and collect() of the manager need that no thread is in a call, as ever. At most one ordered_index of a process leads
-// to an index. It ends before its heap is closed.
+// to an index. No call may run while its heap is closed; those that come later throw error(invalid_argument).
 //
 // Errors: error(corrupt) is thrown by the call that finds it; bad_alloc and error(no_space) leave the index as it was.
 #pragma once

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include <holdfast/detail/heap_watch.hpp>
 #include <holdfast/open_options.hpp>
 
 namespace holdfast::slab {
@@ -68,6 +69,7 @@ protected:
 
 private:
     friend struct manager_access;  // the C API
+    friend heap_watch watch_of(const heap_handle& heap) noexcept;
 };
 
 }  // namespace holdfast::detail

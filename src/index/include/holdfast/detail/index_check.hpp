@@ -27,6 +27,7 @@ public:
 
     /// A line for each broken invariant. No other thread uses the index.
     [[nodiscard]] std::vector<std::string> check() {
+        this->refuse_closed();
         std::vector<std::string> problems;
         const std::vector<leaf*> nodes = this->leaves_in_order();
         std::set<const void*> blocks;

@@ -59,7 +59,11 @@ public:
                                        key_words::bytes, value_words::bytes, Order::by_hash};
 
     index_core(manager& heap, std::string_view name, index_head_on_media& head)
-        : heap_(heap), name_(name), head_(head), in_order_(heap.durability() == durability::collect) {}
+        : heap_(heap),
+          life_(watch_of(heap)),
+          name_(name),
+          head_(head),
+          in_order_(heap.durability() == durability::collect) {}
     index_core(const index_core&) = delete;
     index_core& operator=(const index_core&) = delete;
 
@@ -211,7 +215,15 @@ protected:
         }
         return (header & ~allowed) == 0;
     }
+    /// The memory of a closed heap is not there any more.
+    void refuse_closed() const {
+        if (!life_.goes_on()) [[unlikely]] {
+            throw_closed_index(name_);
+        }
+    }
+    /// Where something is to be changed.
     void refuse_read_only() const {
+        refuse_closed();
         if (heap_.read_only()) [[unlikely]] {
             throw_read_only_index(heap_, name_);
         }
@@ -253,6 +265,7 @@ protected:
     }
 
     manager& heap_;
+    heap_watch life_;  ///< of heap_, which may be gone where it does not go on
     std::string name_;
     index_head_on_media& head_;
     Order order_;

@@ -50,7 +50,10 @@ public:
             if constexpr (base::text_keys) {
                 clear_dead_texts();
             }
-            free_left_overs();
+            try {
+                free_left_overs();
+            } catch (const std::bad_alloc& /*the next open or clear() frees them*/) {
+            }
         }
     }
 
@@ -206,11 +209,23 @@ private:
 
     /// Frees the first leaves of a list, with their entries where they are the leaf's own. False at its end.
     [[nodiscard]] bool free_some(std::uint64_t& list, bool with_entries) {
-        constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;
-        std::uint64_t* at = this->checked_leaf(&list);
-        if (at == nullptr) {
+        std::uint64_t* const first = this->checked_leaf(&list);
+        if (first == nullptr) {
             return false;
         }
+        try {
+            free_leaves(list, first, with_entries);
+        } catch (const std::bad_alloc&) {
+            if (!with_entries || !base::has_blocks) {
+                throw;
+            }
+            free_entries_apart(first);  // the records of a large transaction need memory, those of a small one none
+            free_leaves(list, first, with_entries);
+        }
+        return true;
+    }
+    void free_leaves(std::uint64_t& list, std::uint64_t* at, bool with_entries) {
+        constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;
         transaction tx(this->heap_);
         std::size_t freed = 0;
         for (; freed < at_a_time && at != nullptr; ++freed) {
@@ -231,25 +246,39 @@ private:
         if (!with_entries) {  // retired leaves: no split may use what is freed
             this->retired_.resize(this->retired_.size() - std::min(freed, this->retired_.size()));
         }
-        return true;
+    }
+    /// Those of each cell in a transaction.
+    void free_entries_apart(std::uint64_t* words) const {
+        const std::uint64_t* const next = this->checked_leaf(words + leaf_next);
+        for (std::size_t first = 0; first < layout::slots; first += layout::per_cell) {
+            transaction tx(this->heap_);
+            for (std::size_t slot = first; slot < first + layout::per_cell; ++slot) {
+                free_entry(tx, words, slot, next);
+            }
+            tx.store(words[layout::header_of(layout::cell_of(first))], 0);
+            tx.commit();
+        }
     }
     void free_entries(transaction& tx, const std::uint64_t* words, const std::uint64_t* next) const {
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
-            if (!has_entry(base::header_at(words, slot), layout::entry_of(slot))) {
-                continue;
-            }
-            if constexpr (key_words::is_block) {
-                this->check_text(words + layout::word_of(slot, 0));
-            }
-            if (next != nullptr && !(this->bound_at(words, slot) < base::low_of(next))) {
-                continue;  // the next leaf's
-            }
-            if constexpr (key_words::is_block) {
-                tx.free(base::target(words + layout::word_of(slot, 0)));
-            }
-            if constexpr (value_words::is_block) {
-                tx.free(base::target(words + layout::word_of(slot, key_words::words)));
-            }
+            free_entry(tx, words, slot, next);
+        }
+    }
+    void free_entry(transaction& tx, const std::uint64_t* words, std::size_t slot, const std::uint64_t* next) const {
+        if (!has_entry(base::header_at(words, slot), layout::entry_of(slot))) {
+            return;
+        }
+        if constexpr (key_words::is_block) {
+            this->check_text(words + layout::word_of(slot, 0));
+        }
+        if (next != nullptr && !(this->bound_at(words, slot) < base::low_of(next))) {
+            return;  // the next leaf's
+        }
+        if constexpr (key_words::is_block) {
+            tx.free(base::target(words + layout::word_of(slot, 0)));
+        }
+        if constexpr (value_words::is_block) {
+            tx.free(base::target(words + layout::word_of(slot, key_words::words)));
         }
     }
 };

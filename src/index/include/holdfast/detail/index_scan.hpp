@@ -44,6 +44,7 @@ protected:
 
 private:
     void fetch(scan_place& place, bool forward, std::size_t most, batch_of_leaf& batch) const {
+        this->refuse_closed();
         const typename base::section inside(this->grace_);
         for (;;) {
             leaf_bounds bounds;

@@ -30,6 +30,7 @@ public:
 
     /// The value of the key; nothing where it is not there.
     [[nodiscard]] std::optional<owned_value> find(const Key& key) const {
+        this->refuse_closed();
         const typename base::section inside(this->grace_);
         const std::uint8_t print = fingerprint<Key>(key);
         for (;;) {
@@ -217,6 +218,7 @@ private:
     /// Of the leaf at the place, which moves on where nothing has changed meanwhile.
     template <class Read>
     [[nodiscard]] bool read_leaf(leaf_place& place, Read& read) const {
+        this->refuse_closed();
         const typename base::section inside(this->grace_);
         leaf_bounds bounds;
         const auto choose = [&](const inner& at) { return place.from ? at.find(bound(*place.from), true) : 0; };

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <holdfast/detail/heap_watch.hpp>
 #include <holdfast/manager.hpp>
 
 namespace holdfast::detail {
@@ -23,14 +24,16 @@ namespace holdfast::detail {
 [[noreturn]] void throw_read_only_index(const manager& heap, std::string_view name);
 /// error(limit): more keys of one hash than a leaf has room for.
 [[noreturn]] void throw_index_limit(const manager& heap, std::string_view name);
+/// error(invalid_argument); the manager may be gone.
+[[noreturn]] void throw_closed_index(std::string_view name);
 [[noreturn]] void throw_index_missing(const manager& heap, std::string_view name);
 /// Not 0. Throws std::system_error where the system has no random numbers.
 [[nodiscard]] std::uint64_t random_index_seed();
 [[nodiscard]] std::string hexadecimal(std::uint64_t number);
 [[nodiscard]] std::string address_text(const manager& heap, const void* address);
 
-/// Counts as the one index of this process for a head. Throws error(locked) where there is one already: two
-/// would not see each other's changes.
+/// Counts as the one index of this process for a head, which nobody destroys meanwhile. Throws error(locked) where
+/// there is one already: two would not see each other's changes.
 class index_claim {
 public:
     index_claim(const manager& heap, std::string_view name, const void* head);
@@ -40,6 +43,7 @@ public:
 
 private:
     const void* head_;
+    heap_watch heap_;
 };
 
 /// Memory of this process for many nodes: in huge pages where there is enough of it and the kernel has them, because

@@ -1,0 +1,39 @@
+// Whether a heap is still open, for those who may outlive its manager: transactions, indexes. Not for users.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace holdfast::detail {
+
+class heap_handle;
+
+/// Looks at the cell of one open heap, whose number changes when the heap is closed (api/heap_life.hpp). Cells are
+/// never freed, so a watch may look at any time. Thread safety: a look is one load.
+class heap_watch {
+public:
+    heap_watch() noexcept = default;
+    heap_watch(const std::atomic<std::uint64_t>& of, std::uint64_t number) noexcept : of_(&of), number_(number) {}
+    [[nodiscard]] bool goes_on() const noexcept {
+        return of_ != nullptr && of_->load(std::memory_order_acquire) == number_;
+    }
+    /// Whether both are of one open heap.
+    [[nodiscard]] bool operator==(const heap_watch&) const noexcept = default;
+
+private:
+    const std::atomic<std::uint64_t>* of_ = nullptr;
+    std::uint64_t number_ = 0;
+};
+
+/// Ends with the heap; one of a heap that is closed does not go on.
+[[nodiscard]] heap_watch watch_of(const heap_handle& heap) noexcept;
+
+/// Objects that somebody has open: while the heap is open, destroy() refuses them (error(locked)). Thread-safe.
+///
+/// Claims the object at `address` for the heap of the watch; false where it is claimed.
+[[nodiscard]] bool claim_object(const void* address, const heap_watch& heap);
+/// Ends the claim, if it is that of this heap.
+void release_object(const void* address, const heap_watch& heap) noexcept;
+[[nodiscard]] bool is_claimed_object(const void* address) noexcept;
+
+}  // namespace holdfast::detail

@@ -1,0 +1,245 @@
+// Stores that are opened while others use them, were replaced, or were never made to the end. The system calls below
+// stand before those of the C library: a test lets something happen at the moment of a call.
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "store/store_test_support.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+std::function<void()> at_fstatfs;
+std::function<bool()> at_fdatasync;  // true: it fails
+std::function<void()> at_msync;
+
+}  // namespace
+}  // namespace holdfast::store_engine
+
+extern "C" int fstatfs(int file, struct statfs* information) noexcept {
+    if (const auto call = std::exchange(holdfast::store_engine::at_fstatfs, nullptr)) {
+        call();
+    }
+    return static_cast<int>(::syscall(SYS_fstatfs, file, information));
+}
+
+extern "C" int fdatasync(int file) {
+    if (holdfast::store_engine::at_fdatasync && holdfast::store_engine::at_fdatasync()) {
+        errno = EIO;
+        return -1;
+    }
+    return static_cast<int>(::syscall(SYS_fdatasync, file));
+}
+
+extern "C" int msync(void* start, std::size_t size, int flags) {
+    if (holdfast::store_engine::at_msync) {
+        holdfast::store_engine::at_msync();
+    }
+    return static_cast<int>(::syscall(SYS_msync, start, size, flags));
+}
+
+namespace holdfast::store_engine {
+namespace {
+
+constexpr std::size_t pages_at_first = 258;
+#if defined(HOLDFAST_UNDER_QEMU)
+constexpr bool has_memory_of_others = true;
+#elif defined(__has_feature)
+constexpr bool has_memory_of_others = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool has_memory_of_others = false;
+#endif
+
+void write_file(const std::string& path, const std::string& content) {
+    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+}
+
+std::string read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void commit_entries(const test_environment& env, unsigned from, unsigned to, std::size_t size) {
+    MDB_txn* in = env.begin();
+    MDB_dbi database = 0;
+    ASSERT_EQ(mdb_dbi_open(in, nullptr, 0, &database), 0);
+    for (unsigned i = from; i < to; ++i) {
+        ASSERT_EQ(put(in, database, "key" + std::to_string(i), std::string(size, 'v')), 0);
+    }
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+}
+
+void remove_entries(const test_environment& env) {
+    MDB_txn* in = env.begin();
+    MDB_dbi database = 0;
+    ASSERT_EQ(mdb_dbi_open(in, nullptr, 0, &database), 0);
+    ASSERT_EQ(mdb_drop(in, database, 0), 0);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+}
+
+class store_open_test : public testing::Test {
+protected:
+    void TearDown() override {
+        at_fstatfs = nullptr;
+        at_fdatasync = nullptr;
+        at_msync = nullptr;
+    }
+    /// The status of a child that does this: the signal that killed it, or 1000 and its exit status.
+    static int in_child(const std::function<int()>& work) {
+        const pid_t made = ::fork();  // lint-allow(fork): a layer above base/
+        if (made == 0) {
+            ::_exit(work());
+        }
+        int outcome = 0;
+        EXPECT_EQ(::waitpid(made, &outcome, 0), made);
+        return WIFSIGNALED(outcome) ? WTERMSIG(outcome) : 1000 + WEXITSTATUS(outcome);
+    }
+    store_directory directory_;
+};
+
+/// Was: MDB_INVALID for good, where the process that made the store was killed before the first meta.
+TEST_F(store_open_test, a_store_whose_making_was_cut_off_could_not_be_opened) {
+    for (const std::size_t size : {pages_at_first * 4096, std::size_t{4096}, std::size_t{100}, std::size_t{0}}) {
+        write_file(directory_.data(), std::string(size, '\0'));
+        EXPECT_EQ(test_environment(directory_.path(), MDB_RDONLY).opened(), ENOENT) << size;
+        const test_environment env(directory_.path());
+        ASSERT_EQ(env.opened(), 0) << size;
+        commit_entries(env, 0, 10, 100);
+        EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+    }
+}
+
+/// Was: made a store of it, because it has no whole page.
+TEST_F(store_open_test, a_short_file_of_something_else_was_written_over) {
+    for (const std::string& content : {std::string("notes"), std::string(4095, 'x'), std::string(200, '\0') + "x"}) {
+        write_file(directory_.data(), content);
+        EXPECT_EQ(test_environment(directory_.path()).opened(), MDB_INVALID);
+        EXPECT_TRUE(read_file(directory_.data()) == content);
+    }
+    const std::string zeros((pages_at_first + 1) * 4096, '\0');
+    write_file(directory_.data(), zeros);
+    EXPECT_EQ(test_environment(directory_.path()).opened(), MDB_INVALID) << "it is none that was being made";
+}
+
+/// Was: whoever opened the store told the writer the size from before, and the next put was a SIGBUS.
+TEST_F(store_open_test, who_opened_a_store_that_shrank_meanwhile_killed_the_writer) {
+    const int outcome = in_child([this] {
+        const test_environment env(directory_.path(), MDB_NOSYNC);
+        commit_entries(env, 0, 1000, 10'000);
+        at_fstatfs = [&] {
+            remove_entries(env);
+            for (unsigned i = 0; i < 3; ++i) {  // checkpoints, until no version has the pages
+                commit_entries(env, 0, 100, 3500);
+                EXPECT_EQ(mdb_env_sync(env.get(), 1), 0);
+            }
+        };
+        const test_environment other(directory_.path());
+        if (at_fstatfs || other.opened() != 0) {
+            return 1;  // nothing happened meanwhile
+        }
+        commit_entries(env, 0, 1000, 10'000);
+        return hf_lmdb_check(env.get(), nullptr) == 0 && !HasFailure() ? 0 : 2;
+    });
+    EXPECT_EQ(outcome, 1000);
+}
+
+/// Was: who opened it then read the old file with the new one's root.
+TEST_F(store_open_test, a_file_in_the_place_of_one_in_use_was_taken_for_it) {
+    auto env = std::make_unique<test_environment>(directory_.path());
+    commit_entries(*env, 0, 100, 100);
+    env.reset();
+    const std::string old = read_file(directory_.data());
+    env = std::make_unique<test_environment>(directory_.path());
+    commit_entries(*env, 0, 5000, 1000);
+    write_file(directory_.path() + "/old", old);
+    ASSERT_EQ(std::rename((directory_.path() + "/old").c_str(), directory_.data().c_str()), 0);
+    EXPECT_EQ(test_environment(directory_.path()).opened(), MDB_INVALID);
+    EXPECT_EQ(test_environment(directory_.path(), MDB_RDONLY).opened(), MDB_INVALID);
+    env.reset();
+    const test_environment again(directory_.path());
+    ASSERT_EQ(again.opened(), 0);
+    EXPECT_EQ(hf_lmdb_check(again.get(), nullptr), 0);
+}
+
+/// Was: the limit became what the store had, so that the next put was MDB_MAP_FULL.
+TEST_F(store_open_test, a_map_size_of_zero_took_the_room_away) {
+    const test_environment env(directory_.path(), 0, 8, std::size_t{64} << 20U);
+    EXPECT_EQ(mdb_env_set_mapsize(env.get(), 0), 0);
+    MDB_envinfo information{};
+    EXPECT_EQ(mdb_env_info(env.get(), &information), 0);
+    EXPECT_EQ(information.me_mapsize, std::size_t{64} << 20U);
+    commit_entries(env, 0, 1000, 10'000);
+}
+
+/// Was: a SIGSEGV of the writer, and MDB_PAGE_NOTFOUND for readers.
+TEST_F(store_open_test, a_store_that_outgrew_the_addresses_of_a_process_killed_it) {
+    if (has_memory_of_others) {
+        GTEST_SKIP() << "the memory of the emulator or sanitizer counts, too";
+    }
+    const test_environment env(directory_.path(), MDB_NOSYNC);
+    const int outcome = in_child([this] {
+        struct rlimit limit {};
+        const std::string pages = read_file("/proc/self/statm");
+        if (::getrlimit(RLIMIT_AS, &limit) != 0) {
+            return 1;
+        }
+        const rlim_t most =
+            std::exchange(limit.rlim_cur, std::strtoull(pages.c_str(), nullptr, 10) * 4096 + (std::size_t{80} << 20U));
+        if (::setrlimit(RLIMIT_AS, &limit) != 0) {
+            return 1;
+        }
+        const test_environment small(directory_.path());
+        MDB_txn* early = nullptr;
+        if (small.opened() != 0 || mdb_txn_begin(small.get(), nullptr, MDB_RDONLY, &early) != 0) {
+            return 2;
+        }
+        mdb_txn_reset(early);
+        const int grown = in_child([&] {
+            limit.rlim_cur = most;
+            if (::setrlimit(RLIMIT_AS, &limit) != 0) {
+                return 1;
+            }
+            const test_environment large(directory_.path(), MDB_NOSYNC);
+            commit_entries(large, 0, 1200, 100'000);
+            return HasFailure() ? 2 : 0;
+        });
+        if (grown != 1000) {
+            return 3;
+        }
+        MDB_txn* in = nullptr;
+        return mdb_txn_renew(early) == MDB_MAP_RESIZED && mdb_txn_begin(small.get(), nullptr, 0, &in) == MDB_MAP_RESIZED
+                   ? 0
+                   : 4;
+    });
+    EXPECT_EQ(outcome, 1000);
+}
+
+/// Was: the failure was told to one writer, and the next one wrote records behind a checkpoint that no more counts.
+TEST_F(store_open_test, a_sync_that_failed_after_a_death_was_forgotten) {
+    const test_environment env(directory_.path());
+    commit_entries(env, 0, 10, 100);
+    const int outcome = in_child([this] {
+        const test_environment other(directory_.path());
+        at_msync = [] { ::raise(SIGKILL); };  // of the meta: all else of a checkpoint is synced by fdatasync
+        commit_entries(other, 0, 2000, 1000);
+        return 0;
+    });
+    ASSERT_EQ(outcome, SIGKILL);
+    at_fdatasync = [] { return true; };
+    MDB_txn* in = nullptr;
+    EXPECT_EQ(mdb_txn_begin(env.get(), nullptr, 0, &in), EIO);
+    at_fdatasync = nullptr;
+    EXPECT_EQ(mdb_txn_begin(env.get(), nullptr, 0, &in), MDB_PANIC);
+}
+
+}  // namespace
+}  // namespace holdfast::store_engine
