@@ -74,8 +74,9 @@ template <class Try>
 }
 
 /// The mutex of the library: one atomic instruction to lock, one to unlock. A thread that finds it locked retries for
-/// some microseconds before it sleeps, because being woken takes ten times as long. Source of the three states: U.
-/// Drepper, "Futexes are tricky".
+/// some microseconds before it sleeps, because being woken takes ten times as long. Who comes by takes the lock before
+/// one that is being woken, which is fast; where that happens to a thread again and again, others let it go first.
+/// Source of the three states: U. Drepper, "Futexes are tricky".
 class HF_CAPABILITY("mutex") mutex {
 public:
     mutex() = default;
@@ -91,6 +92,9 @@ public:
             }
         } while (give_others_a_turn());
 #endif
+        if (overtaken_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+            let_others_go_first();
+        }
         if (!try_lock()) [[unlikely]] {
             wait_for_lock();
         }
@@ -120,12 +124,28 @@ private:
         if (wait_a_moment(try_again)) {
             return;
         }
-        while (state_.exchange(awaited, std::memory_order_acquire) != unlocked) {
+        constexpr unsigned often = 4;
+        unsigned lost = 0;  // times that another one had the lock when this thread was woken
+        for (; state_.exchange(awaited, std::memory_order_acquire) != unlocked; ++lost) {
+            if (lost == often) {
+                overtaken_.fetch_add(1, std::memory_order_relaxed);
+            }
             state_.wait(awaited, std::memory_order_relaxed);
+        }
+        if (lost > often) {
+            overtaken_.fetch_sub(1, std::memory_order_relaxed);
+        }
+    }
+    /// For about as long as it takes to wake a thread.
+    [[gnu::noinline]] void let_others_go_first() const noexcept {
+        if (!wait_a_moment([this] { return overtaken_.load(std::memory_order_relaxed) == 0; })) {
+            constexpr timespec a_little{0, 50'000};
+            ::nanosleep(&a_little, nullptr);
         }
     }
 
     std::atomic<int> state_{unlocked};
+    std::atomic<int> overtaken_{0};  ///< threads to which that happened, and which still wait
 };
 
 /// A lock for sections of a few dozen instructions without a system call; unlocking is a plain store. A thread that

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -82,6 +83,31 @@ TYPED_TEST(lock_test, who_waits_longer_than_he_spins_is_served_too) {
     } else {
         ADD_FAILURE() << "the lock is held after all have given it up";
     }
+}
+
+/// Was: a thread that held the lock most of the time, and took it again at once, kept another one out for 300 ms.
+TEST(mutex_test, who_takes_the_lock_again_and_again_kept_others_out) {
+    using clock = std::chrono::steady_clock;
+    mutex shared;
+    std::atomic<bool> ended{false};
+    std::atomic<unsigned> turns{0};
+    std::thread other([&] {
+        while (!ended.load()) {
+            const scoped_lock lock(shared);
+            ++turns;
+        }
+    });
+    constexpr unsigned wanted = 20;
+    unsigned rounds = 0;
+    for (; turns.load() < wanted && rounds < 2000; ++rounds) {
+        const scoped_lock lock(shared);
+        const auto until = clock::now() + std::chrono::microseconds(300);
+        while (clock::now() < until) {
+        }
+    }
+    ended.store(true);
+    other.join();
+    EXPECT_LT(rounds, 1000U) << "for " << wanted << " turns of the other thread";
 }
 
 }  // namespace
