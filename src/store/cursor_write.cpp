@@ -91,9 +91,10 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         if (!tree_.placed()) {
             return status::invalid_argument;
         }
+        const bool moves = !tree_.on_entry();
         HF_STORE_TRY(tree_.settle());
         exists = true;
-        return status::ok;
+        return moves ? enter_values(false) : status::ok;
     }
     if ((flags & MDB_APPEND) != 0) {
         const status outcome = tree_.last();
@@ -224,7 +225,7 @@ status cursor::remove_key() {
     gone_ = true;
     kind_ = values_kind::one;
     value_gone_ = false;
-    return status::ok;
+    return tree_.on_entry() ? enter_values(false) : status::ok;  // it stands before the entry behind
 }
 
 }  // namespace holdfast::store_engine

@@ -157,6 +157,26 @@ TEST_P(store_cursor, finds_the_same_item_by_next_and_current_after_a_removal) {
     }
 }
 
+/// Was, in our library: an item alone of its key was removed, and what followed was taken for one alone, too: it was
+/// shown as the bytes of all its items, and removed with all of them.
+TEST_P(store_cursor, goes_on_behind_a_removal) {
+    prepare();
+    EXPECT_EQ(go(MDB_SET, "a"), "a=1");
+    EXPECT_EQ(mdb.cursor_del(used_, 0), 0);
+    EXPECT_EQ(go(MDB_GET_CURRENT), "b=1");
+    std::size_t count = 0;
+    EXPECT_EQ(mdb.cursor_count(used_, &count), 0);
+    EXPECT_EQ(count, 3U);
+    EXPECT_EQ(put(transaction_, database_, "a", "1"), 0);
+    EXPECT_EQ(go(MDB_SET, "a"), "a=1");
+    EXPECT_EQ(mdb.cursor_del(used_, 0), 0);
+    EXPECT_EQ(mdb.cursor_del(used_, 0), 0);
+    EXPECT_EQ(content(), (items{{"b", "2"}, {"b", "3"}, {"c", "1"}}));
+    MDB_stat found{};
+    EXPECT_EQ(mdb.stat(transaction_, database_, &found), 0);
+    EXPECT_EQ(found.ms_entries, 3U);
+}
+
 TEST_P(store_cursor, removes_an_item_or_all_of_its_key) {
     prepare();
     EXPECT_EQ(mdb.cursor_del(used_, 0), EINVAL);
