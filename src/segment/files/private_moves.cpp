@@ -79,10 +79,10 @@ bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
         return false;
     }
     // What was moved to `from` before is a mapping of its own. A new one unites with those beside it.
-    ::mmap(from, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED, -1, 0);
+    static_cast<void>(::mmap(from, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED, -1, 0));
     if (::mremap(between, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
         // The kernel is out of memory of its own, and may have unmapped `to`.
-        ::mmap(to, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED_NOREPLACE, -1, 0);
+        static_cast<void>(::mmap(to, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED_NOREPLACE, -1, 0));
         std::memcpy(to, between, bytes);
         ::munmap(between, bytes);
     }
