@@ -1,4 +1,4 @@
-// Whether a heap is still open, for those who may outlive its manager: transactions.
+// Whether a heap is still open, for those who may outlive its manager: transactions, indexes.
 //
 // Each open heap has a cell, whose number changes when the heap is closed. Cells are never freed, only used again, so a
 // watch (heap_watch.hpp) may look at any time.
