@@ -13,9 +13,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "base/under_qemu.hpp"
 #include "base/units.hpp"
 #include "segment/files/address_range.hpp"
+#include "segment/files/mapping_limit.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
@@ -111,6 +113,27 @@ TEST_F(private_moves, of_locked_pages_are_copies) {
     move_private_memory(at(32), at(0), bytes);
     EXPECT_TRUE(holds(at(32), expected));
     EXPECT_TRUE(holds(at(0), expected));
+}
+
+/// While the process has half of the mappings that it may have. Its mappings are looked at once in 256 moves.
+TEST_F(private_moves, of_a_process_with_many_mappings_are_copies) {
+    const std::uint64_t wanted = 2 * most_mapped_ranges();
+    base::child_process child([&] {
+        const auto many = must(address_range::anywhere((wanted + 2) * page_size, 0, page_size));
+        for (std::uint64_t i = 0; i < wanted; i += 2) {
+            ASSERT_EQ(::mprotect(many.begin() + i * page_size, page_size, PROT_READ), 0);
+        }
+        constexpr std::uint64_t bytes = mebibyte;
+        for (int i = 0; i < 257; ++i) {
+            move_private_memory(at(32), at(0), bytes);
+        }
+        fill(at(0), bytes);
+        const auto expected = copy_of(at(0), bytes);
+        move_private_memory(at(32), at(0), bytes);
+        ASSERT_TRUE(holds(at(32), expected));
+        ASSERT_TRUE(holds(at(0), expected)) << "its pages have moved";
+    });
+    ASSERT_TRUE(child.wait().succeeded());
 }
 
 /// Blocks that move about, over what others have left, and grow behind it.
