@@ -136,10 +136,13 @@ private:
             overtaken_.fetch_sub(1, std::memory_order_relaxed);
         }
     }
-    /// For about as long as it takes to wake a thread.
+    /// Until those have had the lock. At most some milliseconds, which is as long as a busy machine keeps a thread that
+    /// was woken from running: one that cannot run at all must not stop the others.
     [[gnu::noinline]] void let_others_go_first() const noexcept {
-        if (!wait_a_moment([this] { return overtaken_.load(std::memory_order_relaxed) == 0; })) {
-            constexpr timespec a_little{0, 50'000};
+        const auto none_waits = [this] { return overtaken_.load(std::memory_order_relaxed) == 0; };
+        constexpr timespec a_little{0, 50'000};
+        constexpr unsigned pauses = 100;
+        for (unsigned done = 0; done < pauses && !(done == 0 ? wait_a_moment(none_waits) : none_waits()); ++done) {
             ::nanosleep(&a_little, nullptr);
         }
     }

