@@ -91,6 +91,7 @@ private:
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
         // First of all: what a crash leaves says by it that it is no heap yet.
         HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
+        HF_TRY(to_->sync_directory(target_.directory(), "copy.superblock.sync_name"));
         if (superblock.nodes != 0) {
             HF_TRY(make_node_directories(*to_, target_, superblock, node_places_));
         }
