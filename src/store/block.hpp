@@ -103,6 +103,33 @@ struct stored_key {
     return text_at(block, slots_of(block)[index] + sizeof(leaf_node) + even(key_size(node)), node.value_size);
 }
 
+/// An entry of a leaf whose key and value lie in its node: false, and nothing is set, where there is none.
+[[nodiscard]] inline bool plain_entry_at(const block_header& block, unsigned index, std::string_view& key,
+                                         std::string_view& value) noexcept {
+    if (index >= block.count || block.kind != page_kind::leaf || block.has_long_keys != 0) {
+        return false;
+    }
+    const std::size_t offset = slots_of(block)[index] + sizeof(leaf_node);
+    const leaf_node node = leaf_at(block, index);
+    if ((node.key_and_flags & node_flags_mask) != 0) {
+        return false;
+    }
+    key = text_at(block, offset, node.key_and_flags);
+    value = text_at(block, offset + even(node.key_and_flags), node.value_size);
+    return true;
+}
+
+/// Asks the processor for a node that will be read soon, if there is one. Nodes lie in the order in which they were
+/// written, so the processor does not foresee the next one of a scan. Always inlined, because GCC takes a function that
+/// only prefetches for one without effects and drops calls of it.
+[[gnu::always_inline]] inline void fetch_node(const block_header& block, unsigned index) noexcept {
+    if (index < block.count && block.kind == page_kind::leaf) {
+        const std::byte* const node = bytes_of(block) + slots_of(block)[index];
+        __builtin_prefetch(node);
+        __builtin_prefetch(node + 64);
+    }
+}
+
 [[nodiscard]] inline std::uint64_t child_at(const block_header& block, unsigned index) noexcept {
     const branch_node& node = branch_at(block, index);
     return node.child[0] | std::uint64_t{node.child[1]} << 16U | std::uint64_t{node.child[2]} << 32U;

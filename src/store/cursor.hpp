@@ -18,6 +18,7 @@ public:
 
 private:
     // cursor_read.cpp
+    [[nodiscard]] bool step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept;
     [[nodiscard]] status first(MDB_val* key, MDB_val* data);
     [[nodiscard]] status last(MDB_val* key, MDB_val* data);
     [[nodiscard]] status next(MDB_val* key, MDB_val* data, MDB_cursor_op operation);

@@ -5,6 +5,31 @@ namespace holdfast::store_engine {
 
 // --- moves ----------------------------------------------------------------------------------------------------------
 
+// What most steps of a scan are: from an entry with one value to another in its leaf.
+bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
+    constexpr unsigned entries_ahead = 6;
+    if (gone_ || kind_ != values_kind::one) {
+        return false;
+    }
+    const block_header& block = tree_.block();
+    const unsigned to = tree_.index() + (right ? 1U : ~0U);  // no entry is before the first: above any count
+    std::string_view found_key;
+    std::string_view found_value;
+    if (!plain_entry_at(block, to, found_key, found_value)) {
+        return false;
+    }
+    fetch_node(block, right ? to + entries_ahead : to - entries_ahead);
+    tree_.set_index(to);
+    value_gone_ = false;
+    if (key != nullptr) {
+        *key = to_value(found_key);
+    }
+    if (data != nullptr) {
+        *data = to_value(found_value);
+    }
+    return true;
+}
+
 status cursor::first(MDB_val* key, MDB_val* data) {
     gone_ = false;
     HF_STORE_TRY(tree_.first());
@@ -22,6 +47,9 @@ status cursor::last(MDB_val* key, MDB_val* data) {
 status cursor::next(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (!tree_.placed()) {
         return first(key, data);
+    }
+    if (operation != MDB_NEXT_DUP && step_to_plain(true, key, data)) [[likely]] {
+        return status::ok;
     }
     const bool by_value = !gone_ && kind_ != values_kind::one && tree_.on_entry() && operation != MDB_NEXT_NODUP;
     if (by_value) {
@@ -45,6 +73,9 @@ status cursor::next(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
 status cursor::previous(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (!tree_.placed()) {
         return last(key, data);
+    }
+    if (operation != MDB_PREV_DUP && step_to_plain(false, key, data)) [[likely]] {
+        return status::ok;
     }
     const bool by_value = !gone_ && kind_ != values_kind::one && tree_.on_entry() && operation != MDB_PREV_NODUP;
     if (by_value) {

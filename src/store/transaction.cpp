@@ -169,10 +169,6 @@ status transaction::renew() {
     return status::ok;
 }
 
-status transaction::check_usable() const noexcept {
-    return finished_ || failed_ || inner_ != nullptr ? status::bad_transaction : status::ok;
-}
-
 status transaction::check_writable() const noexcept {
     if (env_->store().shared().is_of_parent()) {
         return status::panic;  // its pages are those of a transaction of the parent

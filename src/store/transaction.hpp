@@ -44,7 +44,9 @@ public:
     /// Ok if the transaction can write now.
     [[nodiscard]] status check_writable() const noexcept;
     /// Ok if it can read now: it has not ended, not failed, and has no transaction nested in it.
-    [[nodiscard]] status check_usable() const noexcept;
+    [[nodiscard]] status check_usable() const noexcept {
+        return finished_ || failed_ || inner_ != nullptr ? status::bad_transaction : status::ok;
+    }
     [[nodiscard]] status open_database(const char* name, unsigned flags, MDB_dbi& number);
     [[nodiscard]] status drop(MDB_dbi number, bool remove);
     [[nodiscard]] status set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_values);
