@@ -9,6 +9,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
     # Called where the processor has the instructions. Such a file is in no unity build.
     set_source_files_properties(${HOLDFAST_SOURCE_ROOT}/base/checksum_avx2.cpp PROPERTIES COMPILE_OPTIONS -mavx2)
 endif()
+# In an object file of its own: liblmdb.so takes it, and nothing else of base/.
+set_source_files_properties(${HOLDFAST_SOURCE_ROOT}/base/checksum.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 function(hf_add_layers)
     set(below hf_flags Threads::Threads Boost::headers)

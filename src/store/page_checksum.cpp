@@ -1,6 +1,6 @@
 #include "store/page_checksum.hpp"
 
-#include <xxhash.h>
+#include "base/checksum.hpp"
 
 namespace holdfast::store_engine {
 
@@ -26,19 +26,19 @@ std::uint32_t page_checksum(const page_header& page, std::uint64_t number) noexc
         first_end = page_size;
         second_begin = page_size;
     }
-    std::uint64_t sum = XXH3_64bits_withSeed(bytes + begin, first_end - begin, seed);
+    std::uint64_t sum = base::checksum64({bytes + begin, first_end - begin}, seed);
     if (second_begin < page_size) {
-        sum = XXH3_64bits_withSeed(bytes + second_begin, page_size - second_begin, sum);
+        sum = base::checksum64({bytes + second_begin, page_size - second_begin}, sum);
     }
     return static_cast<std::uint32_t>(sum);
 }
 
 std::uint64_t meta_checksum(const meta_on_media& meta) noexcept {
-    return XXH3_64bits(&meta, offsetof(meta_on_media, checksum));
+    return base::checksum64({reinterpret_cast<const std::byte*>(&meta), offsetof(meta_on_media, checksum)});
 }
 
 std::uint64_t bytes_checksum(std::span<const std::byte> bytes, std::uint64_t seed) noexcept {
-    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+    return base::checksum64(bytes, seed);
 }
 
 }  // namespace holdfast::store_engine
