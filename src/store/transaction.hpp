@@ -68,6 +68,7 @@ public:
     [[nodiscard]] bool has_cursors() const noexcept { return !cursors_.empty(); }
 
 private:
+    friend class halves_of_commit;
     explicit transaction(environment& env) noexcept : env_(&env) {}
     [[nodiscard]] status begin_read();
     [[nodiscard]] status begin_write();
@@ -89,6 +90,7 @@ private:
     bool read_only_ = false;
     bool finished_ = false;
     bool failed_ = false;
+    bool prepared_ = false;
     reader_slot* slot_ = nullptr;
     root version_{};
     std::unique_ptr<write_state> own_state_;
