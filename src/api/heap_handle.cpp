@@ -38,7 +38,7 @@ manager_core::~manager_core() {
         }
     }
     try {
-        auto closed = engine_->close(commit_on_close_);
+        auto closed = close_engine(commit_on_close_);
         if (!closed && closed.error().code != failure_code::wrong_process) {
             report_failure(closed.error());
         }
@@ -47,6 +47,14 @@ manager_core::~manager_core() {
         what.code = failure_code::out_of_memory;
         report_failure(what);
     }
+    guests_.leave();
+}
+
+base::result<void> manager_core::close_engine(bool commit_changes) {
+    if (!commit_changes || engine_->read_only()) {
+        return engine_->close(commit_changes);
+    }
+    return around_commit([&] { return engine_->close(true); });
 }
 
 fast_path_copy::fast_path_copy() noexcept : fast_path_copy(slab::fast_path::of_no_heap()) {}
@@ -110,7 +118,8 @@ void manager_core::close(bool commit_changes) {
         if (commit_changes) {
             pending_.sync_all();
         }
-        value_or_throw(engine_->close(commit_changes));
+        value_or_throw(close_engine(commit_changes));
+        guests_.leave();
         life_.end();
         engine_.reset();
     }
@@ -119,7 +128,7 @@ void manager_core::close(bool commit_changes) {
 void manager_core::commit() {
     heap::engine& open = engine();
     pending_.sync_all();  // what commit_later() left is part of the heap
-    const auto done = value_or_throw(open.commit());
+    const auto done = value_or_throw(around_commit([&] { return open.commit(); }));
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,
                             done.scan_ns,     done.write_ns,    done.sync_ns,         done.total_ns};
 }

@@ -129,18 +129,19 @@ commit_report manager::last_commit() const { return core().last_report(); }
 
 shrink_report manager::shrink(const shrink_options& options) {
     detail::refuse_read_only(core().engine(), "shrink");
-    return public_report(
-        value_or_throw(core().engine().shrink(options.target, [&options](const heap::shrink_report& so_far) {
+    return public_report(value_or_throw(core().around_commit([&] {
+        return core().engine().shrink(options.target, [&options](const heap::shrink_report& so_far) {
             if (options.progress) {
                 options.progress(public_report(so_far));
             }
-        })));
+        });
+    })));
 }
 
 void manager::snapshot(const std::string& destination) {
     heap::engine& engine = core().engine();
     core().pending().sync_all();  // what commit_later() left is part of the heap
-    value_or_throw(engine.snapshot(destination));
+    value_or_throw(core().around_commit([&] { return engine.snapshot(destination); }));
 }
 
 }  // namespace holdfast

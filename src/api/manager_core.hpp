@@ -10,6 +10,7 @@
 
 #include <holdfast/manager.hpp>
 
+#include "api/heap_guests.hpp"
 #include "api/heap_life.hpp"
 #include "api/pending_commits.hpp"
 #include "heap/heap.hpp"
@@ -100,6 +101,12 @@ public:
     /// What open transactions have; null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
     [[nodiscard]] pending_commits& pending() noexcept { return pending_; }
+    [[nodiscard]] heap_guests& guests() noexcept { return guests_; }
+    /// Runs what commits the heap, and what its guests do before and behind that.
+    template <class Commit>
+    [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
+        return guests_.around_commit(path(), engine().durability() == heap::durability_kind::commit, commit);
+    }
     /// Ends with the heap, which need not be there any more.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -118,10 +125,13 @@ public:
     [[nodiscard]] std::vector<object_info> list(instance_kind kind) const;
 
 private:
+    [[nodiscard]] base::result<void> close_engine(bool commit_changes);
+
     std::unique_ptr<heap::engine> engine_;
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
     pending_commits pending_;
+    heap_guests guests_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
     /// Counts this heap in open_heaps, and in open_readers where it is open read-only.

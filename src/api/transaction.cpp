@@ -86,7 +86,11 @@ void transaction::commit() {
         return;
     }
     try {
-        committed.commit();
+        if (detail::transaction_access::has_guests(committed)) [[unlikely]] {
+            detail::transaction_access::commit_with_guests(committed, *this);
+        } else {
+            committed.commit();
+        }
     } catch (...) {
         abort();
         throw;
@@ -98,6 +102,10 @@ ticket transaction::commit_later() {
     detail::transaction_core& committed = core();
     if (outer_ != nullptr || inner_ != nullptr) {
         refuse("one within another one, or around one", "a transaction by itself");
+    }
+    if (detail::transaction_access::has_guests(committed)) {
+        commit();
+        return {};
     }
     try {
         const ticket made = committed.commit_later();

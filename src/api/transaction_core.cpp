@@ -74,6 +74,7 @@ void transaction_core::end_all() noexcept {
     }
     made_.clear();
     inner_.clear();
+    guests_.end();
 }
 
 void transaction_core::refuse_place(const void* place) const {

@@ -22,6 +22,7 @@
 #include "api/manager_core.hpp"
 #include "api/opened_objects.hpp"
 #include "api/transaction_checks.hpp"
+#include "api/transaction_guests.hpp"
 #include "base/hot.hpp"
 #include "base/units.hpp"
 #include "heap/destination_operations.hpp"
@@ -49,7 +50,7 @@ public:
     }
     /// Gives back the blocks that no commit() has made. Keeps the memory of this object for the next begin().
     HF_HOT void end() noexcept {
-        if (checks_.is_on() || !made_.empty() || !inner_.empty()) [[unlikely]] {
+        if (checks_.is_on() || !made_.empty() || !inner_.empty() || !guests_.empty()) [[unlikely]] {
             end_all();
         }
         if (!checks_.keeps_copies()) [[likely]] {
@@ -83,6 +84,8 @@ public:
     void drop_inner() noexcept;
 
 private:
+    friend struct transaction_access;
+
     /// What there was when an inner transaction began.
     struct inner_begin {
         std::size_t opened;
@@ -154,6 +157,7 @@ private:
     made_blocks made_;
     std::vector<void*> freed_;
     std::vector<inner_begin> inner_;
+    transaction_guests guests_;
     // Of commit().
     group_words words_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< ranges: first offset, and end
@@ -161,6 +165,16 @@ private:
 
 struct transaction_access {
     [[nodiscard]] static transaction_core& core(const transaction& of) { return of.core(); }
+    [[nodiscard]] static bool is_of(const transaction_core& one, const manager_core& heap) noexcept {
+        return one.heap_ == &heap;
+    }
+
+    // What counts together with a transaction (heap_guests.cpp).
+    [[nodiscard]] static bool has_guests(const transaction_core& of) noexcept { return !of.guests_.empty(); }
+    /// Throws error(invalid_argument) while a transaction within it is open: its part could not be dropped alone.
+    [[nodiscard]] static transaction_guests& guests(transaction_core& of);
+    /// transaction_core::commit() of one that has guests.
+    static void commit_with_guests(transaction_core& of, transaction& self);
 };
 
 }  // namespace holdfast::detail

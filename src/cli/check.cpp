@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <holdfast/check_indexes.hpp>
 #include <holdfast/manager.hpp>
+#include <holdfast/store_in_heap.hpp>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
@@ -32,6 +33,19 @@ std::string what_was_sound(bool pages, const holdfast::manager::page_comparison&
                        counted.without_sum);
 }
 
+/// Every page of the stores in the heap, as its own state of them has it.
+void check_stores(holdfast::manager& heap, std::vector<std::string>& problems) {
+    for (const std::string& name : holdfast::stores_of(heap)) {
+        try {
+            static_cast<void>(holdfast::heap_store(heap, name).check());
+        } catch (const holdfast::store_error& what) {
+            problems.push_back(fmt::format("store {}: {}", name, what.what()));
+        } catch (const holdfast::error& what) {
+            problems.push_back(fmt::format("store {}: {}", name, what.what()));
+        }
+    }
+}
+
 }  // namespace
 
 int check(const arguments& given, bool pages) {
@@ -43,6 +57,7 @@ int check(const arguments& given, bool pages) {
         problems = heap.check(pages);
         const std::vector<std::string> of_indexes = holdfast::check_indexes(heap);
         problems.insert(problems.end(), of_indexes.begin(), of_indexes.end());
+        check_stores(heap, problems);
         counted = heap.last_comparison();
     } catch (const holdfast::error& what) {
         if (!is_damage(what)) {

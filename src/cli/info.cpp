@@ -1,7 +1,9 @@
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
+#include <holdfast/store_in_heap.hpp>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
@@ -61,6 +63,7 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["space"] = as_json_object(space_of(heap));
     object["objects"] = {
         {"named", numbers.named_objects}, {"unique", numbers.unique_objects}, {"anonymous", numbers.anonymous_objects}};
+    object["stores"] = holdfast::stores_of(heap);
     return object;
 }
 
@@ -98,6 +101,9 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     print_space(space_of(heap));
     print_line("objects", fmt::format("{} named, {} unique, {} anonymous", numbers.named_objects,
                                       numbers.unique_objects, numbers.anonymous_objects));
+    for (const std::string& name : holdfast::stores_of(heap)) {
+        print_line("store", printable(name));
+    }
 }
 
 /// For a heap that a writer has open: what its superblock and its lanes say.

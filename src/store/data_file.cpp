@@ -121,6 +121,19 @@ status data_file::is_blank(std::uint64_t most, bool& blank) const {
     return status::ok;
 }
 
+bool data_file::find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& start,
+                          std::uint64_t& count) const noexcept {
+    const off_t hole = from >= end ? -1 : ::lseek(file_.get(), static_cast<off_t>(from * page_size), SEEK_HOLE);
+    if (hole < 0 || static_cast<std::uint64_t>(hole) >= end * page_size) {
+        return false;
+    }
+    start = static_cast<std::uint64_t>(hole) / page_size;
+    const off_t data = ::lseek(file_.get(), hole, SEEK_DATA);
+    const std::uint64_t behind = data < 0 ? end : (static_cast<std::uint64_t>(data) + page_size - 1) / page_size;
+    count = std::min(behind, end) - start;
+    return count > 0;
+}
+
 status data_file::inode(std::uint64_t& number) const noexcept {
     struct stat information {};
     if (::fstat(file_.get(), &information) != 0) {

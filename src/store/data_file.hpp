@@ -76,6 +76,9 @@ public:
     [[nodiscard]] status refresh_size() noexcept;
     /// Whether the file has no byte that is not zero. A file of more than `most` pages has one, for all this tells.
     [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
+    /// The first pages from `from` on, and before `end`, that have no blocks, or may have none. False: there are none.
+    [[nodiscard]] bool find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& start,
+                                 std::uint64_t& count) const noexcept;
     /// By which a file is told from another one under its name.
     [[nodiscard]] status inode(std::uint64_t& number) const noexcept;
     /// What another process made of the file.

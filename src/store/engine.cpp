@@ -7,9 +7,15 @@
 #include "store/page_checksum.hpp"
 
 namespace holdfast::store_engine {
+namespace {
+
+// A forced sync of less log than this syncs the log alone.
+constexpr std::uint64_t least_settled_log = std::uint64_t{256} << 10U;
+
+}  // namespace
 
 root engine::enter(reader_slot& slot) {
-    if (shared_.is_private()) {
+    if (reads_metas()) {
         static_cast<void>(take_in_metas());  // what cannot be read now was read before
     } else if (overlay_ && shared_.header().unreplayed.load(std::memory_order_acquire) == 0) {
         end_overlay();
@@ -36,7 +42,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     } else if (header.written.load() - header.durable.load() >= root_slots / 2) {
         outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
     }
-    if (outcome == status::ok && shared_.is_private()) {
+    if (outcome == status::ok && reads_metas()) {
         outcome = take_in_metas();
     }
     if (outcome == status::ok) {
@@ -56,10 +62,6 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     }
     ++changes.version.transaction;
     return status::ok;
-}
-
-bool engine::must_be_durable() const noexcept {
-    return !options_.no_sync || (!in_memory_ && !shared_.is_private() && shared_.header().unpromised.load() == 0);
 }
 
 // Brings what this process knows of free pages to the last commit, of any process.
@@ -125,79 +127,6 @@ status engine::after_a_death() {
     return status::ok;
 }
 
-// Which versions may still be read: those of readers, all from the durable one on, which readers may yet enter, and the
-// one that a recovery begins with.
-void engine::release_pages() {
-    const shared_header& header = shared_.header();
-    snapshots_.clear();
-    snapshots_.push_back(header.checkpoint_transaction.load(std::memory_order_relaxed));
-    const std::uint64_t written = header.written.load(std::memory_order_relaxed);
-    std::uint64_t durable = header.durable.load(std::memory_order_acquire);
-    if (shared_.is_private() && durable == written && durable > 0) {
-        --durable;  // readers without slots: the version before stays, as in LMDB
-    }
-    for (std::uint64_t version = durable; version < written; ++version) {
-        snapshots_.push_back(version);
-    }
-    shared_.collect_snapshots(snapshots_);
-    std::sort(snapshots_.begin(), snapshots_.end());
-    snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
-    free_.release(snapshots_);
-}
-
-// --- pages for the writer -------------------------------------------------------------------------------------------
-
-std::uint64_t engine::quota_pages() const noexcept {
-    if (options_.limit == 0) {
-        return file_.reserved_pages();
-    }
-    const std::uint64_t log_pages = shared_.header().log_pages.load(std::memory_order_relaxed);
-    return std::min(options_.limit / page_size + log_pages + meta_pages, file_.reserved_pages());
-}
-
-status engine::grow(std::uint64_t next_page) {
-    if (next_page > quota_pages()) {
-        return status::map_full;
-    }
-    if (next_page > file_.pages()) {
-        HF_STORE_TRY(file_.grow(next_page));
-        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
-    }
-    return status::ok;
-}
-
-// Free pages first; then pages at the end of the file.
-status engine::take_pages(root& version, std::uint64_t count, std::uint64_t& start) {
-    constexpr std::uint64_t most_at_once = 256;
-    taken_pages_ += count;
-    start = free_.take(count);
-    if (start == 0) {
-        HF_STORE_TRY(grow(version.next_page + count));
-        start = version.next_page;
-        version.next_page += count;
-        return status::ok;
-    }
-    for (std::uint64_t page = start; page < start + count; ++page) {
-        if (free_.is_backed(page)) {
-            continue;
-        }
-        const std::uint64_t behind = free_.run_without_blocks(start + count, most_at_once);
-        const std::uint64_t needed = start + count - page;
-        if (file_.reserve(page, needed + behind) == status::ok) {
-            free_.set_backed(page, needed + behind, true);
-            break;
-        }
-        if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
-            free_.set_backed(page, needed, false);  // tmpfs took back what it had given to some of them before
-            free_.add_ready(start, count);
-            return outcome;
-        }
-        free_.set_backed(page, needed, true);
-        break;
-    }
-    return status::ok;
-}
-
 status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page) {
     if (count == 1 && !changes.loose.empty()) {
         page = changes.loose.back();
@@ -219,6 +148,26 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
     return status::ok;
 }
 
+status engine::commit(write_set& changes, shared_lock& lock) {
+    finish_pages(changes);
+    if (!append(changes)) {
+        const status outcome = checkpoint(changes, {.settle = false, .durable = false});
+        if (outcome != status::ok) {
+            free_transaction_ = no_transaction;  // it has some of this commit
+        }
+        lock.unlock();
+        changes.clear();
+        return outcome;
+    }
+    const std::uint64_t transaction = changes.version.transaction;
+    if (options_.no_sync) {
+        raise_durable(transaction);
+    }
+    lock.unlock();  // others may commit while this one waits for the disk, and share the sync
+    changes.clear();
+    return options_.no_sync ? status::ok : sync_log(transaction);
+}
+
 void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
     if (lock.owns()) {
         // Pages at the end of the file are simply not used; the others go back.
@@ -228,6 +177,46 @@ void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
         lock.unlock();
     }
     changes.clear();
+}
+
+// --- syncs ----------------------------------------------------------------------------------------------------------
+
+status engine::sync(bool force) {
+    shared_header& header = shared_.header();
+    if (options_.read_only) {
+        return status::access_denied;
+    }
+    if (shared_.is_of_parent()) {
+        return status::panic;
+    }
+    if (options_.no_sync && !force) {
+        return status::ok;
+    }
+    if (options_.no_sync && header.log_end.load() >= least_settled_log && !reads_metas()) {
+        const status outcome = checkpoint_now(true, lock_mode::tries);
+        if (outcome != from_errno(EBUSY)) {
+            return outcome;
+        }
+        // A transaction writes: the log is synced, which needs no lock of the writer.
+    }
+    return sync_log(header.written.load());
+}
+
+status engine::checkpoint_now(bool durable, lock_mode mode) {
+    shared_lock lock;
+    write_set changes;
+    HF_STORE_TRY(begin_write(lock, changes, mode));
+    // The version stays: a checkpoint of what was committed.
+    --changes.version.transaction;
+    if (shared_.header().log_end.load() == 0 && shared_.header().log_pages.load() <= least_log_pages * log_parts()) {
+        give_space_back(changes.version.next_page, true);
+        return status::ok;
+    }
+    const status outcome = checkpoint(changes, {.settle = true, .durable = durable});
+    if (outcome != status::ok) {
+        free_transaction_ = no_transaction;
+    }
+    return outcome;
 }
 
 }  // namespace holdfast::store_engine

@@ -15,14 +15,28 @@
 #pragma once
 
 #include <mutex>
-#include <vector>
 
-#include "store/stored_pages.hpp"
-#include "store/write_set.hpp"
+#include "store/committer.hpp"
 
 namespace holdfast::store_engine {
 
-class engine : public stored_pages {
+/// In a heap: what was before a commit that the heap may yet refuse.
+struct prepared_commit {
+    std::uint64_t meta_page = 0;
+    meta_on_media meta{};  ///< as it lay there
+    std::uint64_t written = 0;
+    std::uint64_t synced = 0;
+    std::uint64_t checkpoint_sequence = 0;
+    std::uint64_t checkpoint_transaction = 0;
+    std::uint64_t log_page = 0;
+    std::uint64_t log_pages = 0;
+    std::uint64_t log_end = 0;
+    std::uint64_t log_synced = 0;
+    std::uint64_t file_pages = 0;
+    std::uint32_t unsynced = 0;
+};
+
+class engine : public committer {
 public:
     engine() = default;
     ~engine() { close(); }
@@ -45,6 +59,28 @@ public:
     [[nodiscard]] status commit(write_set& changes, shared_lock& lock);
     void roll_back(write_set& changes, shared_lock& lock) noexcept;
 
+    // --- the writer of a store in a heap (engine_in_heap.cpp) ---
+
+    /// The first half of a commit: as much of it is durable as commit() makes durable. It counts, and readers see it,
+    /// when accept() says so. The lock stays; until one of the next three is called, nothing else of a writer is.
+    [[nodiscard]] status prepare(write_set& changes);
+    /// The heap has the commit.
+    void accept() noexcept;
+    /// The heap has not, and never will: no trace remains.
+    [[nodiscard]] status withdraw() noexcept;
+    /// It is not known whether the heap has it: nothing can be written until the store is opened again.
+    void give_up() noexcept;
+    /// Makes all that was accepted durable, with no_sync, too.
+    [[nodiscard]] status make_accepted_durable() { return sync_log(shared_.header().written.load()); }
+    /// What is accepted is so in the heap's durable state: a recovery leads there or beyond.
+    void keep_accepted() noexcept;
+    /// A commit of the heap failed, and may be durable all the same: what either state needs stays, until one is kept.
+    void keep_both() noexcept { keeps_both_ = true; }
+    /// The heap is closed: leaves the store as close() does, but for who reads. Nobody writes any more.
+    void leave() noexcept;
+    /// With accept(): the heap's durable state has it at once.
+    void set_keeps_at_once(bool at_once) noexcept { keeps_at_once_ = at_once; }
+
     // --- all ---
 
     /// Makes commits durable that are not. With no_sync: only with `force`, and where much is not durable by a
@@ -65,41 +101,18 @@ private:
     [[nodiscard]] status take_in_metas();
     void end_overlay() noexcept;
 
+    // engine_in_heap.cpp
+    [[nodiscard]] status begin_in_heap(const meta_on_media& meta);
+    [[nodiscard]] status give_holes_blocks();
+
     // engine.cpp
     [[nodiscard]] status take_in();
     [[nodiscard]] status after_a_death();
-    void release_pages();
-    [[nodiscard]] std::uint64_t quota_pages() const noexcept;
-    /// Whether a checkpoint must be durable before what it replaces is gone.
-    [[nodiscard]] bool must_be_durable() const noexcept;
-
-    // engine_commit.cpp
-    void finish_pages(write_set& changes) const noexcept;
-    void apply_own(const write_set& changes);
-    [[nodiscard]] bool append(write_set& changes);
-    [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
-    [[nodiscard]] status sync_log(std::uint64_t transaction);
-    [[nodiscard]] status sync_log_now();
-    struct checkpoint_kind {
-        bool settle;   ///< no commit is expected soon: the log becomes short, and space goes back
-        bool durable;  ///< when it returns, even where it need not be
-    };
-    [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);
-    [[nodiscard]] status write_free_list(root& version, meta_on_media& meta);
-    [[nodiscard]] status renew_log(root& version, meta_on_media& meta, bool durable);
-    [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta);
-    [[nodiscard]] status write_meta(meta_on_media& meta, bool durable);
-    void give_space_back(std::uint64_t next_page, bool settle) noexcept;
-    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start);
-    [[nodiscard]] status grow(std::uint64_t next_page);
-    status fail(status what) noexcept;
 
     bool open_ = false;
-    bool in_memory_ = false;         ///< no sync makes anything more durable
-    std::uint64_t taken_pages_ = 0;  ///< by this process since the last checkpoint
+    prepared_commit prepared_;
+    bool keeps_at_once_ = false;
     std::mutex overlay_mutex_;
-    std::vector<std::byte> record_;
-    std::vector<std::uint64_t> snapshots_;
 };
 
 }  // namespace holdfast::store_engine

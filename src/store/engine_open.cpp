@@ -11,8 +11,6 @@
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::uint64_t first_log_pages = 256;
-
 bool is_plausible(const meta_on_media& meta, std::uint64_t pages) noexcept {
     return meta.log_page >= meta_pages && meta.log_pages > 0 && meta.next_page <= pages &&
            meta.log_page < meta.next_page && meta.log_pages <= meta.next_page - meta.log_page &&
@@ -24,13 +22,17 @@ bool is_plausible(const meta_on_media& meta, std::uint64_t pages) noexcept {
 status engine::open(const engine_options& options) {
     options_ = options;
     bool first = true;
-    if (options.no_lock) {
-        HF_STORE_TRY(shared_.open_private());
+    if (options.in_heap) {
+        accepted_.store(options.accepted);
+        kept_.store(options.accepted);
+    }
+    if (options.no_lock || options.in_heap) {
+        HF_STORE_TRY(shared_.open_private(options.in_heap));
     } else {
         const status outcome = shared_.open(options.lock_path, options.mode, first);
         if (outcome == from_errno(EROFS) && options.read_only) {
             first = true;  // nobody can write there
-            HF_STORE_TRY(shared_.open_private());
+            HF_STORE_TRY(shared_.open_private(false));
         } else if (outcome != status::ok) {
             return outcome;
         }
@@ -81,7 +83,7 @@ status engine::join() {
 status engine::start() {
     // A process may have died while it made the store: its first meta comes last.
     bool is_new = false;
-    HF_STORE_TRY(file_.is_blank(meta_pages + first_log_pages, is_new));
+    HF_STORE_TRY(file_.is_blank(meta_pages + least_log_pages * log_parts(), is_new));
     if (is_new) {
         if (options_.read_only) {
             return from_errno(ENOENT);
@@ -90,21 +92,24 @@ status engine::start() {
     }
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
-    if (!is_plausible(meta, file_.pages())) {
+    if (!is_plausible(meta, file_.pages()) || meta.log_pages % log_parts() != 0) {
         return status::corrupted;
+    }
+    if (options_.in_heap && meta.uuid != options_.identity) {
+        return status::invalid_file;
     }
     std::uint64_t inode = 0;
     HF_STORE_TRY(file_.inode(inode));
     shared_.initialise(meta.uuid, inode, options_.reader_limit);
     adopt(meta);
     shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
-    shared_.header().unpromised.store(is_new && options_.no_sync ? 1 : 0);
+    shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;
-    if (read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
+    if (meta.transaction < accepted_.load() && read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
         HF_STORE_TRY(recover(meta));
     }
     shared_.header().file_pages.store(last_root().next_page);  // a crash may have left pages without blocks behind it
-    return status::ok;
+    return options_.in_heap ? begin_in_heap(meta) : status::ok;
 }
 
 // Who may not write recovers through another descriptor; where that is refused, in memory of this process.
@@ -113,13 +118,13 @@ status engine::recover(const meta_on_media& meta) {
         HF_STORE_TRY(replay(meta));
         shared_header& header = shared_.header();
         if (!options_.no_sync) {
-            HF_STORE_TRY(file_.sync_range(header.log_page * page_size, header.log_end));
+            HF_STORE_TRY(file_.sync_range(own_log().page * page_size, header.log_end));
             header.synced.store(header.written);
             header.log_synced.store(header.log_end);
         }
         return status::ok;
     }
-    if (open_data(false, false) == status::ok) {
+    if (!options_.in_heap && open_data(false, false) == status::ok) {
         HF_STORE_TRY(replay(meta));
         return open_data(true, false);
     }
@@ -131,9 +136,12 @@ status engine::recover(const meta_on_media& meta) {
 
 status engine::create() {
     meta_on_media meta{};
-    if (::getrandom(meta.uuid.data(), meta.uuid.size(), 0) != static_cast<ssize_t>(meta.uuid.size())) {
+    if (options_.in_heap) {
+        meta.uuid = options_.identity;
+    } else if (::getrandom(meta.uuid.data(), meta.uuid.size(), 0) != static_cast<ssize_t>(meta.uuid.size())) {
         return last_error();
     }
+    const std::uint64_t first_log_pages = least_log_pages * log_parts();
     const std::vector<std::byte> zeros(first_log_pages * page_size);
     if (file_.pages() != 0) {
         HF_STORE_TRY(file_.reserve(0, file_.pages()));  // what is left of the first try may have no blocks
@@ -141,7 +149,7 @@ status engine::create() {
     HF_STORE_TRY(file_.grow(meta_pages + first_log_pages));
     HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
     meta.magic = store_magic;
-    meta.version = version_without_long_keys;
+    meta.version = options_.in_heap ? version_in_heap : version_without_long_keys;
     meta.page_bytes = page_size;
     meta.next_page = meta_pages + first_log_pages;
     meta.log_page = meta_pages;

@@ -1,6 +1,8 @@
 #include "store/environment.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -12,6 +14,23 @@ namespace {
 constexpr unsigned changeable = MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB_NOMEMINIT;
 constexpr unsigned fixed =
     MDB_FIXEDMAP | MDB_NOSUBDIR | MDB_RDONLY | MDB_WRITEMAP | MDB_NOTLS | MDB_NOLOCK | MDB_NORDAHEAD;
+
+/// Whether a file is the store of a heap, as far as can be seen from outside.
+bool lies_in_heap(const std::string& path) noexcept {
+    struct head {
+        std::array<char, 8> magic;
+        std::uint32_t version;
+    };
+    const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    for (std::uint64_t page = 0; page < meta_pages && file.valid(); ++page) {
+        head found{};
+        const ssize_t size = ::pread(file.get(), &found, sizeof(found), static_cast<off_t>(page * page_size));
+        if (size == sizeof(found) && found.magic == store_magic && found.version == version_in_heap) {
+            return true;
+        }
+    }
+    return false;
+}
 
 void end_of_thread(void* slot) noexcept { shared_state::give_slot(*static_cast<reader_slot*>(slot)); }
 
@@ -38,14 +57,12 @@ status environment::open(const char* path, unsigned flags, mode_t mode) {
     const bool in_directory = !has(MDB_NOSUBDIR);
     engine_options options;
     options.data_path = in_directory ? path_ + "/data.mdb" : path_;
+    if (lies_in_heap(options.data_path)) {
+        return status::version_mismatch;  // before a lock file is made in the heap's directory
+    }
     options.lock_path = in_directory ? path_ + "/lock.mdb" : path_ + "-lock";
     options.read_only = has(MDB_RDONLY);
-    options.write_map = has(MDB_WRITEMAP) && !options.read_only;
     options.no_lock = has(MDB_NOLOCK);
-    options.random = has(MDB_NORDAHEAD);
-    options.mode = mode;
-    options.limit = map_size_;
-    options.reader_limit = max_readers_ != 0 ? max_readers_ : most_readers;
     if (options.read_only) {
         struct stat information {};
         if (::stat(options.data_path.c_str(), &information) != 0) {
@@ -58,6 +75,35 @@ status environment::open(const char* path, unsigned flags, mode_t mode) {
         options.data_path = path_of(copied);
         options.no_lock = true;  // no other process has it
     }
+    return open_store(options, mode);
+}
+
+status environment::open_in_heap(const char* path, unsigned flags, mode_t mode, const heap_place& place) {
+    constexpr unsigned allowed = MDB_RDONLY | MDB_NOSYNC | MDB_WRITEMAP | MDB_NORDAHEAD;
+    if (tried_ || (flags & ~allowed) != 0 || path == nullptr || place.accept == nullptr) {
+        return status::invalid_argument;
+    }
+    tried_ = true;
+    in_heap_ = true;
+    place_ = place;
+    flags_ |= flags | MDB_NOSUBDIR | MDB_NOTLS;
+    path_ = path;
+    engine_options options;
+    options.data_path = path_;
+    options.read_only = has(MDB_RDONLY);
+    options.in_heap = true;
+    options.accepted = place.accepted;
+    options.identity = place.identity;
+    store_.set_keeps_at_once(place.keeps_at_once);
+    return open_store(options, mode);
+}
+
+status environment::open_store(engine_options& options, mode_t mode) {
+    options.write_map = has(MDB_WRITEMAP) && !options.read_only;
+    options.random = has(MDB_NORDAHEAD);
+    options.mode = mode;
+    options.limit = map_size_;
+    options.reader_limit = max_readers_ != 0 ? max_readers_ : most_readers;
     handles_.resize(std::size_t{first_named} + max_databases_);
     handles_[free_database].open = true;
     handles_[main_database].open = true;
@@ -78,8 +124,8 @@ void environment::update_sync() noexcept {
 }
 
 status environment::set_flags(unsigned flags, bool on) noexcept {
-    if ((flags & ~changeable) != 0) {
-        return status::invalid_argument;
+    if ((flags & ~changeable) != 0 || (in_heap_ && (flags & (MDB_NOSYNC | MDB_MAPASYNC)) != 0)) {
+        return status::invalid_argument;  // in a heap, its durability says what is synced
     }
     flags_ = on ? flags_ | flags : flags_ & ~flags;
     update_sync();

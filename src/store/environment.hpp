@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,6 +36,16 @@ struct database_handle {
     void* relocation_context = nullptr;
 };
 
+/// Where a store lies in a heap, and what the heap says.
+struct heap_place {
+    std::uint64_t accepted = 0;  ///< the last commit that counts
+    std::array<std::uint8_t, 16> identity{};
+    bool keeps_at_once = false;  ///< what the heap accepts is durable with that
+    /// Lets the heap accept a commit. ok: it has it; panic: that is not known; all else: it has not.
+    int (*accept)(void* context, std::uint64_t commit) = nullptr;
+    void* context = nullptr;
+};
+
 class environment {
 public:
     environment() = default;
@@ -42,6 +54,12 @@ public:
     ~environment();
 
     [[nodiscard]] status open(const char* path, unsigned flags, mode_t mode);
+    /// A store in a heap: a file of this process alone.
+    [[nodiscard]] status open_in_heap(const char* path, unsigned flags, mode_t mode, const heap_place& place);
+    [[nodiscard]] bool is_in_heap() const noexcept { return in_heap_; }
+    [[nodiscard]] status ask_heap(std::uint64_t commit) const {
+        return static_cast<status>(place_.accept(place_.context, commit));
+    }
     [[nodiscard]] bool is_open() const noexcept { return open_; }
     [[nodiscard]] engine& store() noexcept { return store_; }
 
@@ -75,6 +93,7 @@ public:
 
 private:
     void update_sync() noexcept;
+    [[nodiscard]] status open_store(engine_options& options, mode_t mode);
 
     engine store_;
     std::string path_;
@@ -85,6 +104,8 @@ private:
     unsigned max_key_ = default_max_key;
     bool open_ = false;
     bool tried_ = false;
+    bool in_heap_ = false;
+    heap_place place_;
     pthread_key_t thread_key_{};
     bool has_thread_key_ = false;
     std::vector<database_handle> handles_;

@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <cstring>
 
+#include <holdfast/detail/store_in_heap.h>
+
 #include "store/check.hpp"
 #include "store/copy.hpp"
+#include "store/halves_of_commit.hpp"
 #include "store/lmdb_api.hpp"
 
 using namespace holdfast::store_engine;  // NOLINT(google-build-using-namespace): the functions below are C's
@@ -33,7 +36,8 @@ constexpr std::array codes = {
     named_code{MDB_PAGE_NOTFOUND, "MDB_PAGE_NOTFOUND: a page is asked for that the store does not have"},
     named_code{MDB_CORRUPTED, "MDB_CORRUPTED: a page is damaged, or is not what it should be"},
     named_code{MDB_PANIC, "MDB_PANIC: a sync failed, or this is a child of fork(); close the store and open it again"},
-    named_code{MDB_VERSION_MISMATCH, "MDB_VERSION_MISMATCH: the store has a version that this library does not read"},
+    named_code{MDB_VERSION_MISMATCH,
+               "MDB_VERSION_MISMATCH: the store has a version that this library does not read, or lies in a heap"},
     named_code{MDB_INVALID, "MDB_INVALID: the file is no store of Holdfast"},
     named_code{MDB_MAP_FULL, "MDB_MAP_FULL: the limit of mdb_env_set_mapsize, or the file system, is full"},
     named_code{MDB_DBS_FULL, "MDB_DBS_FULL: mdb_env_set_maxdbs allows no further database"},
@@ -261,6 +265,57 @@ int mdb_stat(MDB_txn* txn, MDB_dbi dbi, MDB_stat* stat) {
 
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes) {
     return env == nullptr ? EINVAL : code_of(of(env)->set_max_key(bytes));
+}
+
+int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode,
+                         const hf_lmdb_heap* heap) {
+    if (env == nullptr || heap == nullptr || heap->accept == nullptr) {
+        return EINVAL;
+    }
+    return guarded([&] {
+        heap_place place{.accepted = heap->accepted,
+                         .identity = {},
+                         .keeps_at_once = heap->keeps_at_once != 0,
+                         .accept = heap->accept,
+                         .context = heap->context};
+        std::memcpy(place.identity.data(), heap->identity, place.identity.size());
+        return of(env)->open_in_heap(path, flags, mode, place);
+    });
+}
+
+int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit) {
+    return txn == nullptr || commit == nullptr ? EINVAL
+                                               : guarded([&] { return halves_of_commit::prepare(*of(txn), *commit); });
+}
+
+int hf_lmdb_settle(MDB_txn* txn, int of_heap) {
+    return txn == nullptr ? EINVAL
+                          : guarded([&] { return halves_of_commit::settle(*of(txn), static_cast<status>(of_heap)); });
+}
+
+int hf_lmdb_before_heap_commit(MDB_env* env) {
+    if (env == nullptr || !of(env)->is_open() || !of(env)->is_in_heap()) {
+        return EINVAL;
+    }
+    return guarded([&] { return of(env)->store().make_accepted_durable(); });
+}
+
+void hf_lmdb_after_heap_commit(MDB_env* env) {
+    if (env != nullptr && of(env)->is_open() && of(env)->is_in_heap()) {
+        of(env)->store().keep_accepted();
+    }
+}
+
+void hf_lmdb_heap_commit_failed(MDB_env* env) {
+    if (env != nullptr && of(env)->is_open() && of(env)->is_in_heap()) {
+        of(env)->store().keep_both();
+    }
+}
+
+void hf_lmdb_leave_heap(MDB_env* env) {
+    if (env != nullptr && of(env)->is_open() && of(env)->is_in_heap()) {
+        of(env)->store().leave();
+    }
 }
 
 int hf_lmdb_check(MDB_env* env, size_t* pages) {

@@ -95,10 +95,16 @@ shared_state::~shared_state() { forks::all().remove(*this); }
 
 // Both the file's number and the mapping refer to the open file description that has the locks.
 void shared_state::leave_to_parent() noexcept {
-    if (is_private() || is_of_parent()) {
+    if ((is_private() && !of_one_process_) || is_of_parent()) {
         return;
     }
     is_of_parent_.store(true);
+    if (is_private()) {
+        if (header_ != nullptr) {
+            header_->panic.store(1);  // the memory is the child's own
+        }
+        return;
+    }
     struct stat information {};
     const std::size_t size = memory_.size() == 0 || ::fstat(file_.get(), &information) != 0
                                  ? 0
@@ -253,7 +259,9 @@ status shared_state::map(std::size_t backed) {
     return status::ok;
 }
 
-status shared_state::open_private() {
+status shared_state::open_private(bool of_one_process) {
+    const std::lock_guard no_fork(forks::all().mutex());
+    of_one_process_ = of_one_process;
     void* at = ::mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) {
         return last_error();

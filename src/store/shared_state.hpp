@@ -126,7 +126,8 @@ public:
     /// Opens or makes the lock file. `first`: this process is alone with the store, and must call publish() or fail.
     [[nodiscard]] status open(const std::string& path, mode_t mode, bool& first);
     /// Memory of this process instead of a lock file: the caller takes care of what locks are for.
-    [[nodiscard]] status open_private();
+    /// `of_one_process`: no other may have the store open, nor a child of fork() touch it.
+    [[nodiscard]] status open_private(bool of_one_process);
     /// Others may come in from here on.
     void publish() noexcept;
     /// Whether no other process has the store open; nobody comes in then.
@@ -171,6 +172,7 @@ private:
     reader_slot* readers_ = nullptr;
     std::uint32_t process_ = 0;
     std::atomic<bool> is_of_parent_{false};
+    bool of_one_process_ = false;
 };
 
 }  // namespace holdfast::store_engine

@@ -12,6 +12,8 @@ inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R'
 /// Programs that know version 1 alone must not read a store with long keys: it has version 2 from its first one on.
 inline constexpr std::uint32_t version_without_long_keys = 1;
 inline constexpr std::uint32_t store_version = 2;
+/// A store that lies in a heap, which says which commits count: no program must open it without the heap.
+inline constexpr std::uint32_t version_in_heap = 3;
 inline constexpr std::uint64_t meta_pages = 2;
 
 /// Page 0 or 1: the last checkpoint, or the one before. The valid one with the greater sequence counts.
@@ -27,9 +29,9 @@ struct meta_on_media {
     std::uint64_t free_list;       ///< first page of the list of free pages; 0: none is free
     std::uint64_t free_list_size;  ///< bytes
     std::uint64_t free_list_checksum;
-    std::uint64_t log_page;  ///< first page of the log
-    std::uint64_t log_pages;
-    std::uint64_t checksum;  ///< XXH3 of what is above
+    std::uint64_t log_page;   ///< first page of the log
+    std::uint64_t log_pages;  ///< in a heap, each checkpoint uses the half `sequence % 2`
+    std::uint64_t checksum;   ///< XXH3 of what is above
 };
 static_assert(sizeof(meta_on_media) == 152 && offsetof(meta_on_media, checksum) == 144);
 

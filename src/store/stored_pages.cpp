@@ -59,7 +59,6 @@ root stored_pages::last_root() const noexcept {
     return version;
 }
 
-// The valid meta with the greater sequence. One that is not valid was being written when power failed.
 status stored_pages::read_meta(meta_on_media& best) const {
     bool found = false;
     bool ours = false;
@@ -74,10 +73,12 @@ status stored_pages::read_meta(meta_on_media& best) const {
             continue;
         }
         ours = true;
-        other_version =
-            meta.version < version_without_long_keys || meta.version > store_version || meta.page_bytes != page_size;
+        const bool is_known = options_.in_heap
+                                  ? meta.version == version_in_heap
+                                  : meta.version >= version_without_long_keys && meta.version <= store_version;
+        other_version = !is_known || meta.page_bytes != page_size;
         if (!other_version && meta.checksum == meta_checksum(meta) && meta.sequence % meta_pages == number &&
-            (!found || meta.sequence > best.sequence)) {
+            meta.transaction <= accepted_.load() && (!found || meta.sequence > best.sequence)) {
             best = meta;
             found = true;
         }
@@ -92,6 +93,9 @@ status stored_pages::read_meta(meta_on_media& best) const {
 }
 
 bool stored_pages::may_have_long_keys() const noexcept {
+    if (options_.in_heap) {
+        return true;  // who knows its version knows long keys
+    }
     for (std::uint64_t page = 0; page < meta_pages; ++page) {
         meta_on_media meta{};
         std::memcpy(&meta, file_.page(page), sizeof(meta));
@@ -115,16 +119,28 @@ void stored_pages::adopt(const meta_on_media& meta) noexcept {
 }
 
 void stored_pages::raise_durable(std::uint64_t transaction) noexcept {
+    transaction = std::min(transaction, accepted_.load());
     std::atomic<std::uint64_t>& durable = shared_.header().durable;
     std::uint64_t now = durable.load(std::memory_order_relaxed);
     while (now < transaction && !durable.compare_exchange_weak(now, transaction)) {
     }
 }
 
-std::span<const std::byte> stored_pages::log_bytes() const noexcept {
+// In a heap the checkpoint before may be the one that counts, with its records. So the next has the other half.
+stored_pages::log_area stored_pages::own_log() const noexcept {
     const shared_header& header = shared_.header();
-    return {reinterpret_cast<const std::byte*>(file_.page(header.log_page.load(std::memory_order_relaxed))),
-            header.log_pages.load(std::memory_order_relaxed) * page_size};
+    const std::uint64_t page = header.log_page.load(std::memory_order_relaxed);
+    const std::uint64_t pages = header.log_pages.load(std::memory_order_relaxed);
+    if (!options_.in_heap) {
+        return {.page = page, .pages = pages};
+    }
+    const std::uint64_t half = pages / 2;
+    return {.page = page + header.checkpoint_sequence.load(std::memory_order_relaxed) % 2 * half, .pages = half};
+}
+
+std::span<const std::byte> stored_pages::log_bytes() const noexcept {
+    const log_area area = own_log();
+    return {reinterpret_cast<const std::byte*>(file_.page(area.page)), area.pages * page_size};
 }
 
 std::uint64_t stored_pages::log_seed() const noexcept {
@@ -237,7 +253,8 @@ status stored_pages::replay(const meta_on_media& meta) {
     page_table pages;
     root version{.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page};
     log_record record;
-    while (read_record(log_bytes(), free_offset_, log_seed(), version.transaction + 1, record)) {
+    while (version.transaction < accepted_.load() &&
+           read_record(log_bytes(), free_offset_, log_seed(), version.transaction + 1, record)) {
         HF_STORE_TRY(apply(record));
         page_change change;
         std::span<const std::byte> rest = record.pages;

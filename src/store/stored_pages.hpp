@@ -28,6 +28,9 @@ struct engine_options {
     mode_t mode = 0664;
     std::size_t limit = 0;  ///< bytes of pages, 0: none
     unsigned reader_limit = most_readers;
+    bool in_heap = false;                     ///< this process alone has the file, and the heap says what counts
+    std::uint64_t accepted = 0;               ///< in a heap: the last commit that counts
+    std::array<std::uint8_t, 16> identity{};  ///< in a heap: the uuid that the store has, or gets
 };
 
 /// Thread safety: get() and what returns a reference, by any number of threads; the rest by who has the write lock, or
@@ -74,13 +77,20 @@ protected:
     [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
     [[nodiscard]] status open_data(bool read_only, bool overlay);
 
-    /// The valid meta with the greater sequence. One that is not valid was being written when power failed.
+    /// The valid meta with the greater sequence, of those that hold no commit beyond the accepted one. One that is not
+    /// valid was being written when power failed.
     [[nodiscard]] status read_meta(meta_on_media& best) const;
     /// Whether a program that knows no long keys refuses the store, whichever meta it finds.
     [[nodiscard]] bool may_have_long_keys() const noexcept;
     /// Makes a checkpoint the store's last version.
     void adopt(const meta_on_media& meta) noexcept;
     void raise_durable(std::uint64_t transaction) noexcept;
+    /// Where the records of the present checkpoint lie.
+    struct log_area {
+        std::uint64_t page;
+        std::uint64_t pages;
+    };
+    [[nodiscard]] log_area own_log() const noexcept;
     [[nodiscard]] std::span<const std::byte> log_bytes() const noexcept;
     [[nodiscard]] std::uint64_t log_seed() const noexcept;
     /// Applies the records behind a checkpoint.
@@ -95,6 +105,8 @@ protected:
     data_file file_;
     shared_state shared_;
     std::atomic<bool> overlay_{false};  ///< what recovery rebuilt lies in memory of this process alone
+    /// In a heap: the last commit that counts. What lies behind it is not there, to readers and to a recovery.
+    std::atomic<std::uint64_t> accepted_{no_transaction};
 
     // Of the writer: valid while this process has the write lock.
     free_space free_;

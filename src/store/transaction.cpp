@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "store/cursor.hpp"
+#include "store/halves_of_commit.hpp"
 
 namespace holdfast::store_engine {
 
@@ -138,6 +139,11 @@ void transaction::abort() noexcept {
     if (inner_ != nullptr) {
         const std::unique_ptr<transaction> inner(inner_);
     }
+    if (prepared_) {
+        static_cast<void>(
+            halves_of_commit::settle(*this, status::bad_transaction));  // where that fails, nobody writes any more
+        return;
+    }
     if (outer_ != nullptr) {
         pages_.undo();
     } else if (own_state_ != nullptr && own_state_->lock.owns()) {
@@ -198,7 +204,7 @@ status transaction::commit() {
         const std::unique_ptr<transaction> inner(inner_);
         HF_STORE_TRY(inner->commit());
     }
-    if (finished_ || failed_) {
+    if (finished_ || failed_ || prepared_) {
         abort();
         return status::bad_transaction;
     }
@@ -252,24 +258,19 @@ status transaction::commit_nested() {
 }
 
 status transaction::commit_writes() {
-    database_state& main = databases_[main_database];
-    for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
-        if (databases_[i].dirty && databases_[i].known) {
-            if (databases_[i].sequence != env_->handle(i).sequence) {
-                return status::bad_database;  // the program closed the handle of what it had changed
-            }
-            HF_STORE_TRY(save_record(env_->handle(i).name, databases_[i].record));
-        }
+    if (env_->is_in_heap()) {
+        std::uint64_t number = 0;
+        HF_STORE_TRY(halves_of_commit::prepare(*this, number));
+        return number == 0 ? status::ok : halves_of_commit::settle(*this, env_->ask_heap(number));
     }
-    write_set& changes = own_state_->changes;
-    if (!main.dirty && changes.dirty.empty() && changes.freed.empty()) {
-        env_->store().roll_back(changes, own_state_->lock);
-        end(true);
-        return status::ok;
+    bool changed = false;
+    HF_STORE_TRY(halves_of_commit::save_records(*this, changed));
+    if (changed) {
+        HF_STORE_TRY(env_->store().commit(own_state_->changes, own_state_->lock));
+        publish_handles();
+    } else {
+        env_->store().roll_back(own_state_->changes, own_state_->lock);
     }
-    changes.version.main = main.record;
-    HF_STORE_TRY(env_->store().commit(changes, own_state_->lock));
-    publish_handles();
     end(true);
     return status::ok;
 }

@@ -45,7 +45,7 @@ public:
     [[nodiscard]] status check_writable() const noexcept;
     /// Ok if it can read now: it has not ended, not failed, and has no transaction nested in it.
     [[nodiscard]] status check_usable() const noexcept {
-        return finished_ || failed_ || inner_ != nullptr ? status::bad_transaction : status::ok;
+        return finished_ || failed_ || prepared_ || inner_ != nullptr ? status::bad_transaction : status::ok;
     }
     [[nodiscard]] status open_database(const char* name, unsigned flags, MDB_dbi& number);
     [[nodiscard]] status drop(MDB_dbi number, bool remove);
@@ -70,6 +70,7 @@ public:
     [[nodiscard]] bool has_cursors() const noexcept { return !cursors_.empty(); }
 
 private:
+    friend class halves_of_commit;
     explicit transaction(environment& env) noexcept : env_(&env) {}
     [[nodiscard]] status begin_read();
     [[nodiscard]] status begin_write();
@@ -91,6 +92,7 @@ private:
     bool read_only_ = false;
     bool finished_ = false;
     bool failed_ = false;
+    bool prepared_ = false;
     reader_slot* slot_ = nullptr;
     root version_{};
     std::unique_ptr<write_state> own_state_;

@@ -12,6 +12,7 @@
 #include "persist/boot.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/node_directories.hpp"
+#include "segment/files/store_files.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -100,6 +101,7 @@ private:
             HF_TRY(copy_file(i));
         }
         HF_TRY(copy_file(objects_file_id));
+        HF_TRY(copy_stores());
         // Pending records and a pending trace are part of the heap: the copy of a crashed heap counts as crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
         const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
@@ -135,6 +137,23 @@ private:
         }
         HF_TRY(apply_overlay(*to, id));
         return to->sync("copy.sync");
+    }
+
+    /// Their files are written through shared mappings, so that the copies share no blocks with them.
+    base::result<void> copy_stores() {
+        HF_TRY_ASSIGN(const auto names, from_.list(source_.directory()));
+        for (const std::string& name : names) {
+            const auto number = store_number(name);
+            if (!number) {
+                continue;
+            }
+            HF_TRY_ASSIGN(auto from, from_.open(store_path(source_, *number), access_mode::read_only));
+            HF_TRY_ASSIGN(auto to,
+                          create_like(store_path(source_, *number), store_path(target_, *number), "copy.create_store"));
+            HF_TRY(to_->copy_content(*from, *to, persist::shared_blocks::none, "copy.store"));
+            HF_TRY(to->sync("copy.sync_store"));
+        }
+        return {};
     }
 
     /// Makes a file that is as private as `original`, or as the source's superblock where there is no `original`.

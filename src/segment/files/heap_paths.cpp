@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "segment/commit/transaction.hpp"
+#include "segment/files/store_files.hpp"
 
 namespace holdfast::segment {
 
@@ -58,7 +58,7 @@ bool heap_paths::is_heap_file(const std::string& name) {
         name == "lanes") {
         return true;
     }
-    return segment_index(name) || node_index(name);
+    return segment_index(name) || node_index(name) || store_number(name);
 }
 
 bool heap_paths::is_node_file(const std::string& name) {
@@ -73,6 +73,12 @@ std::optional<std::uint64_t> heap_paths::node_index(std::string_view name) {
     const auto number = number_of(name, "node.", "{}");
     return number && *number < maximum_nodes ? number : std::nullopt;
 }
+
+std::string store_path(const heap_paths& paths, std::uint64_t number) {
+    return fmt::format("{}/store.{:06}", paths.directory(), number);
+}
+
+std::optional<std::uint64_t> store_number(std::string_view name) { return number_of(name, "store.", "{:06}"); }
 
 base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where) {
     for (const std::string& directory : paths.segment_directories()) {

@@ -134,6 +134,8 @@ private:
     std::unique_ptr<MDB_cursor, store_detail::cursor_closer> cursor_;
 };
 
+class store_transaction;
+
 /// One version of the store, unchanged while the view lives. Thread safety: by one thread at a time.
 class store_view {
 public:
@@ -172,9 +174,9 @@ protected:
     std::unique_ptr<MDB_txn, store_detail::transaction_ender> transaction_;
 };
 
-/// Changes that become visible, and durable, together: by commit(). Without it they are undone at the end. A range of
-/// entries must end before the transaction does. Thread safety: by the thread that began it.
-class store_transaction : public store_view {
+/// Changes that become visible, and durable, together. A range of entries must end before they do. Thread safety: by
+/// the thread that began them.
+class store_changes : public store_view {
 public:
     void put(std::string_view key, std::string_view value, MDB_dbi database = 1) {
         MDB_val name = store_detail::to_value(key);
@@ -202,13 +204,24 @@ public:
     }
     void clear(MDB_dbi database = 1) { store_detail::check(mdb_drop(transaction_.get(), database, 0)); }
     /// A transaction in this one: its changes are part of this one when it commits. This one waits meanwhile.
-    [[nodiscard]] store_transaction nested() { return {mdb_txn_env(transaction_.get()), transaction_.get()}; }
+    [[nodiscard]] store_transaction nested();
+
+protected:
+    store_changes(MDB_env* env, MDB_txn* outer) : store_view(env, outer, 0) {}
+};
+
+/// Changes that count by commit(). Without it they are undone at the end.
+class store_transaction : public store_changes {
+public:
     void commit() { store_detail::check(mdb_txn_commit(transaction_.release())); }
 
 private:
     friend class store;
-    store_transaction(MDB_env* env, MDB_txn* outer) : store_view(env, outer, 0) {}
+    friend class store_changes;
+    store_transaction(MDB_env* env, MDB_txn* outer) : store_changes(env, outer) {}
 };
+
+inline store_transaction store_changes::nested() { return {mdb_txn_env(transaction_.get()), transaction_.get()}; }
 
 /// An open store. Thread safety: any number of threads; each has its views and transactions.
 class store {
@@ -217,7 +230,7 @@ public:
     explicit store(const std::string& path, const store_options& options = {}) {
         MDB_env* made = nullptr;
         store_detail::check(mdb_env_create(&made));
-        env_.reset(made);
+        env_ = {made, store_detail::environment_closer()};
         store_detail::check(mdb_env_set_maxdbs(made, options.databases));
         store_detail::check(hf_lmdb_set_maxkeysize(made, options.longest_key));
         if (options.limit != 0) {
@@ -248,8 +261,11 @@ public:
     }
     [[nodiscard]] MDB_env* native() const noexcept { return env_.get(); }
 
+protected:
+    explicit store(std::shared_ptr<MDB_env> env) noexcept : env_(std::move(env)) {}
+
 private:
-    std::unique_ptr<MDB_env, store_detail::environment_closer> env_;
+    std::shared_ptr<MDB_env> env_;
 };
 
 }  // namespace holdfast

@@ -1,9 +1,10 @@
-// How a transaction of a store ends, and how commits become durable.
+// How commits become durable: records of the log, and checkpoints.
+#include "store/committer.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "store/block.hpp"
-#include "store/engine.hpp"
 #include "store/page_checksum.hpp"
 
 namespace holdfast::store_engine {
@@ -12,12 +13,9 @@ namespace {
 // While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
 // once, however often it was changed since the last one. Checkpoints that are not synced cost little, and those that
 // come often let pages be used again soon: the log stays as it is. A store that settles has a short log again.
-constexpr std::uint64_t least_log_pages = 256;
 constexpr std::uint64_t most_log_pages = 4096;
 // A record of so many bytes is written by a call; a shorter one by stores.
 constexpr std::size_t least_written_record = std::size_t{16} << 10U;
-// A forced sync of less log than this syncs the log alone.
-constexpr std::uint64_t least_settled_log = std::uint64_t{256} << 10U;
 // Free pages in a row that are worth a hole in the file; and where much of a store that settles is free. A hole costs a
 // change of the file system's tables, so single pages are not worth it.
 constexpr std::uint64_t least_hole = 16;
@@ -27,12 +25,12 @@ constexpr std::uint64_t least_kept = 1024;
 
 }  // namespace
 
-status engine::fail(status what) noexcept {
+status committer::fail(status what) noexcept {
     shared_.header().panic.store(1);
     return what;
 }
 
-void engine::finish_pages(write_set& changes) const noexcept {
+void committer::finish_pages(write_set& changes) const noexcept {
     for (const dirty_page& dirty : changes.dirty) {
         if (dirty.live) {
             page_header& page = *file_.writable_page(dirty.page);
@@ -48,7 +46,7 @@ void engine::finish_pages(write_set& changes) const noexcept {
 }
 
 // What a commit does to free space, in this process. Pages taken are gone from it already.
-void engine::apply_own(const write_set& changes) {
+void committer::apply_own(const write_set& changes) {
     for (const std::uint64_t page : changes.loose) {
         free_.add_ready(page, 1);
     }
@@ -58,47 +56,27 @@ void engine::apply_own(const write_set& changes) {
     free_transaction_ = changes.version.transaction;
 }
 
-status engine::commit(write_set& changes, shared_lock& lock) {
-    finish_pages(changes);
-    if (!append(changes)) {
-        const status outcome = checkpoint(changes, {.settle = false, .durable = false});
-        if (outcome != status::ok) {
-            free_transaction_ = no_transaction;  // it has some of this commit
-        }
-        lock.unlock();
-        changes.clear();
-        return outcome;
-    }
-    const std::uint64_t transaction = changes.version.transaction;
-    if (options_.no_sync) {
-        raise_durable(transaction);
-    }
-    lock.unlock();  // others may commit while this one waits for the disk, and share the sync
-    changes.clear();
-    return options_.no_sync ? status::ok : sync_log(transaction);
-}
-
 // Writes the record behind the last one, and lets the next writer begin there. False: it does not fit.
-bool engine::append(write_set& changes) {
+bool committer::append(write_set& changes) {
     shared_header& header = shared_.header();
-    if (shared_.is_private()) {
+    if (reads_metas()) {
         return false;  // other processes look for the last commit in the metas
     }
     if (changes.has_long_keys && !may_have_long_keys()) {
         return false;  // a checkpoint raises the store's version
     }
     const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
-    const std::uint64_t capacity = header.log_pages.load(std::memory_order_relaxed) * page_size;
+    const log_area log = own_log();
+    const std::uint64_t capacity = log.pages * page_size;
     if (!encode_commit(changes, file_, capacity - offset, record_)) {
         return false;
     }
     seal_record(record_, log_seed(), offset);
     // A call writes many pages for less than the faults cost that their first stores after a sync take.
-    const std::uint64_t log_page = header.log_page.load(std::memory_order_relaxed);
     if (record_.size() < least_written_record ||
-        file_.write(log_page * page_size + offset, record_.data(), record_.size()) != status::ok) {
-        auto* const log = reinterpret_cast<std::byte*>(file_.writable_page(log_page));
-        std::memcpy(log + offset, record_.data(), record_.size());
+        file_.write(log.page * page_size + offset, record_.data(), record_.size()) != status::ok) {
+        std::memcpy(reinterpret_cast<std::byte*>(file_.writable_page(log.page)) + offset, record_.data(),
+                    record_.size());
     }
     shared_.set_root(changes.version);
     header.log_end.store(offset + record_.size(), std::memory_order_release);
@@ -108,13 +86,13 @@ bool engine::append(write_set& changes) {
     return true;
 }
 
-bool engine::is_synced(std::uint64_t transaction) const noexcept {
+bool committer::is_synced(std::uint64_t transaction) const noexcept {
     const shared_header& header = shared_.header();
     return header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0;
 }
 
 // Makes the log durable up to a transaction. One does it for all who wait: what was written before it begins.
-status engine::sync_log(std::uint64_t transaction) {
+status committer::sync_log(std::uint64_t transaction) {
     shared_header& header = shared_.header();
     sync_turn turn(header);
     for (;;) {
@@ -138,7 +116,7 @@ status engine::sync_log(std::uint64_t transaction) {
 }
 
 // With the turn.
-status engine::sync_log_now() {
+status committer::sync_log_now() {
     shared_header& header = shared_.header();
     if (header.panic.load() != 0) {
         return status::panic;
@@ -150,7 +128,7 @@ status engine::sync_log_now() {
     if (header.unsynced.load() != 0) {
         outcome = file_.sync_all();
     } else if (begin < end) {
-        outcome = file_.sync_range(header.log_page.load() * page_size + begin, end - begin);
+        outcome = file_.sync_range(own_log().page * page_size + begin, end - begin);
     }
     if (outcome != status::ok) {
         return fail(outcome);
@@ -166,24 +144,27 @@ status engine::sync_log_now() {
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
 // The lock of the writer is held; the turn of who syncs is taken, so that the log is not synced while it begins anew.
-status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
+status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
     sync_turn turn(header);
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
         return status::panic;
     }
+    if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
+        return from_errno(EBUSY);  // it would be written over one of two that may be needed
+    }
     const bool durable = kind.durable || must_be_durable();
     shared_.clear_dead();  // a reader that was killed keeps no page from use
     apply_own(changes);
     root version = changes.version;
     meta_on_media meta{};
-    meta.sequence = header.checkpoint_sequence.load() + 1;
+    meta.sequence = next_sequence();
     meta.transaction = version.transaction;
     meta.main = version.main;
     meta_on_media last{};
     HF_STORE_TRY(read_meta(last));
-    meta.version = changes.has_long_keys ? store_version : last.version;  // a store that has had some keeps it
+    meta.version = changes.has_long_keys ? std::max(store_version, last.version) : last.version;  // it is never lower
     if (const std::uint64_t cut = free_.cut(version.next_page); cut < version.next_page) {
         version.next_page = cut;  // what lies behind may have no blocks any more
         file_.set_pages(std::min(file_.pages(), cut));
@@ -208,18 +189,23 @@ status engine::checkpoint(write_set& changes, checkpoint_kind kind) {
     free_offset_ = 0;
     free_list_page_ = meta.free_list;
     free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
-    give_space_back(version.next_page, kind.settle);
+    if (options_.in_heap) {
+        raise_base();
+    }
+    if (!is_prepared_) {  // else what was before may be needed again
+        give_space_back(version.next_page, kind.settle);
+    }
     return status::ok;
 }
 
 // The log grows with the store: a longer one makes checkpoints rarer.
-status engine::renew_log(root& version, meta_on_media& meta, bool durable) {
+status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     const shared_header& header = shared_.header();
     meta.log_page = header.log_page.load();
     meta.log_pages = header.log_pages.load();
     const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
-    const std::uint64_t wanted = std::clamp(used, least_log_pages, most_log_pages);
-    if (wanted < 2 * meta.log_pages || !durable || shared_.is_private()) {
+    const std::uint64_t wanted = std::clamp(used, least_log_pages, most_log_pages) * log_parts();
+    if (wanted < 2 * meta.log_pages || !durable || reads_metas()) {
         return status::ok;
     }
     std::uint64_t start = 0;
@@ -234,30 +220,30 @@ status engine::renew_log(root& version, meta_on_media& meta, bool durable) {
         const std::size_t size = std::min<std::uint64_t>(64, wanted - page) * page_size;
         HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size));
     }
-    free_.add_freed({.start = meta.log_page,
-                     .count = meta.log_pages,
-                     .born = header.checkpoint_transaction.load(),
-                     .died = version.transaction});
+    free_.add_freed({.start = meta.log_page, .count = meta.log_pages, .born = log_born(), .died = version.transaction});
     version = enlarged;
     meta.log_page = start;
     meta.log_pages = wanted;
     return status::ok;
 }
 
-status engine::shorten_log(const root& version, meta_on_media& meta) {
+status committer::shorten_log(const root& version, meta_on_media& meta) {
     const shared_header& header = shared_.header();
     meta.log_page = header.log_page.load();
-    meta.log_pages = std::min(header.log_pages.load(), least_log_pages);
+    meta.log_pages = std::min(header.log_pages.load(), least_log_pages * log_parts());
+    if (options_.in_heap && kept_.load() < version.transaction) {
+        meta.log_pages = header.log_pages.load();  // the halves would move, and one of them counts
+    }
     if (meta.log_pages < header.log_pages.load()) {
         free_.add_freed({.start = meta.log_page + meta.log_pages,
                          .count = header.log_pages.load() - meta.log_pages,
-                         .born = header.checkpoint_transaction.load(),
+                         .born = log_born(),
                          .died = version.transaction});
     }
     return status::ok;
 }
 
-status engine::write_free_list(root& version, meta_on_media& meta) {
+status committer::write_free_list(root& version, meta_on_media& meta) {
     if (free_list_pages_ != 0) {
         free_.add_freed({.start = free_list_page_,
                          .count = free_list_pages_,
@@ -283,7 +269,7 @@ status engine::write_free_list(root& version, meta_on_media& meta) {
 
 // The version is set. Where it is a new one, the checkpoint before, which no recovery needs any more, gets it, too: it
 // would still let an older program in.
-status engine::write_meta(meta_on_media& meta, bool durable) {
+status committer::write_meta(meta_on_media& meta, bool durable) {
     const auto put = [&](meta_on_media& one) {
         one.checksum = meta_checksum(one);
         const std::uint64_t page = one.sequence % meta_pages;
@@ -306,8 +292,12 @@ status engine::write_meta(meta_on_media& meta, bool durable) {
     return put(older);
 }
 
-// Behind a checkpoint: free pages that no version sees. Some keep their blocks, for the next commits.
-void engine::give_space_back(std::uint64_t next_page, bool settle) noexcept {
+// Behind a checkpoint: free pages that no version sees. Some keep their blocks, for the next commits. Not where the
+// checkpoint before may be needed again: its list of free pages does not say which lose their blocks now.
+void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
+    if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
+        return;
+    }
     release_pages();
     const std::vector<extent_on_media> runs = free_.ready_runs();
     std::uint64_t kept = 0;
@@ -331,42 +321,84 @@ void engine::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     }
 }
 
-status engine::sync(bool force) {
-    shared_header& header = shared_.header();
-    if (options_.read_only) {
-        return status::access_denied;
-    }
-    if (shared_.is_of_parent()) {
-        return status::panic;
-    }
-    if (options_.no_sync && !force) {
-        return status::ok;
-    }
-    if (options_.no_sync && header.log_end.load() >= least_settled_log && !shared_.is_private()) {
-        const status outcome = checkpoint_now(true, lock_mode::tries);
-        if (outcome != from_errno(EBUSY)) {
-            return outcome;
-        }
-        // A transaction writes: the log is synced, which needs no lock of the writer.
-    }
-    return sync_log(header.written.load());
+// --- pages ----------------------------------------------------------------------------------------------------------
+
+bool committer::must_be_durable() const noexcept {
+    return !options_.no_sync || (!in_memory_ && !reads_metas() && shared_.header().unpromised.load() == 0);
 }
 
-status engine::checkpoint_now(bool durable, lock_mode mode) {
-    shared_lock lock;
-    write_set changes;
-    HF_STORE_TRY(begin_write(lock, changes, mode));
-    // The version stays: a checkpoint of what was committed.
-    --changes.version.transaction;
-    if (shared_.header().log_end.load() == 0 && shared_.header().log_pages.load() <= least_log_pages) {
-        give_space_back(changes.version.next_page, true);
+// Which versions may still be read: those of readers, all from the durable one on, which readers may yet enter, and
+// those that a recovery begins with.
+void committer::release_pages() {
+    const shared_header& header = shared_.header();
+    snapshots_.clear();
+    snapshots_.push_back(header.checkpoint_transaction.load(std::memory_order_relaxed));
+    if (options_.in_heap) {
+        snapshots_.push_back(base_.transaction);
+    }
+    const std::uint64_t written = header.written.load(std::memory_order_relaxed);
+    std::uint64_t durable = header.durable.load(std::memory_order_acquire);
+    if (reads_metas() && durable == written && durable > 0) {
+        --durable;  // readers without slots: the version before stays, as in LMDB
+    }
+    for (std::uint64_t version = durable; version < written; ++version) {
+        snapshots_.push_back(version);
+    }
+    shared_.collect_snapshots(snapshots_);
+    std::sort(snapshots_.begin(), snapshots_.end());
+    snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
+    free_.release(snapshots_);
+}
+
+std::uint64_t committer::quota_pages() const noexcept {
+    if (options_.limit == 0) {
+        return file_.reserved_pages();
+    }
+    const std::uint64_t log_pages = shared_.header().log_pages.load(std::memory_order_relaxed);
+    return std::min(options_.limit / page_size + log_pages + meta_pages, file_.reserved_pages());
+}
+
+status committer::grow(std::uint64_t next_page) {
+    if (next_page > quota_pages()) {
+        return status::map_full;
+    }
+    if (next_page > file_.pages()) {
+        HF_STORE_TRY(file_.grow(next_page));
+        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
+    return status::ok;
+}
+
+// Free pages first; then pages at the end of the file.
+status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start) {
+    constexpr std::uint64_t most_at_once = 256;
+    taken_pages_ += count;
+    start = free_.take(count);
+    if (start == 0) {
+        HF_STORE_TRY(grow(version.next_page + count));
+        start = version.next_page;
+        version.next_page += count;
         return status::ok;
     }
-    const status outcome = checkpoint(changes, {.settle = true, .durable = durable});
-    if (outcome != status::ok) {
-        free_transaction_ = no_transaction;
+    for (std::uint64_t page = start; page < start + count; ++page) {
+        if (free_.is_backed(page)) {
+            continue;
+        }
+        const std::uint64_t behind = free_.run_without_blocks(start + count, most_at_once);
+        const std::uint64_t needed = start + count - page;
+        if (file_.reserve(page, needed + behind) == status::ok) {
+            free_.set_backed(page, needed + behind, true);
+            break;
+        }
+        if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
+            free_.set_backed(page, needed, false);  // tmpfs took back what it had given to some of them before
+            free_.add_ready(start, count);
+            return outcome;
+        }
+        free_.set_backed(page, needed, true);
+        break;
     }
-    return outcome;
+    return status::ok;
 }
 
 }  // namespace holdfast::store_engine

@@ -1,0 +1,181 @@
+#include "api/heap_guests.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include <fmt/format.h>
+#include <holdfast/transaction.hpp>
+
+#include "api/c_api.hpp"
+#include "api/manager_core.hpp"
+#include "api/transaction_core.hpp"
+#include "segment/files/store_files.hpp"
+
+namespace holdfast::detail {
+
+using base::failure;
+using base::failure_code;
+
+// --- of heaps -------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<heap_guest> heap_guests::find_or_make(const std::string& name, manager_core& heap,
+                                                      const guest_access::maker& make) {
+    const base::scoped_lock lock(mutex_);
+    const auto found = guests_.find(name);
+    if (found != guests_.end()) {
+        return found->second;
+    }
+    std::shared_ptr<heap_guest> made = make(heap);
+    guests_.emplace(name, made);
+    return made;
+}
+
+base::result<void> heap_guests::before_commit(const std::string& path) {
+    const base::scoped_lock lock(mutex_);
+    for (const auto& [name, guest] : guests_) {
+        if (const char* const problem = guest->before_commit(); problem != nullptr) {
+            return failure{failure_code::poisoned, path, fmt::format("store {}", name), problem, "a sync", {}, 0};
+        }
+    }
+    return {};
+}
+
+void heap_guests::behind_commit(bool done) noexcept {
+    const base::scoped_lock lock(mutex_);
+    for (const auto& each : guests_) {
+        if (done) {
+            each.second->after_commit();
+        } else {
+            each.second->commit_failed();
+        }
+    }
+}
+
+void heap_guests::leave() noexcept {
+    const base::scoped_lock lock(mutex_);
+    for (const auto& each : guests_) {
+        each.second->leave();
+    }
+    guests_.clear();
+}
+
+std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std::string& name, const maker& make) {
+    manager_core& core = manager_access::core(heap);
+    static_cast<void>(core.engine());
+    return core.guests().find_or_make(name, core, make);
+}
+
+std::uint64_t guest_access::unused_file(manager& heap) {
+    segment::heap_files& files = manager_access::core(heap).engine().files();
+    std::uint64_t number = 0;
+    for (const std::string& name : value_or_throw(files.storage().list(files.paths().directory()))) {
+        if (const auto used = segment::store_number(name)) {
+            number = std::max(number, *used + 1);
+        }
+    }
+    return number;
+}
+
+guest_access::opened_file guest_access::open_file(manager& heap, std::uint64_t number, bool make) {
+    heap::engine& engine = manager_access::core(heap).engine();
+    segment::heap_files& files = engine.files();
+    const std::string path = segment::store_path(files.paths(), number);
+    persist::storage& storage = files.storage();
+    const auto mode = engine.read_only() ? persist::access_mode::read_only : persist::access_mode::read_write;
+    const auto file = value_or_throw(make ? storage.create(path, "store.create") : storage.open(path, mode));
+    if (make) {
+        value_or_throw(storage.sync_directory(files.paths().directory(), "store.sync_name"));
+    }
+    const int own = ::fcntl(file->native_handle(), F_DUPFD_CLOEXEC, 0);
+    if (own < 0) {
+        throw_failure(base::os_failure(errno, "dup", path));
+    }
+    std::string link = fmt::format("/proc/self/fd/{}", own);
+    const bool is_there = ::access(link.c_str(), F_OK) == 0;
+    return {own, is_there ? std::move(link) : path};
+}
+
+void guest_access::remove_file(manager& heap, std::uint64_t number) noexcept {
+    try {
+        segment::heap_files& files = manager_access::core(heap).engine().files();
+        static_cast<void>(files.storage().remove(segment::store_path(files.paths(), number), "store.remove").ok());
+    } catch (const std::exception&) {
+        return;  // the file takes space, and nothing leads to it
+    }
+}
+
+transaction_end guest_access::set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
+                                       int& error) noexcept {
+    error = 0;
+    try {
+        transaction_core one;
+        one.begin(heap);
+        try {
+            one.store(&word, value);
+            one.commit();
+        } catch (...) {
+            one.end();
+            throw;
+        }
+        one.end();
+        return transaction_end::carried_out;
+    } catch (const holdfast::error& what) {
+        error = what.reason() == errc::no_space ? ENOSPC : EIO;
+    } catch (const std::bad_alloc&) {
+        error = ENOMEM;
+    } catch (const std::exception&) {
+        error = EIO;
+    }
+    return heap.is_open() && !heap.engine().check_health() ? transaction_end::unknown : transaction_end::dropped;
+}
+
+void guest_access::persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept {
+    if (heap.is_open()) {
+        heap.engine().persist(begin, bytes);
+    }
+}
+
+// --- of transactions ------------------------------------------------------------------------------------------------
+
+transaction_guests& transaction_access::guests(transaction_core& of) {
+    if (!of.inner_.empty()) {
+        throw_failure(failure{failure_code::invalid_argument,
+                              of.heap().path(),
+                              "transaction",
+                              "one within another one, or around one",
+                              "a transaction by itself",
+                              {},
+                              0});
+    }
+    return of.guests_;
+}
+
+void transaction_access::commit_with_guests(transaction_core& of, transaction& self) {
+    of.guests_.prepare(self);
+    try {
+        of.commit();
+    } catch (...) {
+        const bool unknown = of.is_alive() && !of.heap_->engine().check_health();
+        of.guests_.note(unknown ? transaction_end::unknown : transaction_end::dropped);
+        throw;
+    }
+    of.guests_.note(transaction_end::carried_out);
+}
+
+std::shared_ptr<transaction_guest> guest_access::find(const transaction& in, const void* key) {
+    return transaction_access::guests(transaction_access::core(in)).find(key);
+}
+
+void guest_access::add(const transaction& in, const void* key, std::shared_ptr<transaction_guest> guest) {
+    transaction_access::guests(transaction_access::core(in)).add(key, std::move(guest));
+}
+
+bool guest_access::belongs_to(const transaction& one, const manager_core& heap) {
+    return transaction_access::is_of(transaction_access::core(one), heap);
+}
+
+}  // namespace holdfast::detail

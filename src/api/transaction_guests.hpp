@@ -1,0 +1,44 @@
+// What counts together with a transaction of a heap. Used by the transaction's thread alone.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <holdfast/detail/heap_guests.hpp>
+
+namespace holdfast::detail {
+
+class transaction_guests {
+public:
+    [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
+    [[nodiscard]] std::shared_ptr<transaction_guest> find(const void* key) const {
+        for (const auto& [known, guest] : all_) {
+            if (known == key) {
+                return guest;
+            }
+        }
+        return nullptr;
+    }
+    void add(const void* key, std::shared_ptr<transaction_guest> guest) { all_.emplace_back(key, std::move(guest)); }
+    void prepare(transaction& in) const {
+        for (const auto& each : all_) {
+            each.second->prepare(in);
+        }
+    }
+    /// What end() tells them; unless it is called: `dropped`.
+    void note(transaction_end how) noexcept { how_ = how; }
+    void end() noexcept {
+        for (const auto& each : all_) {
+            each.second->end(how_);
+        }
+        all_.clear();
+        how_ = transaction_end::dropped;
+    }
+
+private:
+    std::vector<std::pair<const void*, std::shared_ptr<transaction_guest>>> all_;
+    transaction_end how_ = transaction_end::dropped;
+};
+
+}  // namespace holdfast::detail

@@ -1,0 +1,18 @@
+// The files of stores that lie in a heap: store.NUMBER in its directory. This layer lists, copies and removes them with
+// the others, and knows nothing of their content (docs/store-format.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "segment/commit/transaction.hpp"
+
+namespace holdfast::segment {
+
+[[nodiscard]] std::string store_path(const heap_paths& paths, std::uint64_t number);
+/// The number of the store whose file has this name; nothing for other names.
+[[nodiscard]] std::optional<std::uint64_t> store_number(std::string_view name);
+
+}  // namespace holdfast::segment

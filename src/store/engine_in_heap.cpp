@@ -1,0 +1,189 @@
+// A store that lies in a heap: the heap decides which commits count.
+//
+// A word of the heap holds the number of the last one. A commit is prepared here, then the word is set beside all else
+// that a transaction of the heap changes, then it is accepted here. So one group of the heap's records, or one commit
+// of the heap, decides both. A recovery takes no record and no checkpoint for valid that is beyond the word.
+//
+// The heap's durable state may name an older commit than the last accepted one, for as long as the program likes. So
+// the checkpoint that leads there (`base_`), its pages and its records stay until the heap has moved on: the next
+// checkpoints are written to the other meta, over each other, and their records to the other half of the log.
+//
+// What a refused commit, or a crash, left beyond the word must go before the word gets there again: records are
+// written over in order, because each commit begins where the accepted ones end; a meta is taken away, durably.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "store/engine.hpp"
+#include "store/page_checksum.hpp"
+
+namespace holdfast::store_engine {
+
+// Behind recovery. `meta` is the checkpoint that it began with.
+status engine::begin_in_heap(const meta_on_media& meta) {
+    if (shared_.header().written.load() != options_.accepted) {
+        return status::corrupted;  // the heap has commits that are not here
+    }
+    base_ = {.sequence = meta.sequence, .transaction = meta.transaction};
+    if (options_.read_only) {
+        return status::ok;
+    }
+    HF_STORE_TRY(give_holes_blocks());
+    meta_on_media other{};
+    const std::uint64_t page = (meta.sequence + 1) % meta_pages;
+    std::memcpy(&other, file_.page(page), sizeof(other));
+    if (other.magic == store_magic && other.sequence > meta.sequence) {
+        std::memset(file_.writable_page(page), 0, sizeof(other));
+        return file_.sync_range(page * page_size, page_size);
+    }
+    return status::ok;
+}
+
+// A copy of the heap's files may have holes where the store wrote zeros: a store to one on a full disk ends in a
+// signal. Pages that are known as free get their blocks when they are used.
+status engine::give_holes_blocks() {
+    if (free_transaction_ == no_transaction) {
+        HF_STORE_TRY(load_free_list());
+    }
+    const std::uint64_t end = last_root().next_page;
+    std::uint64_t start = 0;
+    std::uint64_t count = 0;
+    for (std::uint64_t page = 0; file_.find_hole(page, end, start, count); page = start + count) {
+        for (std::uint64_t at = start; at < start + count; ++at) {
+            std::uint64_t behind = at;
+            while (behind < start + count && free_.is_backed(behind)) {
+                ++behind;
+            }
+            if (behind > at) {
+                HF_STORE_TRY(file_.reserve(at, behind - at));
+            }
+            at = behind;
+        }
+    }
+    return status::ok;
+}
+
+// The last checkpoint becomes the one that a recovery begins with as soon as the heap has all that it holds.
+void committer::raise_base() noexcept {
+    const shared_header& header = shared_.header();
+    if (header.checkpoint_transaction.load() <= kept_.load()) {
+        base_ = {.sequence = header.checkpoint_sequence.load(), .transaction = header.checkpoint_transaction.load()};
+    }
+}
+
+// Of the next checkpoint: it is written over the last one where a recovery needs the one before.
+std::uint64_t committer::next_sequence() const noexcept {
+    const std::uint64_t last = shared_.header().checkpoint_sequence.load();
+    return options_.in_heap && base_.sequence != last ? last + meta_pages : last + 1;
+}
+
+// The first version whose recovery needs the log where it is.
+std::uint64_t committer::log_born() const noexcept {
+    const std::uint64_t checkpoint = shared_.header().checkpoint_transaction.load();
+    return options_.in_heap ? std::min(checkpoint, base_.transaction) : checkpoint;
+}
+
+status engine::prepare(write_set& changes) {
+    const shared_header& header = shared_.header();
+    is_prepared_ = true;
+    prepared_ = {.meta_page = next_sequence() % meta_pages,
+                 .written = header.written.load(),
+                 .synced = header.synced.load(),
+                 .checkpoint_sequence = header.checkpoint_sequence.load(),
+                 .checkpoint_transaction = header.checkpoint_transaction.load(),
+                 .log_page = header.log_page.load(),
+                 .log_pages = header.log_pages.load(),
+                 .log_end = header.log_end.load(),
+                 .log_synced = header.log_synced.load(),
+                 .file_pages = header.file_pages.load(),
+                 .unsynced = header.unsynced.load()};
+    std::memcpy(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta));
+    status outcome = status::ok;
+    try {
+        finish_pages(changes);
+        if (!append(changes)) {
+            outcome = checkpoint(changes, {.settle = false, .durable = false});
+        } else if (!options_.no_sync) {
+            outcome = sync_log(changes.version.transaction);
+        }
+    } catch (const std::bad_alloc&) {
+        outcome = status::no_memory;
+    }
+    changes.clear();
+    if (outcome != status::ok) {
+        static_cast<void>(withdraw());  // where that fails, nobody writes any more
+    }
+    return outcome;
+}
+
+void engine::accept() noexcept {
+    const shared_header& header = shared_.header();
+    const bool was_checkpoint = header.checkpoint_sequence.load() != prepared_.checkpoint_sequence;
+    is_prepared_ = false;
+    accepted_.store(header.written.load());
+    raise_durable(header.written.load());
+    if (keeps_at_once_) {
+        keep_accepted();
+    }
+    root last{};
+    if (was_checkpoint && shared_.get_root(header.written.load(), last)) {
+        give_space_back(last.next_page, false);
+    }
+}
+
+status engine::withdraw() noexcept {
+    shared_header& header = shared_.header();
+    const bool was_checkpoint =
+        std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
+    is_prepared_ = false;
+    free_transaction_ = no_transaction;  // it has some of this commit
+    sync_turn turn(header);              // who syncs the log now has looked at it before
+    if (const status outcome = turn.take(); outcome != status::ok) {
+        return fail(outcome);
+    }
+    header.written.store(prepared_.written);
+    header.synced.store(prepared_.synced);
+    header.checkpoint_transaction.store(prepared_.checkpoint_transaction);
+    header.checkpoint_sequence.store(prepared_.checkpoint_sequence);
+    shared_.set_log(prepared_.log_page, prepared_.log_pages);
+    header.log_end.store(prepared_.log_end);
+    header.log_synced.store(prepared_.log_synced);
+    header.file_pages.store(prepared_.file_pages);
+    header.unsynced.store(prepared_.unsynced);
+    file_.set_pages(prepared_.file_pages);
+    if (header.panic.load() != 0) {
+        return status::panic;
+    }
+    if (was_checkpoint) {
+        std::memcpy(file_.writable_page(prepared_.meta_page), &prepared_.meta, sizeof(prepared_.meta));
+        const status outcome = file_.sync_range(prepared_.meta_page * page_size, page_size);
+        return outcome == status::ok ? outcome : fail(outcome);
+    }
+    return status::ok;
+}
+
+void engine::give_up() noexcept {
+    is_prepared_ = false;
+    static_cast<void>(fail(status::panic));
+}
+
+void engine::leave() noexcept {
+    shared_header& header = shared_.header();
+    if (shared_.is_of_parent() || options_.read_only || header.panic.load() != 0) {
+        return;
+    }
+    try {
+        static_cast<void>(checkpoint_now(false, lock_mode::tries));  // without it, the next open reads the log
+    } catch (const std::bad_alloc&) {
+        free_transaction_ = no_transaction;
+    }
+    header.panic.store(1);
+}
+
+void engine::keep_accepted() noexcept {
+    keeps_both_ = false;
+    kept_.store(accepted_.load());
+    raise_base();
+}
+
+}  // namespace holdfast::store_engine

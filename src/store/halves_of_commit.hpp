@@ -1,0 +1,22 @@
+// A commit of a store in a heap comes in two halves, between which the heap decides.
+#pragma once
+
+#include <cstdint>
+
+#include "store/transaction.hpp"
+
+namespace holdfast::store_engine {
+
+class halves_of_commit {
+public:
+    /// `number`: of the commit; 0: nothing was changed, and the transaction has ended. An error aborts it.
+    [[nodiscard]] static status prepare(transaction& of, std::uint64_t& number);
+    /// ok: the heap has the commit; panic: it is not known whether it has; all else: it has not. Returns that, or what
+    /// failed here.
+    [[nodiscard]] static status settle(transaction& of, status of_heap) noexcept;
+    /// Brings the databases' records into the main one, and its record into the version. `changed`: there is something
+    /// to commit.
+    [[nodiscard]] static status save_records(transaction& of, bool& changed);
+};
+
+}  // namespace holdfast::store_engine

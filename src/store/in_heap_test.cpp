@@ -1,0 +1,279 @@
+// A store whose commits count when a heap says so. The heap is a number here: in memory, and as its durable state has
+// it. A crash is a copy of the file, opened with the durable number.
+#include <array>
+#include <fstream>
+#include <map>
+#include <random>
+#include <vector>
+
+#include <holdfast/detail/store_in_heap.h>
+
+#include "store/store_test_support.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+using content_of_store = std::map<std::string, std::string>;
+
+/// The store of a heap that is open.
+class hosted {
+public:
+    hosted(const std::string& path, std::uint64_t accepted, bool at_once, unsigned flags = MDB_NOSYNC)
+        : word(accepted) {
+        EXPECT_EQ(mdb_env_create(&env), 0);
+        EXPECT_EQ(mdb_env_set_maxdbs(env, 4), 0);
+        EXPECT_EQ(hf_lmdb_set_maxkeysize(env, HF_LMDB_MOST_KEYSIZE), 0);
+        hf_lmdb_heap heap{
+            .accepted = accepted, .identity = {7}, .keeps_at_once = at_once ? 1 : 0, .accept = accept, .context = this};
+        opened = hf_lmdb_open_in_heap(env, path.c_str(), flags, 0664, &heap);
+    }
+    hosted(const hosted&) = delete;
+    hosted& operator=(const hosted&) = delete;
+    ~hosted() { mdb_env_close(env); }
+
+    static int accept(void* context, std::uint64_t commit) {
+        auto& self = *static_cast<hosted*>(context);
+        self.asked = commit;
+        if (self.answer == 0) {
+            self.word = commit;
+        }
+        return self.answer;
+    }
+    [[nodiscard]] MDB_txn* begin(unsigned flags = 0) const {
+        MDB_txn* made = nullptr;
+        EXPECT_EQ(mdb_txn_begin(env, nullptr, flags, &made), 0);
+        return made;
+    }
+    int set(const std::string& key, const std::string& value) const {
+        MDB_txn* in = begin();
+        EXPECT_EQ(put(in, 1, key, value), 0);
+        return mdb_txn_commit(in);
+    }
+    [[nodiscard]] content_of_store all() const {
+        content_of_store found;
+        MDB_txn* in = begin(MDB_RDONLY);
+        MDB_cursor* at = nullptr;
+        EXPECT_EQ(mdb_cursor_open(in, 1, &at), 0);
+        MDB_val key{};
+        MDB_val value{};
+        while (mdb_cursor_get(at, &key, &value, MDB_NEXT) == 0) {
+            found.emplace(as_view(key), as_view(value));
+        }
+        mdb_cursor_close(at);
+        mdb_txn_abort(in);
+        EXPECT_EQ(hf_lmdb_check(env, nullptr), 0);
+        return found;
+    }
+
+    MDB_env* env = nullptr;
+    int opened = -1;
+    int answer = 0;
+    std::uint64_t word;
+    std::uint64_t asked = 0;
+};
+
+class store_in_heap : public testing::Test {
+protected:
+    [[nodiscard]] std::string file() const { return directory_.path() + "/store"; }
+    /// What a crash leaves that happens now.
+    [[nodiscard]] std::string copy() const {
+        const std::string to = directory_.path() + "/crashed";
+        std::filesystem::copy_file(file(), to, std::filesystem::copy_options::overwrite_existing);
+        return to;
+    }
+    /// What is there after a crash, to readers and to a writer, which also writes; and again after a second crash.
+    static content_of_store after_crash(const std::string& path, std::uint64_t word) {
+        content_of_store found;
+        {
+            const hosted reader(path, word, true, MDB_RDONLY);
+            EXPECT_EQ(reader.opened, 0);
+            found = reader.all();
+        }
+        for (int times = 0; times < 2; ++times) {
+            const hosted writer(path, word, true);
+            EXPECT_EQ(writer.opened, 0) << mdb_strerror(writer.opened);
+            EXPECT_EQ(writer.all(), found);
+        }
+        return found;
+    }
+
+    store_directory directory_;
+};
+
+TEST_F(store_in_heap, keeps_what_the_heap_accepted) {
+    std::uint64_t word = 0;
+    {
+        hosted store(file(), 0, true);
+        ASSERT_EQ(store.opened, 0);
+        ASSERT_EQ(store.set("a", "1"), 0);
+        ASSERT_EQ(store.set("b", "2"), 0);
+        store.answer = EAGAIN;
+        EXPECT_EQ(store.set("c", "3"), EAGAIN);
+        EXPECT_EQ(store.all(), (content_of_store{{"a", "1"}, {"b", "2"}}));
+        store.answer = 0;
+        ASSERT_EQ(store.set("d", "4"), 0);
+        word = store.word;
+    }
+    EXPECT_EQ(after_crash(file(), word), (content_of_store{{"a", "1"}, {"b", "2"}, {"d", "4"}}));
+}
+
+TEST_F(store_in_heap, a_prepared_commit_is_there_if_the_heap_says_so) {
+    hosted store(file(), 0, true);
+    ASSERT_EQ(store.set("a", "1"), 0);
+    for (const std::size_t size : {std::size_t{10}, std::size_t{3} << 20U}) {  // a record, and a checkpoint
+        const content_of_store before = store.all();
+        content_of_store after = before;
+        after["b"] = std::string(size, 'b');
+        MDB_txn* in = store.begin();
+        ASSERT_EQ(put(in, 1, "b", after["b"]), 0);
+        std::uint64_t commit = 0;
+        ASSERT_EQ(hf_lmdb_prepare(in, &commit), 0);
+        EXPECT_EQ(commit, store.word + 1);
+        EXPECT_EQ(put(in, 1, "c", "later"), MDB_BAD_TXN);
+        EXPECT_EQ(store.all(), before) << "readers see it before it counts";
+        EXPECT_TRUE(after_crash(copy(), store.word) == before);
+        EXPECT_TRUE(after_crash(copy(), commit) == after);
+        ASSERT_EQ(hf_lmdb_settle(in, ENOSPC), ENOSPC);
+        mdb_txn_abort(in);
+        EXPECT_TRUE(store.all() == before);
+        EXPECT_TRUE(after_crash(copy(), store.word) == before);
+        // The number counts again, with other content.
+        ASSERT_EQ(store.set("x", std::to_string(size)), 0);
+        EXPECT_EQ(store.word, commit);
+        after = before;
+        after["x"] = std::to_string(size);
+        EXPECT_TRUE(store.all() == after);
+        EXPECT_TRUE(after_crash(copy(), commit) == after);
+    }
+}
+
+/// An image with a prepared checkpoint is opened by the old word, and other commits take its number.
+TEST_F(store_in_heap, what_a_crash_left_beyond_the_word_never_comes_back) {
+    hosted store(file(), 0, true);
+    ASSERT_EQ(store.set("a", "1"), 0);
+    MDB_txn* in = store.begin();
+    ASSERT_EQ(put(in, 1, "b", std::string(std::size_t{3} << 20U, 'b')), 0);
+    std::uint64_t commit = 0;
+    ASSERT_EQ(hf_lmdb_prepare(in, &commit), 0);
+    const std::string crashed = copy();
+    mdb_txn_abort(in);
+    {
+        hosted again(crashed, commit - 1, true);
+        ASSERT_EQ(again.set("c", "3"), 0);
+        ASSERT_EQ(again.word, commit);
+        const std::string twice = directory_.path() + "/twice";
+        std::filesystem::copy_file(crashed, twice);
+        EXPECT_EQ(after_crash(twice, commit), (content_of_store{{"a", "1"}, {"c", "3"}}));
+    }
+}
+
+TEST_F(store_in_heap, an_unknown_outcome_ends_writing) {
+    hosted store(file(), 0, true);
+    ASSERT_EQ(store.set("a", "1"), 0);
+    store.answer = MDB_PANIC;
+    EXPECT_EQ(store.set("b", "2"), MDB_PANIC);
+    MDB_txn* in = nullptr;
+    EXPECT_EQ(mdb_txn_begin(store.env, nullptr, 0, &in), MDB_PANIC);
+    EXPECT_EQ(after_crash(copy(), 1), (content_of_store{{"a", "1"}}));
+    EXPECT_EQ(after_crash(copy(), 2), (content_of_store{{"a", "1"}, {"b", "2"}}));
+}
+
+TEST_F(store_in_heap, refuses_what_is_not_of_the_heap) {
+    { ASSERT_EQ(hosted(file(), 0, true).set("a", "1"), 0); }
+    EXPECT_EQ(hosted(file(), 2, true).opened, MDB_CORRUPTED) << "the heap has a commit that is not there";
+    MDB_env* env = nullptr;
+    ASSERT_EQ(mdb_env_create(&env), 0);
+    EXPECT_EQ(mdb_env_open(env, file().c_str(), MDB_NOSUBDIR | MDB_NOLOCK, 0664), MDB_VERSION_MISMATCH);
+    mdb_env_close(env);
+    const std::string alone = directory_.path() + "/alone";
+    { ASSERT_EQ(test_environment(alone, MDB_NOSUBDIR).opened(), 0); }
+    EXPECT_EQ(hosted(alone, 0, true).opened, MDB_VERSION_MISMATCH);
+    hf_lmdb_heap other{
+        .accepted = 1, .identity = {8}, .keeps_at_once = 1, .accept = hosted::accept, .context = nullptr};
+    ASSERT_EQ(mdb_env_create(&env), 0);
+    EXPECT_EQ(hf_lmdb_open_in_heap(env, file().c_str(), 0, 0664, &other), MDB_INVALID);
+    mdb_env_close(env);
+    EXPECT_EQ(after_crash(file(), 1), (content_of_store{{"a", "1"}}));
+}
+
+/// Random commits, refusals, commits of the heap and crashes, against a model. The durable word stays behind the last
+/// commit (a heap with its own commits), or not.
+class store_in_heap_model : public store_in_heap, public testing::WithParamInterface<bool> {
+protected:
+    void step(hosted& store);
+    void change(hosted& store);
+
+    std::mt19937 random_{20261};
+    std::map<std::uint64_t, content_of_store> history_{{0, {}}};
+    std::uint64_t durable_ = 0;
+    unsigned refused_ = 0;
+};
+
+void store_in_heap_model::change(hosted& store) {
+    content_of_store next = history_.at(store.word);
+    MDB_txn* in = store.begin();
+    for (unsigned i = 0; i < 1 + random_() % 20; ++i) {
+        const std::string key = "key" + std::to_string(random_() % 300);
+        if (random_() % 3 == 0) {
+            EXPECT_EQ(del(in, 1, key), next.erase(key) == 1 ? 0 : MDB_NOTFOUND);
+        } else {
+            const std::size_t most = random_() % 8 == 0 ? 200'000 : 500;
+            next[key] = std::string(random_() % most, static_cast<char>('a' + random_() % 26));
+            EXPECT_EQ(put(in, 1, key, next[key]), 0);
+        }
+    }
+    std::uint64_t commit = 0;
+    ASSERT_EQ(hf_lmdb_prepare(in, &commit), 0);
+    const bool accepted = random_() % 4 != 0;
+    const bool crashed = random_() % 25 == 0;
+    if (crashed) {
+        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_)) << "crashed at " << commit;
+    }
+    if (commit != 0 && accepted) {
+        store.word = commit;
+        history_[commit] = next;
+    }
+    if (commit != 0) {
+        EXPECT_EQ(hf_lmdb_settle(in, accepted ? 0 : EAGAIN), accepted ? 0 : EAGAIN);
+        refused_ += accepted ? 0 : 1;
+    }
+    mdb_txn_abort(in);
+    durable_ = GetParam() ? store.word : durable_;
+}
+
+void store_in_heap_model::step(hosted& store) {
+    change(store);
+    if (random_() % 30 == 0) {
+        EXPECT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_));
+        durable_ = store.word;
+        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_));
+        hf_lmdb_after_heap_commit(store.env);
+    }
+    if (random_() % 15 == 0) {
+        ASSERT_TRUE(store.all() == history_.at(store.word));
+        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_));
+    }
+    if (random_() % 60 == 0) {
+        EXPECT_EQ(mdb_env_sync(store.env, 1), 0);
+    }
+}
+
+TEST_P(store_in_heap_model, agrees_after_every_crash) {
+    for (int sessions = 0; sessions < 4 && !HasFatalFailure(); ++sessions) {
+        hosted store(file(), durable_, GetParam());
+        ASSERT_EQ(store.opened, 0) << mdb_strerror(store.opened);
+        ASSERT_TRUE(store.all() == history_.at(durable_));
+        for (int steps = 0; steps < 150 && !HasFatalFailure(); ++steps) {
+            step(store);
+        }
+        history_.erase(history_.upper_bound(durable_), history_.end());
+    }
+    EXPECT_GT(refused_, 20U);
+}
+
+INSTANTIATE_TEST_SUITE_P(heap, store_in_heap_model, testing::Bool(),
+                         [](const auto& info) { return info.param ? "at_once" : "later"; });
+
+}  // namespace
+}  // namespace holdfast::store_engine

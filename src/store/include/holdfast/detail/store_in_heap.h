@@ -1,0 +1,52 @@
+/* Between a store and the heap that it lies in (store_in_heap.hpp); no part of the interface for programs. The heap has
+ * a word with the number of the store's last commit that counts. A commit is prepared, then the heap sets the word,
+ * then the commit is settled. */
+#pragma once
+
+#include <lmdb.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(readability-identifier-naming,modernize-use-using) */
+
+typedef struct hf_lmdb_heap {
+    uint64_t accepted;    /* the heap's word */
+    uint8_t identity[16]; /* of the store; a new one gets it */
+    int keeps_at_once;    /* the word is durable when the heap has set it; else with the heap's next commit */
+    /* Called by mdb_txn_commit() between the halves of a commit. 0: the word is `commit`; MDB_PANIC: that is not known;
+     * all else: it is not, and mdb_txn_commit() returns this. */
+    int (*accept)(void* context, uint64_t commit);
+    void* context;
+} hf_lmdb_heap;
+
+/* As mdb_env_open(), of a store that only this process has open. Flags: MDB_RDONLY, MDB_NOSYNC, MDB_WRITEMAP and
+ * MDB_NORDAHEAD. MDB_NOSYNC: a commit need not be durable before hf_lmdb_before_heap_commit(). */
+int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode, const hf_lmdb_heap* heap);
+
+/* The first half of a commit. `commit`: its number, the heap's next word; 0: the transaction has changed nothing, and
+ * has ended. On failure it is aborted. In all three cases mdb_txn_abort() frees it. */
+int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
+/* The second. `of_heap`: as accept() returns it. mdb_txn_abort() frees the transaction. */
+int hf_lmdb_settle(MDB_txn* txn, int of_heap);
+
+/* Before and after a commit of the heap's memory, which has the word. */
+int hf_lmdb_before_heap_commit(MDB_env* env);
+void hf_lmdb_after_heap_commit(MDB_env* env);
+/* Or behind one that failed: a recovery of the heap may find its old state or the new one. Then a transaction may fail
+ * with EBUSY until a commit of the heap succeeds. */
+void hf_lmdb_heap_commit_failed(MDB_env* env);
+/* The heap is closed: nothing can be written any more; views stay as they are. */
+void hf_lmdb_leave_heap(MDB_env* env);
+
+/* NOLINTEND(readability-identifier-naming,modernize-use-using) */
+
+#ifdef __cplusplus
+}
+#endif
+
+#pragma GCC visibility pop

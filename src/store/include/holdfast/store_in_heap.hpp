@@ -1,0 +1,229 @@
+// holdfast::heap_store: a store that lies in a heap, and whose changes count together with other changes of the heap.
+//
+//     holdfast::heap_store shop(heap, "shop");
+//     heap.transact([&](holdfast::transaction& tx) {
+//         tx.open(account).balance -= 10;
+//         shop.write(tx).put("sold", "1");
+//     });                                      // both are there, or neither
+//
+// All of holdfast::store is there, too: views, and transactions of the store alone. What a commit promises is what the
+// heap's durability does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and
+// heap back to the last commit of the heap. The store's file lies in the heap's directory; snapshots and copies have
+// it, and the heap's writer is the only process that has it open. Programs link the libraries holdfast and lmdb.
+//
+// The heap has a named object, holdfast.store.NAME, which says what of the store counts. It must not be changed.
+#pragma once
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <holdfast/detail/heap_guests.hpp>
+#include <holdfast/detail/store_in_heap.h>
+#include <holdfast/manager.hpp>
+#include <holdfast/store.hpp>
+#include <holdfast/transaction.hpp>
+
+namespace holdfast {
+
+namespace detail {
+
+/// In the heap.
+struct store_place {
+    store_place(std::uint64_t of_file, const std::array<std::uint64_t, 2>& of_store)
+        : file(of_file), identity{of_store[0], of_store[1]} {}
+    std::uint64_t accepted = 0;  ///< the last commit of the store that counts
+    std::uint64_t file;
+    std::uint64_t identity[2];
+};
+
+[[nodiscard]] inline std::string store_object(const std::string& name) { return "holdfast.store." + name; }
+
+/// An open store of a heap.
+class hosted_store : public heap_guest {
+public:
+    hosted_store(manager& heap, manager_core& core, const std::string& name, const store_options& options)
+        : core_(core), read_only_(heap.read_only()) {
+        MDB_env* made = nullptr;
+        store_detail::check(mdb_env_create(&made));
+        env_ = {made, store_detail::environment_closer()};
+        store_detail::check(mdb_env_set_maxdbs(made, options.databases));
+        store_detail::check(hf_lmdb_set_maxkeysize(made, options.longest_key));
+        if (options.limit != 0) {
+            store_detail::check(mdb_env_set_mapsize(made, options.limit));
+        }
+        place_ = heap.find<store_place>(store_object(name)).first;
+        if (place_ != nullptr) {
+            open(heap, place_->file, {place_->identity[0], place_->identity[1]}, false);
+        } else if (read_only_) {
+            throw store_error(ENOENT);
+        } else {
+            make(heap, name);
+        }
+    }
+    [[nodiscard]] const std::shared_ptr<MDB_env>& env() const noexcept { return env_; }
+    [[nodiscard]] manager_core& core() const noexcept { return core_; }
+    [[nodiscard]] std::uint64_t& word() const noexcept { return place_->accepted; }
+    /// The word, which a transaction of the heap has stored, is as durable as the transaction.
+    void persist_word() const noexcept { guest_access::persist(core_, &place_->accepted, sizeof(place_->accepted)); }
+
+    const char* before_commit() noexcept override {
+        const int outcome = read_only_ ? MDB_SUCCESS : hf_lmdb_before_heap_commit(env_.get());
+        return outcome == MDB_SUCCESS ? nullptr : mdb_strerror(outcome);
+    }
+    void after_commit() noexcept override { hf_lmdb_after_heap_commit(env_.get()); }
+    void commit_failed() noexcept override { hf_lmdb_heap_commit_failed(env_.get()); }
+    void leave() noexcept override {
+        left_.store(true);
+        hf_lmdb_leave_heap(env_.get());
+    }
+
+private:
+    using identity = std::array<std::uint64_t, 2>;
+
+    void make(manager& heap, const std::string& name) {
+        identity own{};
+        if (::getrandom(own.data(), sizeof(own), 0) != static_cast<ssize_t>(sizeof(own))) {
+            throw store_error(errno);
+        }
+        const std::uint64_t number = guest_access::unused_file(heap);
+        try {
+            open(heap, number, own, true);
+            place_ = heap.construct<store_place>(store_object(name))(number, own);
+        } catch (...) {
+            env_.reset();
+            guest_access::remove_file(heap, number);
+            throw;
+        }
+    }
+    void open(manager& heap, std::uint64_t number, const identity& own, bool is_new) {
+        const std::string domain = heap.domain();
+        const bool in_memory = heap.durability() == durability::commit;
+        const bool without_sync = in_memory || domain == "page-cache" || domain == "emulated";
+        hf_lmdb_heap place{};
+        place.accepted = is_new ? 0 : place_->accepted;
+        std::memcpy(place.identity, own.data(), sizeof(place.identity));
+        place.keeps_at_once = in_memory ? 0 : 1;
+        place.accept = accept;
+        place.context = this;
+        const guest_access::opened_file file = guest_access::open_file(heap, number, is_new);
+        const unsigned flags = (read_only_ ? unsigned{MDB_RDONLY} : 0U) | (without_sync ? unsigned{MDB_NOSYNC} : 0U);
+        const int outcome = hf_lmdb_open_in_heap(env_.get(), file.path.c_str(), flags, 0664, &place);
+        ::close(file.descriptor);
+        store_detail::check(outcome);
+    }
+    /// A commit of the store alone.
+    static int accept(void* context, std::uint64_t commit) {
+        const auto& self = *static_cast<const hosted_store*>(context);
+        if (self.left_.load()) {
+            return EINVAL;
+        }
+        int error = 0;
+        switch (guest_access::set_word(self.core_, self.word(), commit, error)) {
+            case transaction_end::carried_out: self.persist_word(); return MDB_SUCCESS;
+            case transaction_end::dropped: return error;
+            case transaction_end::unknown: return MDB_PANIC;
+        }
+        return MDB_PANIC;
+    }
+
+    manager_core& core_;
+    bool read_only_;
+    std::atomic<bool> left_{false};
+    std::shared_ptr<MDB_env> env_;
+    store_place* place_ = nullptr;
+};
+
+/// The changes of a store in a transaction of the heap.
+class joint_changes : public transaction_guest, public store_changes {
+public:
+    explicit joint_changes(std::shared_ptr<hosted_store> host)
+        : store_changes(host->env().get(), nullptr), host_(std::move(host)) {}
+    void prepare(transaction& in) override {
+        std::uint64_t commit = 0;
+        store_detail::check(hf_lmdb_prepare(transaction_.get(), &commit));
+        if (commit != 0) {
+            prepared_ = true;
+            in.store(host_->word(), commit);
+        }
+    }
+    void end(transaction_end how) noexcept override {
+        if (prepared_) {
+            if (how == transaction_end::carried_out) {
+                host_->persist_word();
+            }
+            // What fails here is known to the store, which takes no further changes then.
+            static_cast<void>(hf_lmdb_settle(transaction_.get(), how == transaction_end::carried_out ? MDB_SUCCESS
+                                                                 : how == transaction_end::unknown   ? MDB_PANIC
+                                                                                                     : ECANCELED));
+        }
+        transaction_.reset();
+    }
+
+private:
+    std::shared_ptr<hosted_store> host_;
+    bool prepared_ = false;
+};
+
+}  // namespace detail
+
+/// An open store of a heap. Any number of these may be open for the same store; the options of the first one count, of
+/// which `durable`, `read_only` and `mode` follow from the heap. Its views end before the heap is closed. Thread
+/// safety: as holdfast::store.
+class heap_store : public store {
+public:
+    /// Opens the store of this name, or makes it. Throws error of the heap, and store_error: ENOENT where there is none
+    /// in a heap that is open read-only, MDB_CORRUPTED where it lacks what the heap has accepted.
+    heap_store(manager& heap, const std::string& name, const store_options& options = {})
+        : heap_store(std::static_pointer_cast<detail::hosted_store>(
+              detail::guest_access::find_or_make(heap, name, [&](detail::manager_core& core) {
+                  return std::make_shared<detail::hosted_store>(heap, core, name, options);
+              }))) {}
+
+    using store::write;
+    /// Changes of the store that count if and only if the heap's transaction does. The same ones for each call; they
+    /// end with the transaction. The first call waits for other writers of the store to end, and keeps them waiting. So
+    /// threads that write several stores in a transaction begin with the same one. Throws error(invalid_argument) for a
+    /// transaction of another heap, and for one within another one.
+    [[nodiscard]] store_changes& write(transaction& in) {
+        if (!detail::guest_access::belongs_to(in, host_->core())) {
+            throw store_error(EINVAL);
+        }
+        if (const auto known = detail::guest_access::find(in, host_.get())) {
+            return static_cast<detail::joint_changes&>(*known);
+        }
+        auto made = std::make_shared<detail::joint_changes>(host_);
+        store_changes& changes = *made;
+        detail::guest_access::add(in, host_.get(), std::move(made));
+        return changes;
+    }
+
+private:
+    explicit heap_store(std::shared_ptr<detail::hosted_store> host) : store(host->env()), host_(std::move(host)) {}
+
+    std::shared_ptr<detail::hosted_store> host_;
+};
+
+/// The names of the stores in a heap.
+[[nodiscard]] inline std::vector<std::string> stores_of(const manager& heap) {
+    const std::string prefix = detail::store_object({});
+    std::vector<std::string> names;
+    for (auto each = heap.named_begin(); each != heap.named_end(); ++each) {
+        if (each->name().starts_with(prefix) && each->type_name() == typeid(detail::store_place).name()) {
+            names.push_back(each->name().substr(prefix.size()));
+        }
+    }
+    return names;
+}
+
+}  // namespace holdfast

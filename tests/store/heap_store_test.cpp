@@ -1,0 +1,214 @@
+// Stores that lie in a heap, through the public headers: transactions of both, snapshots, copies, crashes in between.
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/store_in_heap.hpp>
+
+#include "api/manager_test_configurations.hpp"
+#include "base/process_test_support.hpp"
+
+namespace holdfast {
+namespace {
+
+struct account {
+    std::int64_t balance = 0;
+};
+
+/// What a store has, as one text.
+std::string content(const store& of) {
+    std::string text;
+    const store_view view = of.read();
+    for (const auto& [key, value] : view.all()) {
+        text += std::string(key) + "=" + std::string(value.substr(0, 8)) + " ";
+    }
+    return text;
+}
+
+class heap_store_test : public manager_test, public testing::WithParamInterface<test_configuration> {
+protected:
+    [[nodiscard]] open_options options() const { return options_of(GetParam()); }
+    [[nodiscard]] bool in_memory() const { return GetParam().first == durability::commit; }
+    void expect_both(const manager& heap, const store& shop, std::int64_t balance, const std::string& expected) const {
+        EXPECT_EQ(heap.find<account>("account").first->balance, balance);
+        EXPECT_EQ(content(shop), expected);
+        EXPECT_NO_THROW(static_cast<void>(shop.check()));
+    }
+};
+
+TEST_P(heap_store_test, a_transaction_counts_in_both_or_in_neither) {
+    manager heap(create_only, path(), options());
+    auto* const mine = heap.construct<account>("account")();
+    heap_store shop(heap, "shop");
+    heap.transact([&](transaction& tx) {
+        tx.open(*mine).balance = 1;
+        shop.write(tx).put("a", "1");
+        shop.write(tx).put("b", "1");
+        EXPECT_EQ(content(shop), "");
+    });
+    expect_both(heap, shop, 1, "a=1 b=1 ");
+    EXPECT_THROW(heap.transact([&](transaction& tx) {
+        tx.open(*mine).balance = 2;
+        shop.write(tx).put("a", "2");
+        throw 1;
+    }),
+                 int);
+    expect_both(heap, shop, 1, "a=1 b=1 ");
+    // The heap refuses it behind the store's half.
+    EXPECT_EQ(reason_of([&] {
+                  heap.transact([&](transaction& tx) {
+                      shop.write(tx).put("a", std::string(std::size_t{3} << 20U, '2'));
+                      tx.free(mine);
+                      tx.free(mine);
+                  });
+              }),
+              errc::bad_address);
+    expect_both(heap, shop, 1, "a=1 b=1 ");
+    auto alone = shop.write();
+    alone.put("c", "3");
+    alone.commit();
+    expect_both(heap, shop, 1, "a=1 b=1 c=3 ");
+    heap.close();
+    EXPECT_THROW(static_cast<void>(shop.write()), store_error);
+
+    const manager again(open_only, path(), options());
+    EXPECT_THAT(stores_of(again), testing::ElementsAre("shop"));
+}
+
+TEST_P(heap_store_test, is_there_when_the_heap_is_opened_again) {
+    for (int times = 0; times < 3; ++times) {
+        manager heap(open_or_create, path(), options());
+        auto* const mine = heap.find_or_construct<account>("account")();
+        heap_store shop(heap, "shop");
+        expect_both(heap, shop, times, times == 0 ? "" : "n=" + std::to_string(times) + " ");
+        heap.transact([&](transaction& tx) {
+            tx.open(*mine).balance += 1;
+            shop.write(tx).put("n", std::to_string(times + 1));
+        });
+    }
+    manager heap(open_read_only, path(), options());
+    const heap_store shop(heap, "shop");
+    expect_both(heap, shop, 3, "n=3 ");
+    EXPECT_THROW(heap_store(heap, "other"), store_error);
+}
+
+TEST_P(heap_store_test, two_stores_are_one_transaction) {
+    manager heap(create_only, path(), options());
+    heap_store first(heap, "first");
+    heap_store second(heap, "second");
+    heap_store first_again(heap, "first");
+    heap.transact([&](transaction& tx) {
+        first.write(tx).put("a", "1");
+        first_again.write(tx).put("b", "1");
+        second.write(tx).put("c", "1");
+    });
+    EXPECT_EQ(content(first), "a=1 b=1 ");
+    EXPECT_EQ(content(second), "c=1 ");
+}
+
+TEST_P(heap_store_test, a_crash_leaves_what_the_heap_promises) {
+    const base::process_end end =
+        base::child_process([&] {
+            manager heap(create_only, path(), options());
+            auto* const mine = heap.construct<account>("account")();
+            heap_store shop(heap, "shop");
+            for (int i = 1; i <= 30; ++i) {
+                heap.transact([&](transaction& tx) {
+                    tx.open(*mine).balance = i;
+                    shop.write(tx).put("k", std::to_string(i) + "       " + std::string(i % 7 == 0 ? 400'000 : 9, 'k'));
+                });
+                if (i == 12) {
+                    heap.commit();
+                }
+            }
+            static_cast<void>(::raise(SIGKILL));
+        }).wait();
+    ASSERT_EQ(end.signal(), SIGKILL);
+    const int expected = in_memory() ? 12 : 30;
+    manager heap(open_only, path(), options());
+    heap_store shop(heap, "shop");
+    expect_both(heap, shop, expected, "k=" + std::to_string(expected) + "       ");
+}
+
+TEST_P(heap_store_test, snapshots_and_copies_have_it) {
+    {
+        manager heap(create_only, path(), options());
+        auto* const mine = heap.construct<account>("account")();
+        heap_store shop(heap, "shop");
+        const auto change = [&](int number) {
+            heap.transact([&](transaction& tx) {
+                tx.open(*mine).balance = number;
+                shop.write(tx).put("n", std::to_string(number));
+            });
+        };
+        change(1);
+        heap.snapshot(path("snapshot"));
+        change(2);
+    }
+    manager::copy(path(), path("copy"));
+    for (const auto& [name, number] : {std::pair{"snapshot", 1}, std::pair{"copy", 2}}) {
+        manager heap(open_only, path(name), options());
+        heap_store shop(heap, "shop");
+        expect_both(heap, shop, number, "n=" + std::to_string(number) + " ");
+        auto alone = shop.write();
+        alone.put("n", "x");
+        alone.commit();
+    }
+    manager::remove(path());
+    EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_P(heap_store_test, refuses_what_it_must) {
+    {
+        manager heap(create_only, path(), options());
+        heap_store shop(heap, "shop");
+        manager other(create_only, path("other"), options());
+        transaction outer(heap);
+        EXPECT_THROW(static_cast<void>(shop.write(*std::make_unique<transaction>(other))), store_error);
+        {
+            transaction inner(outer);
+            EXPECT_EQ(reason_of([&] { static_cast<void>(shop.write(inner)); }), errc::invalid_argument);
+        }
+        shop.write(outer).put("a", "1");
+        outer.commit();
+    }
+    // Without the heap nobody may open the file; without the file, or with an older one, the heap does not open it.
+    const std::string file = path() + "/store.000000";
+    EXPECT_THROW(store(file, {}), store_error);
+    EXPECT_FALSE(std::filesystem::exists(file + "-lock"));
+    std::filesystem::rename(file, path("kept"));
+    {
+        manager heap(open_only, path(), options());
+        EXPECT_EQ(reason_of([&] { heap_store(heap, "shop"); }), errc::missing);
+    }
+    std::filesystem::copy_file(path("other") + "/objects", file);
+    {
+        manager heap(open_only, path(), options());
+        EXPECT_THROW(heap_store(heap, "shop"), store_error);
+    }
+    std::filesystem::rename(path("kept"), file);
+    manager heap(open_only, path(), options());
+    EXPECT_EQ(content(heap_store(heap, "shop")), "a=1 ");
+}
+
+INSTANTIATE_TEST_SUITE_P(durabilities, heap_store_test, all_test_configurations(), name_of_configuration);
+
+/// On the disk every commit is synced.
+TEST(heap_store, on_disk) {
+    const segment::test_directory directory;
+    open_options options = small_options();
+    options.durability = durability::atomic;
+    options.domain = open_options::domain_choice::disk;
+    manager heap(create_only, directory.path("heap"), options);
+    heap_store shop(heap, "shop");
+    for (int i = 0; i < 20; ++i) {
+        heap.transact([&](transaction& tx) { shop.write(tx).put("n", std::to_string(i)); });
+    }
+    EXPECT_EQ(content(shop), "n=19 ");
+}
+
+}  // namespace
+}  // namespace holdfast
