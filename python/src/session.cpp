@@ -260,8 +260,13 @@ void session::close(bool commit) {
             manager_->commit();
         }
     }
-    closed_ = true;
-    if (arrays_held() == 0) {
+    bool unmaps = false;
+    {
+        const std::lock_guard guard(holds_mutex_);  // another thread may let go of the last array: one of them unmaps
+        closed_ = true;
+        unmaps = arrays_held_ == 0;
+    }
+    if (unmaps) {
         unmap();
     }
 }

@@ -121,7 +121,7 @@ private:
 
     std::string path_;
     bool read_only_;
-    bool closed_ = false;
+    std::atomic<bool> closed_{false};  ///< set under holds_mutex_
     bool is_child_ = false;
     std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
     std::optional<manager> manager_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/hot.hpp"
@@ -40,12 +41,43 @@ private:
 struct stored_word {
     std::uint64_t offset;
     std::uint64_t value;
+    bool is_pointer = false;
+    bool in_copy = false;  ///< of an object that was opened later: what counts is the copy
 };
 
 /// Single words. Of several values of one place, the last one counts.
 class stored_words {
 public:
-    void add(std::uint64_t offset, std::uint64_t value) { all_.push_back({offset, value}); }
+    void add(const stored_word& next) {
+        all_.push_back(next);
+        if (!by_offset_.empty()) [[unlikely]] {
+            by_offset_.emplace(next.offset, all_.size() - 1);
+        }
+    }
+    /// Comes before for_each_in(). May throw std::bad_alloc.
+    void make_index() {
+        if (all_.size() > few && by_offset_.size() != all_.size()) {
+            by_offset_.clear();
+            for (std::size_t i = 0; i < all_.size(); ++i) {
+                by_offset_.emplace(all_[i].offset, i);
+            }
+        }
+    }
+    /// Calls `each` for the words between two offsets, for those of one place in the order in which they were stored.
+    template <class Function>
+    void for_each_in(std::uint64_t begin, std::uint64_t end, Function&& each) {
+        if (all_.size() <= few) {
+            for (stored_word& one : all_) {
+                if (one.offset >= begin && one.offset < end) {
+                    each(one);
+                }
+            }
+            return;
+        }
+        for (auto next = by_offset_.lower_bound(begin); next != by_offset_.end() && next->first < end; ++next) {
+            each(all_[next->second]);
+        }
+    }
     /// Null where nothing was stored there.
     [[nodiscard]] const stored_word* find(std::uint64_t offset) const noexcept {
         const auto found = std::find_if(all_.rbegin(), all_.rend(),
@@ -55,7 +87,7 @@ public:
     /// Keeps the last value of each place, sorted by place.
     void settle() {
         const auto by_place = [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; };
-        constexpr std::size_t few = 16;
+        by_offset_.clear();
         if (all_.size() > few) {
             std::stable_sort(all_.begin(), all_.end(), by_place);
         } else {  // stable, and without memory
@@ -71,14 +103,28 @@ public:
         }
         all_.resize(kept);
     }
-    void shrink(std::size_t count) noexcept { all_.resize(count); }
-    HF_HOT void clear() noexcept { all_.clear(); }
+    void shrink(std::size_t count) noexcept {
+        all_.resize(count);
+        by_offset_.clear();
+    }
+    HF_HOT void clear() noexcept {
+        all_.clear();
+        if (!by_offset_.empty()) [[unlikely]] {
+            by_offset_.clear();
+        }
+    }
     [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
     [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
     [[nodiscard]] auto end() const noexcept { return all_.end(); }
+    [[nodiscard]] auto begin() noexcept { return all_.begin(); }
+    [[nodiscard]] auto end() noexcept { return all_.end(); }
 
 private:
+    /// Up to so many are looked for one by one.
+    static constexpr std::size_t few = 16;
+
     std::vector<stored_word> all_;
+    std::multimap<std::uint64_t, std::size_t> by_offset_;  ///< empty, or of all words, where there are more than a few
 };
 
 }  // namespace holdfast::detail

@@ -187,6 +187,15 @@ bool pending_batch::has(std::uint64_t begin, std::uint64_t bytes) const {
     return next != words_.end() && next->offset - begin < bytes;
 }
 
+bool pending_batch::has_made(std::uint64_t begin, std::uint64_t bytes) const {
+    const base::scoped_lock lock(mutex_);
+    const auto made = made_->all();
+    return std::any_of(made.begin(), made.end(), [begin, bytes](const slab::held_block& each) {
+        const std::uint64_t at = begin - each.offset;
+        return at < each.bytes() && bytes <= each.bytes() - at;
+    });
+}
+
 std::shared_ptr<pending_batch> pending_commits::find_own() const {
     const base::scoped_lock lock(mutex_);
     const auto found = by_thread_.find(std::this_thread::get_id());

@@ -56,6 +56,8 @@ public:
     [[nodiscard]] bool is_large() const HF_EXCLUDES(mutex_);
     /// Whether any word of the range waits.
     [[nodiscard]] bool has(std::uint64_t begin, std::uint64_t bytes) const HF_EXCLUDES(mutex_);
+    /// Whether the range lies in a block that a transaction has made which waits.
+    [[nodiscard]] bool has_made(std::uint64_t begin, std::uint64_t bytes) const HF_EXCLUDES(mutex_);
 
 private:
     struct word {

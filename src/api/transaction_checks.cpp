@@ -84,6 +84,11 @@ std::uint64_t transaction_checks::offset_of(const std::byte* address) const noex
 bool transaction_checks::is_allocated(const std::byte* begin, std::size_t bytes) const {
     const auto& look = heap_->engine().blocks().inspect();
     const std::uint64_t offset = offset_of(begin);
+    // Comes first: a sync by another thread makes the block an allocated one.
+    if (const auto waiting = heap_->pending().is_used() ? heap_->pending().find_own() : nullptr;
+        waiting != nullptr && waiting->has_made(offset, bytes)) {
+        return true;
+    }
     return offset < base::granule_size  // roots
            || (look.is_within_allocated({offset}) && look.is_within_allocated({offset + bytes - 1}));
 }

@@ -220,6 +220,22 @@ TEST_P(transaction_checks_test, leaves_threads_with_locks_alone) {
     EXPECT_THAT(told_, IsEmpty());
 }
 
+using transaction_checks_on_disk = manager_test;
+
+/// Was: named as objects in free memory.
+TEST_F(transaction_checks_on_disk, leave_new_blocks_that_wait_for_a_sync_alone) {
+    open_options wanted = options_of({durability::atomic, open_options::domain_choice::disk});
+    wanted.check_transactions = true;
+    manager heap(create_only, path(), wanted);
+    const auto made = [&](transaction& tx) { return static_cast<watched*>(tx.load(heap.root(0))); };
+    ticket last = heap.transact_later([&](transaction& tx) { tx.store(heap.root(0), tx.make<watched>()); });
+    last = heap.transact_later([&](transaction& tx) { tx.open(*made(tx)).balance = 1; });
+    last = heap.transact_later([&](transaction& tx) { tx.store(made(tx)->balance, 2); });
+    heap.sync(last);
+    EXPECT_EQ(static_cast<watched*>(heap.root(0).get())->balance, 2);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
 INSTANTIATE_TEST_SUITE_P(durabilities, transaction_checks_test, all_test_configurations(), name_of_configuration);
 
 }  // namespace

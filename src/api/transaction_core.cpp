@@ -51,6 +51,25 @@ std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uin
     return (value & own) | (load(of.object + word * word_size) & ~own);
 }
 
+/// Puts what was stored before the object was opened into its copy. A word that reaches beyond the object stays a word
+/// by itself. `begin`: the offset of the object.
+void show_stored_words(stored_words& stored, const opened_object& in, std::uint64_t begin) noexcept {
+    const std::size_t whole = in.type->size / word_size;
+    stored.for_each_in(begin, begin + whole * word_size, [&](stored_word& each) {
+        const std::size_t word = (each.offset - begin) / word_size;
+        if (each.is_pointer && in.type->copy != nullptr) {  // a `ptr` in a copy is relative to the copy
+            const auto place = reinterpret_cast<std::uintptr_t>(in.object + word * word_size);
+            *reinterpret_cast<ptr<void>*>(&in.copy[word]) =
+                segment::is_null_pointer(each.value)
+                    ? nullptr
+                    : reinterpret_cast<void*>(segment::decode_pointer(place, each.value));
+        } else {
+            in.copy[word] = each.value;
+        }
+        each.in_copy = true;
+    });
+}
+
 }  // namespace
 
 void transaction_core::begin_in(manager_core& heap) {
@@ -128,7 +147,13 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     if (checks_.is_on()) [[unlikely]] {
         checks_.opened({address, reinterpret_cast<std::byte*>(made.copy), type.size, type.name});
     }
+    if (stored_.size() != 0) [[unlikely]] {
+        stored_.make_index();
+    }
     opened_.add(made);
+    if (stored_.size() != 0) [[unlikely]] {
+        show_stored_words(stored_, made, offset_in_heap(address));
+    }
     return made.copy;
 }
 
@@ -160,7 +185,7 @@ opened_object transaction_core::copy_with_waiting(std::byte* object, const shado
 
 std::uint64_t transaction_core::load_word(const void* place) const {
     const std::uint64_t offset = offset_of(place, word_size);
-    if (const stored_word* const stored = stored_.find(offset)) {
+    if (const stored_word* const stored = stored_.find(offset); stored != nullptr && !stored->in_copy) {
         return stored->value;
     }
     const opened_object* const opened = opened_.find_around(place);
@@ -200,7 +225,7 @@ void* transaction_core::load_pointer(const void* place) const {
     return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
 }
 
-void transaction_core::store(void* place, std::uint64_t value) {
+void transaction_core::store(void* place, std::uint64_t value, bool is_pointer) {
     const std::uint64_t offset = offset_of(place, word_size);
     if (made_.find(static_cast<std::byte*>(place)) != nullptr) {
         std::memcpy(place, &value, word_size);
@@ -208,7 +233,7 @@ void transaction_core::store(void* place, std::uint64_t value) {
         if (checks_.is_on()) [[unlikely]] {
             checks_.expect_free_to_store(static_cast<std::byte*>(place), word_size);
         }
-        stored_.add(offset, value);
+        stored_.add({offset, value, is_pointer});
     }
 }
 
@@ -227,7 +252,7 @@ void transaction_core::store_pointer(void* place, const void* target) {
                                     ? segment::null_pointer(stamp)
                                     : segment::encode_pointer(from, reinterpret_cast<std::uintptr_t>(target), stamp);
     if (original == nullptr) {
-        store(place, value);
+        store(place, value, true);
     } else {
         *static_cast<std::uint64_t*>(place) = value;
     }
@@ -406,7 +431,9 @@ HF_HOT void transaction_core::gather(bool made_too) {
         stored_.settle();
     }
     for (const stored_word& each : stored_) {
-        words_.put(each.offset, each.value);
+        if (!each.in_copy) [[likely]] {
+            words_.put(each.offset, each.value);
+        }
     }
     refuse_overlaps();
 }
@@ -492,6 +519,9 @@ void transaction_core::drop_inner() noexcept {
         content += each->bytes;
     }
     stored_.shrink(begin.stored);
+    for (stored_word& each : stored_) {
+        each.in_copy = each.in_copy && opened_.find_around(base_ + each.offset) != nullptr;
+    }
     freed_.resize(begin.freed);
     for (made_block& each : made_) {
         each.dropped_in = each.dropped_in > inner_.size() ? 0 : each.dropped_in;

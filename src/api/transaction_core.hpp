@@ -69,7 +69,8 @@ public:
     /// What commit() would leave at a place in the heap: a word as it lies there, or where a `ptr` there leads to.
     [[nodiscard]] std::uint64_t load_word(const void* place) const;
     [[nodiscard]] void* load_target(const void* place) const;
-    void store(void* place, std::uint64_t value);
+    /// `is_pointer`: the value is that of a `ptr` at the place.
+    void store(void* place, std::uint64_t value, bool is_pointer = false);
     /// In the heap or, for ranges, in a copy.
     void store_pointer(void* place, const void* target);
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits);

@@ -98,6 +98,26 @@ TEST_P(transaction_test, changes_several_objects_or_none) {
     EXPECT_THAT(again.check(true), IsEmpty());
 }
 
+TEST_P(transaction_test, shows_stored_words_in_objects_that_are_opened_later) {
+    manager heap = create();
+    auto& list = *heap.construct<node>("list")();
+    auto& one = *heap.construct<account>("one")(account{1, 0, "one"});
+    heap.transact([&](transaction& tx) {
+        auto* const made = tx.make<node>();
+        tx.store(list.next, made);
+        tx.store(one.balance, 5);
+        transaction inner(tx);
+        EXPECT_EQ(inner.open(one).balance++, 5);
+        inner.abort();
+        EXPECT_EQ(tx.load(one.balance), 5);
+        EXPECT_EQ(tx.open(list).next.get(), made);
+        tx.open(one).balance *= 2;
+        EXPECT_EQ(tx.load(one.balance), 10);
+    });
+    EXPECT_EQ(one.balance, 10);
+    EXPECT_NE(list.next, nullptr);
+}
+
 TEST_P(transaction_test, makes_links_and_frees_blocks) {
     manager heap = create();
     auto& list = *heap.construct<node>("list")();

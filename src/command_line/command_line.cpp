@@ -1,6 +1,8 @@
 #include "command_line/command_line.hpp"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -133,6 +135,11 @@ void command_line::version_flag(const std::string& name, const std::string& vers
 std::optional<int> command_line::parse(int argc, const char* const* argv) {
     try {
         app_->parse(argc, argv);
+    } catch (const CLI::RequiredError& what) {
+        // A command that there is not: the parser only says that there is none.
+        const std::vector<std::string> unknown = app_->remaining();
+        return app_->get_subcommands().empty() && !unknown.empty() ? app_->exit(CLI::ExtrasError(unknown))
+                                                                   : app_->exit(what);
     } catch (const CLI::ParseError& what) {
         return app_->exit(what);
     }

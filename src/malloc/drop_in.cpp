@@ -226,11 +226,14 @@ void open_gate(process_heap& of) noexcept {
 
 void prepare_fork() noexcept {
     process_heap* const of = process.load(std::memory_order_relaxed);
-    if (of == nullptr) {
+    if (of != nullptr) {
+        close_gate(*of);
+    }
+    if (of == nullptr || of->open == nullptr) {
+        arena.hold();  // it serves all calls, and the gate keeps nobody out of it
         return;
     }
-    close_gate(*of);
-    if (of->open == nullptr || !of->owned->files().shared()) {
+    if (!of->owned->files().shared()) {
         return;
     }
     try {
@@ -250,6 +253,7 @@ void close_end(int& end) noexcept {
 }
 
 void fork_in_parent() noexcept {
+    arena.let_go();
     process_heap* const of = process.load(std::memory_order_relaxed);
     if (of == nullptr) {
         return;
@@ -267,6 +271,7 @@ void fork_in_parent() noexcept {
 }
 
 void fork_in_child() noexcept {
+    arena.let_go();
     process_heap* const of = process.load(std::memory_order_relaxed);
     if (of == nullptr) {
         return;

@@ -2,6 +2,7 @@
 // such heap.
 #include "malloc/drop_in.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -457,6 +458,33 @@ TEST_P(drop_in_test, forks_in_the_middle_of_short_calls) {
     });
 }
 
+/// Where a heap has too few addresses, no gate keeps threads out of the arena while another one forks.
+TEST(drop_in_memory_test, forks_in_the_middle_of_calls_where_the_arena_serves_all) {
+    const outcome done = in_process([] {
+        std::uint64_t pages_in_use = 0;
+        std::ifstream("/proc/self/statm") >> pages_in_use;
+        const std::uint64_t most = pages_in_use * base::page_size + 4 * base::gibibyte;
+        const rlimit limit{most, most};
+        ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+        ASSERT_FALSE(open({"", 0, false}));
+        std::atomic<bool> stop{false};
+        std::jthread busy([&stop] {
+            while (!stop) {
+                allocate_and_free_small(1000);
+            }
+        });
+        for (int i = 0; i < 200; ++i) {
+            ASSERT_TRUE(base::succeeds_in_child([] {
+                ::alarm(30);
+                allocate_and_free_small(10);
+            }));
+        }
+        stop = true;
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+    EXPECT_THAT(done.said, HasSubstr("ulimit -v"));
+}
+
 TEST_P(drop_in_test, ends_where_its_capacity_does) {
     const outcome done = in_process([this] {
         settings small = wanted();
@@ -509,28 +537,6 @@ TEST_P(drop_in_test, heaps_of_processes_that_were_killed_are_reused) {
 
 INSTANTIATE_TEST_SUITE_P(heaps, drop_in_test, testing::Bool(),
                          [](const auto& with) { return with.param ? "with_a_path" : "without_files"; });
-
-TEST(drop_in_settings_test, come_from_the_environment) {
-    ::setenv("HOLDFAST_MALLOC_HEAP", "/somewhere/heap.%p", 1);
-    ::setenv("HOLDFAST_MALLOC_SIZE", "3G", 1);
-    ::setenv("HOLDFAST_MALLOC_STATS", "1", 1);
-    ::setenv("HOLDFAST_MALLOC_HARDENED", "0", 1);
-    EXPECT_FALSE(settings_from_environment().hardened);
-    ::setenv("HOLDFAST_MALLOC_HARDENED", "1", 1);
-    const settings found = settings_from_environment();
-    EXPECT_TRUE(found.hardened);
-    EXPECT_EQ(found.path, "/somewhere/heap.%p");
-    EXPECT_EQ(found.capacity, std::uint64_t{3} << 30U);
-    EXPECT_TRUE(found.statistics);
-    for (const char* const wrong : {"", "x", "-", "3Q", "3GG", "0", "99999999999999999999T"}) {
-        ::setenv("HOLDFAST_MALLOC_SIZE", wrong, 1);
-        EXPECT_EQ(settings_from_environment().capacity, 0U) << wrong;
-    }
-    ::unsetenv("HOLDFAST_MALLOC_HEAP");
-    ::unsetenv("HOLDFAST_MALLOC_SIZE");
-    ::unsetenv("HOLDFAST_MALLOC_STATS");
-    ::unsetenv("HOLDFAST_MALLOC_HARDENED");
-}
 
 TEST(drop_in_settings_test, a_heap_that_cannot_be_had_is_replaced_and_named) {
     const outcome done = in_process([] {

@@ -90,7 +90,11 @@ HF_EXPORTED void cfree(void* block) noexcept { drop_in::free(block); }
 HF_EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
     // As in glibc: an alignment that is no power of two is rounded up to one.
     constexpr std::size_t largest = std::size_t{1} << 62U;
-    return alignment > largest ? nullptr : drop_in::allocate(bytes, std::bit_ceil(alignment));
+    if (alignment > largest) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    return drop_in::allocate(bytes, std::bit_ceil(alignment));
 }
 HF_EXPORTED void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
     if (!std::has_single_bit(alignment)) {

@@ -10,6 +10,46 @@
 
 namespace holdfast::drop_in {
 
+namespace {
+
+/// Its address stands for the thread, and is the same in the child of a fork.
+constinit thread_local char mark_of_thread = 0;
+
+}  // namespace
+
+/// A change of the arena: holds its mutex, which hold() may have locked for this thread before.
+class HF_SCOPED_CAPABILITY internal_arena::change {
+public:
+    explicit change(internal_arena& of) noexcept HF_ACQUIRE(of.mutex_) HF_NO_THREAD_SAFETY_ANALYSIS
+        : mutex_(of.holder_.load(std::memory_order_relaxed) == &mark_of_thread ? nullptr : &of.mutex_) {
+        if (mutex_ != nullptr) {
+            mutex_->lock();
+        }
+    }
+    change(const change&) = delete;
+    change& operator=(const change&) = delete;
+    ~change() HF_RELEASE() HF_NO_THREAD_SAFETY_ANALYSIS {
+        if (mutex_ != nullptr) {
+            mutex_->unlock();
+        }
+    }
+
+private:
+    base::mutex* mutex_;
+};
+
+void internal_arena::hold() noexcept {
+    mutex_.lock();
+    holder_.store(&mark_of_thread, std::memory_order_relaxed);
+}
+
+void internal_arena::let_go() noexcept {
+    if (holder_.load(std::memory_order_relaxed) == &mark_of_thread) {
+        holder_.store(nullptr, std::memory_order_relaxed);
+        mutex_.unlock();
+    }
+}
+
 bool internal_arena::reserve() noexcept {
     if (begin_.load(std::memory_order_relaxed) != 0) {
         return true;
@@ -62,7 +102,7 @@ void* internal_arena::allocate(std::size_t bytes, std::size_t alignment) noexcep
         return nullptr;
     }
     const auto size_class = static_cast<unsigned>(std::bit_width(wanted - 1));
-    const base::scoped_lock lock(mutex_);
+    const change begun(*this);
     if (free_[size_class] == nullptr && !refill(size_class)) {
         return nullptr;
     }
@@ -82,7 +122,7 @@ bool internal_arena::free(void* block) noexcept {
     if (size_class == 0) {
         return false;
     }
-    const base::scoped_lock lock(mutex_);
+    const change begun(*this);
     free_[size_class] = ::new (block) free_block{free_[size_class]};
     return true;
 }

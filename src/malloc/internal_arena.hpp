@@ -38,7 +38,15 @@ public:
     /// Bytes of the block; 0 where none can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
+    /// Before fork(): other threads wait from here on, so that the child finds the arena whole. The calling thread may
+    /// go on to use it, as what others do before a fork (pthread_atfork) may.
+    void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    /// After fork(), in the parent and in the child. Does nothing where this thread does not hold the arena.
+    void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+
 private:
+    class change;
+
     static constexpr std::uint64_t granule = 64 * base::kibibyte;
     static constexpr std::uint64_t range_size = 16 * base::gibibyte;
     static constexpr std::uint64_t smallest_range = 64 * base::mebibyte;
@@ -56,6 +64,7 @@ private:
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 
     base::mutex mutex_;
+    std::atomic<const void*> holder_{nullptr};  ///< of hold(): something that only this thread has
     std::atomic<std::uintptr_t> begin_{0};
     std::atomic<std::uint64_t> size_{0};                  ///< bytes of the range: range_size where it can be had
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range

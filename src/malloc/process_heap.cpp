@@ -113,8 +113,9 @@ void say_statistics(engine& heap) {
 
 settings settings_from_environment() {
     settings found;
+    // Not in a program that has more rights than its user (setuid): he would choose what it creates and opens.
     const auto text_of = [](const char* name) {
-        const char* const text = std::getenv(name);
+        const char* const text = ::secure_getenv(name);
         return std::string_view(text == nullptr ? "" : text);
     };
     found.path = text_of("HOLDFAST_MALLOC_HEAP");
@@ -125,8 +126,9 @@ settings settings_from_environment() {
     if (const std::string_view size = text_of("HOLDFAST_MALLOC_SIZE"); !size.empty()) {
         char* end = nullptr;
         constexpr std::string_view units = "KMGT";
-        const std::uint64_t number = std::strtoull(size.data(), &end, 10);
-        const std::string_view unit(end);
+        const bool has_digit = size.front() >= '0' && size.front() <= '9';  // strtoull() takes signs and spaces, too
+        const std::uint64_t number = has_digit ? std::strtoull(size.data(), &end, 10) : 0;
+        const std::string_view unit(has_digit ? end : "");
         const auto place = unit.empty() ? std::string_view::npos : units.find(unit.front());
         const auto factor = std::uint64_t{1} << (place == std::string_view::npos ? 0 : 10 * (place + 1));
         const auto bytes = base::checked_multiply(number, factor);

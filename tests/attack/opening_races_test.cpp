@@ -1,10 +1,15 @@
 // Processes that come at once to a path where no heap is yet: one makes it, and no other is told that what is there is
 // none.
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
 #include "attack/attacked.hpp"
+#include "base/process_test_support.hpp"
 #include "base/under_qemu.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -70,6 +75,34 @@ TEST_P(races, with_removals_leave_a_heap_or_nothing) {
         }
         EXPECT_EQ(step_at(path), 0U);
     }
+}
+
+/// Was: who created a heap took the files of a copy for remains; the copy failed then, and removed those of the heap.
+TEST_P(races, with_a_copy_find_the_place_taken) {
+    constexpr int rounds = 50;
+    constexpr std::uint64_t step = 7;
+    const scratch_directory scratch;
+    const std::string source = scratch / "source";
+    make_heap(source, step, GetParam());
+    bool met = false;
+    for (int round = 0; round < rounds && !met; ++round) {
+        const std::string path = scratch / ("copy" + std::to_string(round));
+        const auto is_copied = [&path] { return std::filesystem::exists(path + "/superblock.new"); };
+        base::child_process copier([&] { manager::copy(source, path); });
+        ASSERT_TRUE(copier.runs_until(is_copied));
+        copier.send(SIGSTOP);
+        siginfo_t stopped{};
+        ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(copier.id()), &stopped, WSTOPPED | WEXITED | WNOWAIT), 0);
+        met = is_copied();
+        if (met) {
+            EXPECT_EQ(open_or_create_at(path, GetParam()), told_locked);
+            EXPECT_THROW(static_cast<void>(manager::remove(path)), error);
+        }
+        copier.send(SIGCONT);
+        EXPECT_TRUE(copier.wait().succeeded());
+        EXPECT_EQ(step_at(path), step);
+    }
+    EXPECT_TRUE(met) << "all copies were too fast";
 }
 
 INSTANTIATE_TEST_SUITE_P(durabilities, races, testing::ValuesIn(durabilities),

@@ -184,6 +184,7 @@ TEST_F(command_line_test, exactly_one_command_is_given) {
     check.footer("More about checks.");
     line_.footer("Exit status: 0.");
     EXPECT_TRUE(refuses({}, "subcommand is required"));
+    EXPECT_TRUE(refuses({"nonsense"}, "nonsense"));
     EXPECT_TRUE(refuses({"list", "--json"}, "--json"));
     ASSERT_TRUE(accepts({"check", "--json"}));
     EXPECT_TRUE(check.parsed());

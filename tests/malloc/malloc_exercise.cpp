@@ -81,6 +81,8 @@ void call_functions_of_c() {
     REQUIRE(std::calloc(huge, 4) == nullptr && errno == ENOMEM);  // lint-allow(hand-memory): tested
     errno = 0;
     REQUIRE(::reallocarray(nullptr, huge, 4) == nullptr && errno == ENOMEM);
+    errno = 0;
+    REQUIRE(::memalign(2 * huge - 100, 8) == nullptr && errno == EINVAL);
     errno = 77;
     std::free(nullptr);  // lint-allow(hand-memory): tested
     REQUIRE(errno == 77 && ::malloc_usable_size(nullptr) == 0);

@@ -1,8 +1,10 @@
 // The engine of the Python package without Python: a dict against std::map, transactions, and what is held.
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -115,6 +117,21 @@ TEST_P(values_test, an_aborted_transaction_leaves_neither_entries_nor_blocks) {
     heap->end(false, false);
     EXPECT_EQ(all(*heap), before);
     EXPECT_EQ(heap->heap().get_free_memory(), free);
+}
+
+/// Of the two, one unmaps the heap. Was: both could, at once.
+TEST_P(values_test, the_last_array_may_go_while_the_heap_closes) {
+    for (int round = 0; round < 20; ++round) {
+        const auto heap = open();
+        auto held = std::make_unique<held_object>(heap, &entries(*heap), kind::array);
+        std::thread other([&held] { held.reset(); });
+        {
+            const std::lock_guard under(heap->lock());
+            heap->close(true);
+        }
+        other.join();
+        EXPECT_EQ(heap->arrays_held(), 0U);
+    }
 }
 
 TEST_P(values_test, what_is_held_stays_until_it_is_let_go) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -48,6 +49,8 @@ public:
             auto done = take_directory();
             if (done) {
                 done = copy_all();
+            } else if (done.error().code == failure_code::locked || done.error().code == failure_code::already_exists) {
+                made_directory_ = false;  // another process has it
             }
             if (!done) {
                 remove_remains();
@@ -60,21 +63,34 @@ public:
     }
 
 private:
-    /// Holds the directory of the copy, which must be empty and able to hold a heap.
+    /// Holds and locks the directory of the copy, which must be empty and able to hold a heap. Who comes to create a
+    /// heap there meanwhile would take what is there for remains, and one of the two would remove the other's files.
     base::result<void> take_directory() {
         HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
-        HF_TRY_ASSIGN(const auto names, to_->list(target_.directory()));
-        if (!names.empty()) {
-            return failure{failure_code::already_exists,
-                           target_.directory(),
-                           "directory",
-                           names.front(),
-                           "nothing, or an empty directory",
-                           {},
-                           0};
-        }
+        HF_TRY(refuse_names());  // before the lock: whoever has it, the error says what is there
+        HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*to_, target_.directory(), access_mode::read_write,
+                                                         heap_lock::missing_file::do_without));
+        lock_.emplace(std::move(lock));
+        HF_TRY(refuse_names());
         owns_files_ = true;
         return to_->check_place(target_.directory());
+    }
+
+    base::result<void> refuse_names() {
+        HF_TRY_ASSIGN(const auto names, to_->list(target_.directory()));
+        if (names.empty()) {
+            return {};
+        }
+        const bool cut_off = std::ranges::find(names, "superblock.new") != names.end();
+        return failure{failure_code::already_exists,
+                       target_.directory(),
+                       "directory",
+                       names.front(),
+                       "nothing, or an empty directory",
+                       cut_off ? "another process makes, copies or removes a heap there, or one that did was cut off: "
+                                 "then remove what it left"
+                               : "",
+                       0};
     }
 
     base::result<void> copy_all() {
@@ -215,6 +231,7 @@ private:
     const recovered_state& state_;
     persist::storage& outer_;
     std::shared_ptr<persist::storage> to_;  ///< holds the target
+    std::optional<heap_lock> lock_;         ///< of the target
     persist::permissions of_source_;
     bool made_directory_ = false;  ///< this copy made it
     bool owns_files_ = false;      ///< it was empty: this copy made all that is in it

@@ -44,7 +44,8 @@ void* hf_open_range(hf_transaction* transaction, void* begin, size_t bytes);
 void* hf_ptr_get_in(const hf_transaction* transaction, const hf_ptr* pointer);
 /* Sets a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
 hf_code hf_ptr_set_in(hf_transaction* transaction, hf_ptr* pointer, const void* target);
-/* Stores 8 bytes in a place that is not opened. Reading the place gives the old value until the commit. */
+/* Stores 8 bytes in a place that is not opened. Reading the place gives the old value until the commit; a range that is
+ * opened later has the new one. */
 hf_code hf_store_in(hf_transaction* transaction, uint64_t* place, uint64_t value);
 
 /* A block that becomes allocated with the commit: the program fills it, and lets an object or a root point to it. NULL

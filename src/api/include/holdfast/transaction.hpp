@@ -99,7 +99,8 @@ public:
         return open(*object);
     }
     /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old
-    /// value until commit(), except in a block that this transaction has made.
+    /// value until commit(), except in a block that this transaction has made. The copy of an object that is opened
+    /// later has the new value.
     template <class T>
         requires(sizeof(T) == sizeof(std::uint64_t) &&  // NOLINT(misc-redundant-expression)
                  alignof(T) == alignof(std::uint64_t) && std::is_trivially_copyable_v<T>)
