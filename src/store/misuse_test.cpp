@@ -129,9 +129,9 @@ TEST(store_readers_test, cursors_of_a_renewed_reader_see_what_it_sees) {
 
 // A cursor that has looked for a key in vain stands before the one behind it. That one's values were taken for a single
 // one: their pages were lost when it was removed, and all of them when it was changed.
-class store_missed_key_test : public ::testing::TestWithParam<unsigned> {};
+class store_values_test : public ::testing::TestWithParam<unsigned> {};
 
-TEST_P(store_missed_key_test, the_entry_behind_it_has_its_values) {
+TEST_P(store_values_test, the_entry_behind_it_has_its_values) {
     const store_directory directory;
     const test_environment env(directory.path(), MDB_NOSYNC);
     const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
@@ -166,7 +166,57 @@ TEST_P(store_missed_key_test, the_entry_behind_it_has_its_values) {
     EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(values, store_missed_key_test, ::testing::Values(1, 3, 2000));
+// LMDB asks that the new value sorts into the place of the old one. One that does not is put where it belongs, however
+// many there are: in a block it stayed in the place, and was not found again.
+TEST_P(store_values_test, a_value_that_is_replaced_by_any_other_is_in_order) {
+    const store_directory directory;
+    const test_environment env(directory.path(), MDB_NOSYNC);
+    const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
+    MDB_txn* const in = env.begin();
+    for (unsigned i = 0; i < GetParam(); ++i) {
+        ASSERT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
+    }
+    MDB_cursor* at = nullptr;
+    ASSERT_EQ(mdb_cursor_open(in, database, &at), 0);
+    MDB_val key{};
+    MDB_val value{};
+    ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_FIRST), 0);
+    MDB_val last = as_val("value2");
+    ASSERT_EQ(mdb_cursor_put(at, &key, &last, MDB_CURRENT), 0);
+    ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_LAST), 0);
+    EXPECT_EQ(as_view(value), "value2");
+    ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_FIRST), 0);
+    ASSERT_EQ(mdb_cursor_put(at, &key, &last, MDB_CURRENT), 0);  // which is there already
+    MDB_stat numbers{};
+    ASSERT_EQ(mdb_stat(in, database, &numbers), 0);
+    EXPECT_EQ(numbers.ms_entries, GetParam() == 1 ? 1 : GetParam() - 1);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+}
+
+TEST_P(store_values_test, a_transaction_goes_on_where_there_is_no_value_to_replace) {
+    const store_directory directory;
+    const test_environment env(directory.path(), MDB_NOSYNC);
+    const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
+    MDB_txn* const in = env.begin();
+    for (unsigned i = 0; i <= GetParam(); ++i) {
+        ASSERT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
+    }
+    MDB_cursor* at = nullptr;
+    ASSERT_EQ(mdb_cursor_open(in, database, &at), 0);
+    MDB_val key{};
+    MDB_val value{};
+    ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_LAST), 0);
+    ASSERT_EQ(mdb_cursor_del(at, 0), 0);
+    MDB_val other = as_val("value2");
+    key = as_val("b");
+    EXPECT_EQ(mdb_cursor_put(at, &key, &other, MDB_CURRENT), MDB_NOTFOUND);
+    EXPECT_EQ(put(in, database, "b", "value2"), 0);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(values, store_values_test, ::testing::Values(1, 3, 2000));
 
 }  // namespace
 }  // namespace holdfast::store_engine
