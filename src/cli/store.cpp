@@ -27,7 +27,7 @@ using holdfast_store_tools::expect_success;
 using holdfast_store_tools::transaction;
 
 constexpr std::string_view store_magic = "HFSTORE\n";  // docs/store-format.md
-constexpr MDB_dbi most_databases = 65536;
+constexpr MDB_dbi most_databases = 2;                  // open at a time
 
 /// The file of a store; empty where the path is none.
 std::string data_file_of(const std::string& path) {
@@ -84,6 +84,7 @@ database describe_database(const transaction& in, const std::string& name) {
     expect_success("mdb_dbi_open", mdb_dbi_open(in.get(), name.empty() ? nullptr : name.c_str(), 0, &handle));
     expect_success("mdb_stat", mdb_stat(in.get(), handle, &one.numbers));
     expect_success("mdb_dbi_flags", mdb_dbi_flags(in.get(), handle, &one.flags));
+    holdfast_store_tools::close_database(in, handle);
     return one;
 }
 

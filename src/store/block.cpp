@@ -310,7 +310,7 @@ bool is_valid_leaf(const block_header& block, std::size_t offset, std::size_t& s
     leaf_node node;
     std::memcpy(&node, bytes_of(block) + offset, sizeof(node));
     size = leaf_size(key_size(node), node.value_size) - slot_size;
-    if (offset + size > block.capacity) {
+    if (offset + size > block.capacity || size + slot_size > max_node || key_size(node) > max_key) {
         return false;
     }
     if ((node.key_and_flags & key_size_mask) == long_key_in_leaf &&
@@ -357,7 +357,7 @@ bool is_valid_branch(const block_header& block, std::size_t offset, bool is_firs
     if (node.key_size == long_key_in_branch) {
         return !is_first && is_valid_long_key(block, offset + sizeof(node), max_short_separator + 1);
     }
-    return offset + size <= block.capacity;
+    return offset + size <= block.capacity && node.key_size <= max_key;
 }
 
 }  // namespace
@@ -367,7 +367,8 @@ bool is_valid(const block_header& block, std::size_t capacity) noexcept {
         return false;
     }
     if (block.kind == page_kind::packed) {
-        return block.item_size != 0 && block.upper == capacity && block.garbage == 0 && block.has_long_keys == 0 &&
+        return block.item_size != 0 && block.item_size <= max_key && block.upper == capacity && block.garbage == 0 &&
+               block.has_long_keys == 0 &&
                sizeof(block_header) + std::size_t{block.item_size} * block.count <= capacity;
     }
     if (block.kind != page_kind::branch && block.kind != page_kind::leaf) {

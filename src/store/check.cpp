@@ -11,7 +11,8 @@ namespace {
 // Walks one tree, with all that hangs on it, and counts what the records claim.
 class checker {
 public:
-    checker(environment& env, transaction_pages& pages) noexcept : env_(env), pages_(pages) {}
+    checker(environment& env, transaction_pages& pages, std::uint64_t next_page) noexcept
+        : env_(env), pages_(pages), next_page_(next_page) {}
 
     [[nodiscard]] status check_tree(const tree_record& record, const order& keys, const order& values, unsigned nested);
     [[nodiscard]] std::size_t pages() const noexcept { return pages_seen_; }
@@ -27,19 +28,21 @@ private:
         std::uint64_t branch_pages = 0;
         std::uint64_t leaf_pages = 0;
         std::uint64_t long_pages = 0;
+        std::uint64_t birth = ~std::uint64_t{0};  ///< of the page that leads to what is looked at
         std::string last_key;
         bool has_last = false;
     };
     [[nodiscard]] status look_at(std::uint64_t number, const page_header*& page);
     [[nodiscard]] status look_at_key(tally& sums, const block_header& block, unsigned index, std::string_view& key);
     [[nodiscard]] status check_page(tally& sums, std::uint64_t number, unsigned depth);
-    [[nodiscard]] status check_leaf(tally& sums, const block_header& block);
+    [[nodiscard]] status check_leaf(tally& sums, const page_header& page);
     [[nodiscard]] status check_value(tally& sums, const block_header& block, unsigned index, std::string_view key);
     [[nodiscard]] status check_named(std::string_view name, const tree_record& record);
     [[nodiscard]] static bool in_order(tally& sums, std::string_view key);
 
     environment& env_;
     transaction_pages& pages_;
+    std::uint64_t next_page_;
     std::unordered_set<std::uint64_t> seen_;
     std::size_t pages_seen_ = 0;
 };
@@ -47,7 +50,7 @@ private:
 status checker::look_at(std::uint64_t number, const page_header*& page) {
     HF_STORE_TRY(pages_.get(number, page));
     // Its first use may be long ago: the medium is asked again, as far as the system's cache lets it.
-    if (page->checksum != page_checksum(*page, number)) {
+    if (page->run_pages > next_page_ - number || page->checksum != page_checksum(*page, number)) {
         return status::corrupted;
     }
     for (std::uint32_t i = 0; i < page->run_pages; ++i) {
@@ -100,13 +103,13 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
     const page_header* page = nullptr;
     HF_STORE_TRY(look_at(number, page));
     const block_header& block = page->block;
-    if (block.kind == page_kind::run || block.count == 0) {
+    if (block.kind == page_kind::run || block.count == 0 || page->birth > sums.birth) {
         return status::corrupted;
     }
     if (depth >= sums.record.depth) {
         ++sums.leaf_pages;
         return block.kind == page_kind::branch || block.item_size != sums.record.item_size ? status::corrupted
-                                                                                           : check_leaf(sums, block);
+                                                                                           : check_leaf(sums, *page);
     }
     if (block.kind != page_kind::branch) {
         return status::corrupted;
@@ -124,6 +127,7 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
             sums.has_last = false;
         }
         const std::uint64_t before = sums.entries;
+        sums.birth = page->birth;
         HF_STORE_TRY(check_page(sums, child_at(block, i), depth + 1));
         if (sums.entries == before) {
             return status::corrupted;
@@ -132,7 +136,9 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
     return status::ok;
 }
 
-status checker::check_leaf(tally& sums, const block_header& block) {
+status checker::check_leaf(tally& sums, const page_header& page) {
+    const block_header& block = page.block;
+    sums.birth = page.birth;
     for (unsigned i = 0; i < block.count; ++i) {
         std::string_view key;
         HF_STORE_TRY(look_at_key(sums, block, i, key));
@@ -178,8 +184,10 @@ status checker::check_value(tally& sums, const block_header& block, unsigned ind
         const page_header* run = nullptr;
         HF_STORE_TRY(look_at(where.page, run));
         sums.long_pages += run->run_pages;
-        return run->block.kind == page_kind::run && run_pages_for(where.size) == run->run_pages ? status::ok
-                                                                                                : status::corrupted;
+        return run->block.kind == page_kind::run && run->birth <= sums.birth &&
+                       run_pages_for(where.size) == run->run_pages
+                   ? status::ok
+                   : status::corrupted;
     }
     return status::ok;
 }
@@ -201,35 +209,43 @@ status checker::check_named(std::string_view name, const tree_record& record) {
     return check_tree(record, keys, values, 1);
 }
 
+// What a reader of this version sees cannot be free. Who only reads does not wait for who writes, and looks at the list
+// of free pages where nobody does.
+status check_free_pages(environment& env, const std::unordered_set<std::uint64_t>& seen, std::uint64_t version) {
+    engine& store = env.store();
+    const bool reads = env.has(MDB_RDONLY);
+    if (reads && (store.shared().is_private() || store.shared().header().unreplayed.load() != 0)) {
+        return status::ok;  // what lies there is not the last version, or nobody's to lock
+    }
+    shared_lock lock;
+    write_set changes;
+    const status begun = store.begin_write(lock, changes, reads ? lock_mode::tries : lock_mode::waits);
+    if (begun != status::ok) {
+        const bool is_written = begun == from_errno(EDEADLK) || (reads && begun == from_errno(EBUSY));
+        return is_written ? status::ok : begun;
+    }
+    bool sound = true;
+    for (const std::uint64_t page : seen) {
+        sound = sound && !store.free_pages().is_free_in(page, version);
+    }
+    store.roll_back(changes, lock);
+    return sound ? status::ok : status::corrupted;
+}
+
 }  // namespace
 
 status check_store(environment& env, std::size_t* pages) {
     std::unique_ptr<transaction> reader;
     HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
-    checker walk(env, reader->pages());
     const root version = reader->version();
+    checker walk(env, reader->pages(), version.next_page);
     const database_handle& handle = env.handle(main_database);
     HF_STORE_TRY(walk.check_tree(version.main, order_of_keys(version.main.flags, handle.compare),
                                  order_of_values(version.main.flags, handle.compare_values), 0));
     if (pages != nullptr) {
         *pages = walk.pages();
     }
-    if (env.has(MDB_RDONLY)) {
-        return status::ok;
-    }
-    // What this reader sees cannot be free.
-    shared_lock lock;
-    write_set changes;
-    const status begun = env.store().begin_write(lock, changes);
-    if (begun != status::ok) {
-        return begun == from_errno(EDEADLK) ? status::ok : begun;  // the thread itself writes
-    }
-    status outcome = status::ok;
-    for (const std::uint64_t page : walk.seen()) {
-        outcome = env.store().free_pages().is_ready(page) ? status::corrupted : outcome;
-    }
-    env.store().roll_back(changes, lock);
-    return outcome;
+    return check_free_pages(env, walk.seen(), version.transaction);
 }
 
 }  // namespace holdfast::store_engine

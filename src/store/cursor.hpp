@@ -44,6 +44,7 @@ private:
     [[nodiscard]] status put_value(std::string_view key, std::string_view value, unsigned flags, bool exists);
     [[nodiscard]] status put_beside_one(std::string_view key, std::string_view value, unsigned flags);
     [[nodiscard]] status put_into_few(std::string_view key, std::string_view value, unsigned flags);
+    [[nodiscard]] status move_in_few(std::string_view key, std::string_view value, const place& goes);
     [[nodiscard]] status replace_in_few(std::string_view key, std::string_view value, unsigned index);
     [[nodiscard]] status grow_few(std::string_view key, std::string_view value, unsigned index);
     [[nodiscard]] status put_into_tree(std::string_view value, unsigned flags);

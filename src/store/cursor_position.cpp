@@ -156,7 +156,8 @@ status cursor_position::read_plain(std::string_view& value) const {
     const long_value where = long_value_from(value);
     const page_header* run = nullptr;
     HF_STORE_TRY(transaction_->pages().get(where.page, run));
-    if (run->block.kind != page_kind::run || where.size > run->run_pages * page_size - run_header_size) {
+    if (run->block.kind != page_kind::run || run->birth > tree_.birth() ||
+        where.size > run->run_pages * page_size - run_header_size) {
         return status::corrupted;
     }
     value = {reinterpret_cast<const char*>(run) + run_header_size, where.size};

@@ -143,7 +143,11 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (!exact) {
         kind_ = values_kind::one;
         gone_ = operation != MDB_SET_RANGE;  // it stands before the entry behind the key
-        HF_STORE_TRY(gone_ ? status::not_found : tree_.settle());
+        if (gone_) {
+            HF_STORE_TRY(tree_.on_entry() ? enter_values(false) : status::ok);  // which has values of its own
+            return status::not_found;
+        }
+        HF_STORE_TRY(tree_.settle());
     }
     if (operation == MDB_GET_BOTH || operation == MDB_GET_BOTH_RANGE) {
         return set_value(*data, operation == MDB_GET_BOTH_RANGE);

@@ -108,7 +108,14 @@ status cursor::put_into_few(std::string_view key, std::string_view value, unsign
         return status::bad_value_size;
     }
     if ((flags & MDB_CURRENT) != 0) {
-        return few_index_ < few().count ? replace_in_few(key, value, few_index_) : status::not_found;
+        if (few_index_ >= few().count) {
+            return status::not_found;
+        }
+        const place goes = find_in_leaf(few(), state_->values, value);
+        if (goes.index == few_index_ || (!goes.exact && goes.index == few_index_ + 1U)) {
+            return replace_in_few(key, value, few_index_);
+        }
+        return move_in_few(key, value, goes);
     }
     const place found = find_in_leaf(few(), state_->values, value);
     if ((flags & MDB_APPENDDUP) != 0 && (found.exact || found.index < few().count)) {
@@ -124,6 +131,21 @@ status cursor::put_into_few(std::string_view key, std::string_view value, unsign
     HF_STORE_TRY(grow_few(key, value, found.index));
     ++state_->record.entries;
     return status::ok;
+}
+
+// The value that it stands on becomes one that sorts into another place, or is there already.
+status cursor::move_in_few(std::string_view key, std::string_view value, const place& goes) {
+    HF_STORE_TRY(tree_.own_path());
+    auto& block = *reinterpret_cast<block_header*>(mutable_value_at(tree_.writable_block(), tree_.index()));
+    remove_at(block, few_index_);
+    const unsigned index = goes.index > few_index_ ? goes.index - 1U : goes.index;
+    if (goes.exact) {
+        few_index_ = index;
+        value_gone_ = false;
+        --state_->record.entries;
+        return status::ok;
+    }
+    return grow_few(key, value, index);
 }
 
 // An order of the caller may hold values of other bytes for equal.

@@ -94,7 +94,12 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         const bool moves = !tree_.on_entry();
         HF_STORE_TRY(tree_.settle());
         exists = true;
-        return moves ? enter_values(false) : status::ok;
+        if (moves || kind_ == values_kind::one) {
+            return moves ? enter_values(false) : status::ok;
+        }
+        std::string_view value;  // that there is none is no reason to spoil the transaction
+        HF_STORE_TRY(kind_ == values_kind::tree && values_.placed() ? values_.settle() : status::ok);
+        return value_here(value);
     }
     if ((flags & MDB_APPEND) != 0) {
         const status outcome = tree_.last();

@@ -14,7 +14,8 @@ namespace {
 bool is_plausible(const meta_on_media& meta, std::uint64_t pages) noexcept {
     return meta.log_page >= meta_pages && meta.log_pages > 0 && meta.next_page <= pages &&
            meta.log_page < meta.next_page && meta.log_pages <= meta.next_page - meta.log_page &&
-           meta.main.depth <= max_depth;
+           meta.main.depth <= max_depth && meta.main.item_size == 0 && meta.transaction < no_transaction / 2 &&
+           meta.sequence < no_transaction / 2;
 }
 
 }  // namespace

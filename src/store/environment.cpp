@@ -136,7 +136,8 @@ status environment::set_map_size(std::size_t bytes) noexcept {
     if (open_ && bytes == 0) {
         return status::ok;  // asks for the size that another process set; each has its own limit here
     }
-    map_size_ = (bytes + page_size - 1) & ~(page_size - 1);
+    constexpr std::size_t most = max_pages * page_size;
+    map_size_ = (std::min(bytes, most) + page_size - 1) & ~(page_size - 1);
     if (open_) {
         // What the store has already stays usable, as in LMDB.
         const std::size_t used = store_.last_root().next_page * page_size;

@@ -37,6 +37,10 @@ public:
     [[nodiscard]] std::uint64_t oldest_blocker() const noexcept;
     [[nodiscard]] std::uint64_t ready_pages() const noexcept { return ready_count_; }
     [[nodiscard]] bool is_ready(std::uint64_t page) const noexcept { return bit(ready_, page); }
+    /// Whether a page is free in a version: no page of a tree is.
+    [[nodiscard]] bool is_free_in(std::uint64_t page, std::uint64_t version) const noexcept {
+        return is_ready(page) || (page < died_.size() && died_[page] != 0 && died_[page] <= version);
+    }
     /// Whether any of the pages is one that a transaction may take, or will be.
     [[nodiscard]] bool has_free(std::uint64_t start, std::uint64_t count) const noexcept;
 

@@ -137,6 +137,9 @@ int mdb_env_info(MDB_env* env, MDB_envinfo* stat) {
 }
 
 int mdb_env_sync(MDB_env* env, int force) {
+    if (env == nullptr || !of(env)->is_open()) {
+        return EINVAL;
+    }
     return guarded([&] { return of(env)->store().sync(force != 0); });
 }
 

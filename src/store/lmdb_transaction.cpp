@@ -53,7 +53,8 @@ status get_plain(transaction& in, database_state& state, std::string_view key, M
         const long_value where = long_value_from(value);
         const page_header* run = nullptr;
         HF_STORE_TRY(in.pages().get(where.page, run));
-        if (run->block.kind != page_kind::run || where.size > run->run_pages * page_size - run_header_size) {
+        if (run->block.kind != page_kind::run || run->birth > at.birth() ||
+            where.size > run->run_pages * page_size - run_header_size) {
             return status::corrupted;
         }
         value = {reinterpret_cast<const char*>(run) + run_header_size, where.size};

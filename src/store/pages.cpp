@@ -53,14 +53,23 @@ status transaction_pages::create_run(std::uint64_t value_size, std::uint64_t& nu
     return status::ok;
 }
 
+// Whether it is one of this transaction's. Others say so, too, where a damaged store uses pages that are free.
+bool transaction_pages::is_dirty(std::uint64_t number, const page_header& page) const noexcept {
+    const auto& dirty = state_->changes.dirty;
+    return page.checksum < dirty.size() && dirty[page.checksum].page == number && dirty[page.checksum].live;
+}
+
 status transaction_pages::own(std::uint64_t& number) {
     const page_header* old = nullptr;
     HF_STORE_TRY(get(number, old));
+    const bool of_outer = old->birth == transaction_;
+    if (of_outer && !is_dirty(number, *old)) {
+        return status::corrupted;
+    }
     if (owns(*old)) {
         return status::ok;
     }
     write_set& changes = state_->changes;
-    const bool of_outer = old->birth == transaction_;
     const std::uint64_t base = of_outer ? changes.dirty[old->checksum].base : number;
     std::uint64_t copy = 0;
     HF_STORE_TRY(store_->allocate(changes, 1, base, copy));
@@ -78,6 +87,9 @@ status transaction_pages::own(std::uint64_t& number) {
 
 void transaction_pages::loosen(std::uint64_t number, const page_header& page) {
     write_set& changes = state_->changes;
+    if (!is_dirty(number, page)) {
+        return;  // a damaged store led here, where an aborted transaction of this number wrote: nobody has the page
+    }
     dirty_page& dirty = changes.dirty[page.checksum];
     dirty.live = false;
     for (std::uint32_t i = 0; i < dirty.pages; ++i) {

@@ -50,6 +50,7 @@ public:
     [[nodiscard]] write_state* state() const noexcept { return state_; }
 
 private:
+    [[nodiscard]] bool is_dirty(std::uint64_t number, const page_header& page) const noexcept;
     void loosen(std::uint64_t number, const page_header& page);
 
     engine* store_ = nullptr;

@@ -40,7 +40,7 @@ status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const
     const std::uint64_t count = is_run ? page.run_pages : 1;
     // What the log is written over is checked in vain.
     if (count == 0 || count > next_page - number || shared_.is_in_log(number, count) ||
-        (!is_run && (page.run_pages != 1 || !is_valid(page.block, block_capacity)))) {
+        (is_run ? page.block.count != 0 : page.run_pages != 1 || !is_valid(page.block, block_capacity))) {
         return status::corrupted;
     }
     // A page from the future is one that a transaction in progress would take for its own.
@@ -160,7 +160,7 @@ status stored_pages::load_free_list() {
     free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
     if (meta.free_list != 0) {
         if (meta.free_list < meta_pages || meta.free_list >= meta.next_page ||
-            free_list_pages_ > meta.next_page - meta.free_list) {
+            meta.free_list_size > (meta.next_page - meta.free_list) * page_size) {
             return status::corrupted;
         }
         const std::span list(reinterpret_cast<const std::byte*>(file_.page(meta.free_list)), meta.free_list_size);
@@ -255,7 +255,7 @@ status stored_pages::replay(const meta_on_media& meta) {
     log_record record;
     while (version.transaction < accepted_.load() &&
            read_record(log_bytes(), free_offset_, log_seed(), version.transaction + 1, record)) {
-        HF_STORE_TRY(apply(record));
+        HF_STORE_TRY(record.head.main.item_size != 0 ? status::corrupted : apply(record));
         page_change change;
         std::span<const std::byte> rest = record.pages;
         std::uint64_t most_next_page = version.next_page + record.head.returned_count;
@@ -297,6 +297,7 @@ status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_p
             return status::access_denied;  // only who may write can recover what lies beyond the file's end
         }
         std::memcpy(file_.writable_page(number), content->data(), page_size);
+        set_unverified(number, 1);  // as a base of another page it may have been looked at, with what it had then
     }
     return status::ok;
 }

@@ -35,9 +35,11 @@ status transaction::begin_read() {
     if (store.shared().is_of_parent()) {
         return status::panic;
     }
-    if (slot_ == nullptr) {
-        const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
-        HF_STORE_TRY(own_slot ? store.take_slot(slot_) : env_->thread_slot(slot_));
+    const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
+    if (!own_slot) {
+        HF_STORE_TRY(env_->thread_slot(slot_));  // of this thread: the one that it had may have ended, with its slot
+    } else if (slot_ == nullptr) {
+        HF_STORE_TRY(store.take_slot(slot_));
     }
     if (slot_->transaction.load(std::memory_order_relaxed) != no_transaction) {
         slot_ = nullptr;
@@ -114,13 +116,18 @@ void transaction::end(bool committed) noexcept {
         for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
             if (databases_[i].opened_here) {
                 const std::lock_guard guard(env_->handle_mutex());
-                env_->close_handle(i);
+                if (env_->handle(i).sequence == databases_[i].sequence) {  // it was not closed, and opened by others
+                    env_->close_handle(i);
+                }
             }
         }
     }
     if (committed && outer_ == nullptr) {
         for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
-            env_->handle(i).pending = env_->handle(i).pending && !databases_[i].opened_here;
+            if (databases_[i].opened_here) {  // others' handles may change now
+                const std::lock_guard guard(env_->handle_mutex());
+                env_->handle(i).pending = false;
+            }
         }
     }
     if (slot_ != nullptr) {
@@ -172,6 +179,9 @@ status transaction::renew() {
     HF_STORE_TRY(begin_read());
     prepare_databases();
     finished_ = false;
+    for (cursor* one : cursors_) {
+        static_cast<void>(one->bind());  // to the database as it is now; where there is none, it finds nothing
+    }
     return status::ok;
 }
 
@@ -296,6 +306,9 @@ status transaction::load(MDB_dbi number, database_state& state) {
         return status::incompatible;
     }
     state.record = record_from(at.value());
+    if (state.record.item_size != 0) {
+        return status::corrupted;  // only values of keys are packed
+    }
     state.known = true;
     set_orders(number, state);
     return status::ok;
@@ -355,6 +368,9 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
     if (name == nullptr) {
         number = main_database;
         if ((main.record.flags | wanted) != main.record.flags) {
+            if (main.record.root != 0) {
+                return status::incompatible;  // what lies there is not as a database of these flags has it
+            }
             main.record.flags = narrow<std::uint16_t>(main.record.flags | wanted);
             main.dirty = !read_only_;
             set_orders(main_database, main);

@@ -39,6 +39,8 @@ public:
     [[nodiscard]] status key(std::string_view& key) const { return read_key(*pages_, block(), index(), key); }
     [[nodiscard]] std::string_view value() const noexcept { return value_at(block(), index()); }
     [[nodiscard]] std::uint16_t flags() const noexcept { return flags_at(block(), index()); }
+    /// Of the leaf: no page that it leads to is younger.
+    [[nodiscard]] std::uint64_t birth() const noexcept { return levels_[depth_ - 1].page->birth; }
 
     /// The first entry that is not below the key, in its leaf; `exact`: it is the key. not_found: the tree is empty.
     [[nodiscard]] status seek(std::string_view key, bool& exact);
@@ -50,8 +52,7 @@ public:
     /// not_found, and no change: there is none.
     [[nodiscard]] status next();
     [[nodiscard]] status previous();
-    /// The leaf before or after, as a whole; stands on its first entry, or its last.
-    [[nodiscard]] status next_leaf();
+    /// To the last entry of the leaf before.
     [[nodiscard]] status previous_leaf();
     /// Whether no leaf follows that it stands in.
     [[nodiscard]] bool in_last_leaf() const noexcept;

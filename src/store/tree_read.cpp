@@ -16,7 +16,9 @@ status tree_cursor::enter(unsigned depth, std::uint64_t number) {
     if (!fits || (kind == page_kind::packed && here.page->block.item_size != record_->item_size)) {
         return status::corrupted;
     }
-    return status::ok;
+    // Who changes a page changes those above it. Where the medium lost what was written to one of these, an older one
+    // lies there, and leads to pages that others have by now.
+    return depth > 0 && here.page->birth > levels_[depth - 1U].page->birth ? status::corrupted : status::ok;
 }
 
 status tree_cursor::seek(std::string_view key, bool& exact) {
@@ -104,8 +106,6 @@ status tree_cursor::step_leaf(bool right) {
     depth_ = before;
     return status::ok;
 }
-
-status tree_cursor::next_leaf() { return step_leaf(true); }
 
 status tree_cursor::previous_leaf() { return step_leaf(false); }
 

@@ -29,6 +29,7 @@ void dump(const environment& opened, const transaction& in, const std::optional<
         write_value(stdout, bytes_of(data), printable);
     }
     write_footer(stdout);
+    close_database(in, database);
 }
 
 void run(const tool_arguments& given) {
@@ -38,13 +39,12 @@ void run(const tool_arguments& given) {
     if (const auto file = given.argument('f'); file && std::freopen(file->c_str(), "w", stdout) == nullptr) {
         throw std::runtime_error(*file + ": cannot be opened to write");
     }
-    const bool several = given.count('a') != 0 || given.count('l') != 0;
     environment_limits limits;
-    limits.databases = several ? 65536 : 2;
+    limits.databases = 2;
     const environment opened(given.paths.front(), MDB_RDONLY | (given.count('n') != 0 ? MDB_NOSUBDIR : 0U), limits);
     const transaction in(opened, MDB_RDONLY);
     const bool printable = given.count('p') != 0;
-    if (!several) {
+    if (given.count('a') == 0 && given.count('l') == 0) {
         dump(opened, in, given.argument('s'), printable);
         return;
     }

@@ -109,7 +109,9 @@ void print_free_list(const transaction& in, unsigned detail) {
 
 void print_database(const transaction& in, const std::optional<std::string>& name) {
     MDB_stat numbers{};
-    expect_success("mdb_stat", mdb_stat(in.get(), open_database(in, name), &numbers));
+    const MDB_dbi database = open_database(in, name);
+    expect_success("mdb_stat", mdb_stat(in.get(), database, &numbers));
+    close_database(in, database);
     std::printf("Status of %s\n", name ? name->c_str() : "Main DB");
     print_statistics(numbers);
 }
@@ -119,7 +121,7 @@ void run(const tool_arguments& given) {
         throw usage_error("");
     }
     environment_limits limits;
-    limits.databases = given.count('a') != 0 ? 65536 : 4;
+    limits.databases = 4;
     const environment opened(given.paths.front(), MDB_RDONLY | (given.count('n') != 0 ? MDB_NOSUBDIR : 0U), limits);
     if (given.count('e') != 0) {
         print_environment(opened);

@@ -14,6 +14,7 @@
 #include "lmdb_file/lmdb_file_reader.hpp"
 #include "lmdb_file/lmdb_file_writer.hpp"
 #include "store_tools/handles.hpp"
+#include "store_tools/tool.hpp"
 
 namespace holdfast_store_tools {
 namespace {
@@ -216,7 +217,7 @@ void write_all(int file, const std::string& path, std::uint64_t offset, lmdb_fil
 
 void export_all(const std::string& from, const std::string& path, unsigned flags, migration_result& result) {
     environment_limits limits;
-    limits.databases = 65536;
+    limits.databases = 2;
     const environment opened(from, flags | MDB_RDONLY, limits);
     const transaction in(opened, MDB_RDONLY);
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0664);
@@ -231,12 +232,12 @@ void export_all(const std::string& from, const std::string& path, unsigned flags
     MDB_dbi main = 0;
     expect_success("mdb_dbi_open", mdb_dbi_open(in.get(), nullptr, 0, &main));
     const auto export_named = [&](const std::string& name, lmdb_file::database_writer& writer) {
-        MDB_dbi named = 0;
-        if (name.find('\0') != std::string::npos || mdb_dbi_open(in.get(), name.c_str(), 0, &named) != 0) {
-            return false;
+        const auto named = find_database(in, name);
+        if (named) {
+            writer.add_database(name, export_database(in, *named, pages, result, {}));
+            close_database(in, *named);
         }
-        writer.add_database(name, export_database(in, named, pages, result, {}));
-        return true;
+        return named.has_value();
     };
     const lmdb_file::tree tree = export_database(in, main, pages, result, export_named);
     MDB_envinfo information{};

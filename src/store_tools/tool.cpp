@@ -62,6 +62,24 @@ MDB_dbi open_database(const transaction& in, const std::optional<std::string>& n
     return database;
 }
 
+std::optional<MDB_dbi> find_database(const transaction& in, const std::string& name) {
+    MDB_dbi database = 0;
+    const int code =
+        name.find('\0') != std::string::npos ? MDB_NOTFOUND : mdb_dbi_open(in.get(), name.c_str(), 0, &database);
+    if (code == MDB_NOTFOUND || code == MDB_INCOMPATIBLE) {
+        return std::nullopt;
+    }
+    expect_success("mdb_open", code);
+    return database;
+}
+
+void close_database(const transaction& in, MDB_dbi database) {
+    constexpr MDB_dbi unnamed = 1;
+    if (database > unnamed) {
+        mdb_dbi_close(mdb_txn_env(in.get()), database);
+    }
+}
+
 std::vector<std::string> database_names(const transaction& in) {
     std::vector<std::string> names;
     reading_cursor over(in, open_database(in, std::nullopt));
@@ -69,9 +87,8 @@ std::vector<std::string> database_names(const transaction& in) {
     MDB_val data{};
     while (over.move(key, data, MDB_NEXT_NODUP)) {
         const std::string name(bytes_of(key));
-        MDB_dbi database = 0;
-        // A key with a zero byte is no name; another may be that of a record.
-        if (name.find('\0') == std::string::npos && mdb_dbi_open(in.get(), name.c_str(), 0, &database) == 0) {
+        if (const auto database = find_database(in, name)) {
+            close_database(in, *database);
             names.push_back(name);
         }
     }

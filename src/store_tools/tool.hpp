@@ -40,4 +40,10 @@ int run_tool(int argc, char** argv, const char* options, const char* usage,
 /// Opens a database that is there; nullopt: the unnamed one. Throws call_failure of "mdb_open".
 [[nodiscard]] MDB_dbi open_database(const transaction& in, const std::optional<std::string>& name);
 
+/// The handle of a named database. None: the key of the unnamed one is no name, for it has a zero byte, or a plain
+/// value. Throws call_failure.
+[[nodiscard]] std::optional<MDB_dbi> find_database(const transaction& in, const std::string& name);
+/// Lets the next one have the handle: a program that looks at all databases needs two.
+void close_database(const transaction& in, MDB_dbi database);
+
 }  // namespace holdfast_store_tools

@@ -119,18 +119,32 @@ public:
         entry entry_;
     };
 
-    store_range(MDB_txn* in, MDB_dbi database, std::string_view key) : key_(key) {
+    /// `writes`: of a transaction, whose cursors end with it; null: of a view, whose cursors are closed in any case.
+    store_range(MDB_txn* in, MDB_dbi database, std::string_view key, const std::shared_ptr<char>& writes)
+        : key_(key), writes_(writes), is_of_view_(writes == nullptr) {
         MDB_cursor* made = nullptr;
         store_detail::check(mdb_cursor_open(in, database, &made));
         cursor_.reset(made);
     }
+    store_range(store_range&&) noexcept = default;
+    store_range& operator=(store_range&&) noexcept = default;
+    store_range(const store_range&) = delete;
+    store_range& operator=(const store_range&) = delete;
+    ~store_range() {
+        if (!is_of_view_ && writes_.expired()) {
+            static_cast<void>(cursor_.release());
+        }
+    }
     [[nodiscard]] iterator begin() const {
+        store_detail::check(is_of_view_ || !writes_.expired() ? MDB_SUCCESS : MDB_BAD_TXN);
         return iterator(cursor_.get(), key_.empty() ? MDB_FIRST : MDB_SET_RANGE, key_);
     }
     [[nodiscard]] iterator end() const noexcept { return {}; }
 
 private:
     std::string key_;
+    std::weak_ptr<char> writes_;
+    bool is_of_view_;
     std::unique_ptr<MDB_cursor, store_detail::cursor_closer> cursor_;
 };
 
@@ -141,6 +155,9 @@ class store_view {
 public:
     /// The value; none: the key is not there.
     [[nodiscard]] std::optional<std::string_view> get(std::string_view key, MDB_dbi database = 1) const {
+        if (key.empty()) {
+            return std::nullopt;  // no key is
+        }
         MDB_val name = store_detail::to_value(key);
         MDB_val value{};
         const int outcome = mdb_get(transaction_.get(), database, &name, &value);
@@ -160,7 +177,7 @@ public:
     }
     /// All entries from a key on; the empty key: all.
     [[nodiscard]] store_range from(std::string_view key, MDB_dbi database = 1) const {
-        return {transaction_.get(), database, key};
+        return {transaction_.get(), database, key, writes_};
     }
     [[nodiscard]] store_range all(MDB_dbi database = 1) const { return from({}, database); }
 
@@ -172,10 +189,11 @@ protected:
         transaction_.reset(made);
     }
     std::unique_ptr<MDB_txn, store_detail::transaction_ender> transaction_;
+    std::shared_ptr<char> writes_;  ///< of a transaction, while it has not ended; a view has none
 };
 
-/// Changes that become visible, and durable, together. A range of entries must end before they do. Thread safety: by
-/// the thread that began them.
+/// Changes that become visible, and durable, together. Entries of a range are read before the changes end, and a
+/// transaction that is nested in them ends before. Thread safety: by the thread that began them.
 class store_changes : public store_view {
 public:
     void put(std::string_view key, std::string_view value, MDB_dbi database = 1) {
@@ -195,6 +213,9 @@ public:
     }
     /// False: the key is not there.
     bool erase(std::string_view key, MDB_dbi database = 1) {
+        if (key.empty()) {
+            return false;
+        }
         MDB_val name = store_detail::to_value(key);
         const int outcome = mdb_del(transaction_.get(), database, &name, nullptr);
         if (outcome != MDB_NOTFOUND) {
@@ -207,13 +228,16 @@ public:
     [[nodiscard]] store_transaction nested();
 
 protected:
-    store_changes(MDB_env* env, MDB_txn* outer) : store_view(env, outer, 0) {}
+    store_changes(MDB_env* env, MDB_txn* outer) : store_view(env, outer, 0) { writes_ = std::make_shared<char>(); }
 };
 
 /// Changes that count by commit(). Without it they are undone at the end.
 class store_transaction : public store_changes {
 public:
-    void commit() { store_detail::check(mdb_txn_commit(transaction_.release())); }
+    void commit() {
+        writes_.reset();
+        store_detail::check(mdb_txn_commit(transaction_.release()));
+    }
 
 private:
     friend class store;
@@ -223,7 +247,8 @@ private:
 
 inline store_transaction store_changes::nested() { return {mdb_txn_env(transaction_.get()), transaction_.get()}; }
 
-/// An open store. Thread safety: any number of threads; each has its views and transactions.
+/// An open store. Its views and transactions end before it. Thread safety: any number of threads; each has its views
+/// and transactions.
 class store {
 public:
     /// Opens the file, or makes it. Beside it lies a file with -lock at the end of its name.
@@ -243,12 +268,19 @@ public:
     [[nodiscard]] store_view read() const { return {env_.get(), nullptr, MDB_RDONLY}; }
     /// Waits for the transaction of another thread or process to end.
     [[nodiscard]] store_transaction write() { return {env_.get(), nullptr}; }
-    /// A number for a named database, which is made where it is missing; 1 is the one without a name.
+    /// A number for a named database, which is made where it is missing, unless the store is open for reading; 1 is the
+    /// one without a name. Waits for the transaction of another thread or process to end.
     [[nodiscard]] MDB_dbi database(const std::string& name, unsigned flags = 0) {
-        store_transaction in = write();
+        unsigned of_store = 0;
+        store_detail::check(mdb_env_get_flags(env_.get(), &of_store));
+        const bool read_only = (of_store & MDB_RDONLY) != 0;
+        // A name ends at a zero of the C interface: what is behind it would be lost.
+        store_detail::check(name.find('\0') == std::string::npos ? MDB_SUCCESS : MDB_BAD_VALSIZE);
+        store_view in(env_.get(), nullptr, read_only ? MDB_RDONLY : 0U);
         MDB_dbi number = 0;
-        store_detail::check(mdb_dbi_open(in.transaction_.get(), name.c_str(), flags | MDB_CREATE, &number));
-        in.commit();
+        store_detail::check(
+            mdb_dbi_open(in.transaction_.get(), name.c_str(), read_only ? flags : flags | MDB_CREATE, &number));
+        store_detail::check(mdb_txn_commit(in.transaction_.release()));
         return number;
     }
     /// Makes durable what was committed without that.

@@ -158,6 +158,7 @@ public:
         }
     }
     void end(transaction_end how) noexcept override {
+        writes_.reset();  // cursors of its ranges end with it
         if (prepared_) {
             if (how == transaction_end::carried_out) {
                 host_->persist_word();
