@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -214,6 +215,35 @@ TEST_F(commits_beside, constructing_threads_succeed) {
     }
     const manager again(open_read_only, path_, options_for(durability::commit));
     EXPECT_EQ(again.check(true), std::vector<std::string>{});
+}
+
+/// Was: a copy with a part of a transaction, and no word of it.
+TEST(snapshots_beside, calls_of_other_threads_are_refused_in_atomic) {
+    constexpr std::uint64_t step = 3;
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, step, durability::atomic);
+    manager heap(open_only, path, options_for(durability::atomic));
+    bool refused = false;
+    {
+        crowd others(heap, 2, false);
+        while (others.steps() < 100) {
+            std::this_thread::yield();
+        }
+        for (int nth = 0; nth < 100 && !refused; ++nth) {
+            const std::string copied = scratch / ("copy" + std::to_string(nth));
+            try {
+                heap.snapshot(copied);
+            } catch (const error& what) {
+                EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
+                EXPECT_FALSE(fs::exists(copied));
+                refused = true;
+            }
+        }
+    }
+    EXPECT_TRUE(refused);
+    heap.snapshot(scratch / "quiet");
+    EXPECT_EQ(step_at(scratch / "quiet"), step);
 }
 
 }  // namespace
