@@ -4,17 +4,11 @@
 #include <utility>
 
 #include "heap/heap_opening.hpp"
+#include "heap/record_count.hpp"
 #include "heap/registry.hpp"
 #include "segment/files/copy.hpp"
 
 namespace holdfast::heap {
-
-namespace {
-
-/// How many records calls have written in durability `atomic`.
-std::uint64_t records_of(engine& of) { return of.atomic() == nullptr ? 0 : of.atomic()->lanes().statistics().records; }
-
-}  // namespace
 
 engine::engine(std::unique_ptr<segment::heap_files> files)
     : heap_operations(std::move(files)), space_(*this), forks_(*this), inspection_(*this) {}
@@ -116,7 +110,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
     if (!read_only()) {
         HF_TRY(commit());
     }
-    const std::uint64_t records = records_of(*this);
+    const std::uint64_t records = record_count(*this);
     HF_TRY_ASSIGN(state, segment::recover(files().storage(), files().paths(), persist::access_mode::read_only));
     if (durability() == durability_kind::atomic) {
         state.superblock.flags &= ~segment::flag_lanes;  // commit() brought all records into the files
@@ -126,7 +120,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
         state.superblock.flags &= ~segment::flag_tracing;  // commit() wrote the bitmaps
     }
     const auto is_unchanged = [&]() -> base::result<void> {
-        if (records_of(*this) == records) {
+        if (record_count(*this) == records) {
             return {};
         }
         return base::failure{base::failure_code::concurrent_modification,

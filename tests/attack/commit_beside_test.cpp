@@ -246,5 +246,35 @@ TEST(snapshots_beside, calls_of_other_threads_are_refused_in_atomic) {
     EXPECT_EQ(step_at(scratch / "quiet"), step);
 }
 
+/// Was: blocks whose pointers moved while blocks were marked could be freed.
+TEST(collections_beside, calls_of_other_threads_are_refused_in_atomic) {
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, 3, durability::atomic);
+    manager heap(open_only, path, options_for(durability::atomic));
+    auto& word = *heap.construct<std::uint64_t>("word")(0U);
+    std::atomic<std::uint64_t> stored{0};
+    bool refused = false;
+    {
+        const std::jthread other([&](const std::stop_token& stop) {
+            for (std::uint64_t next = 1; !stop.stop_requested(); stored = next++) {
+                const word_run run{&word, {&next, 1}};
+                heap.store_words({&run, 1});
+            }
+        });
+        for (int nth = 0; nth < 10'000 && !refused; ++nth) {
+            try {
+                static_cast<void>(heap.collect());
+            } catch (const error& what) {
+                EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
+                refused = true;
+            }
+        }
+    }
+    EXPECT_TRUE(refused);
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    EXPECT_EQ(word, stored.load());
+}
+
 }  // namespace
 }  // namespace holdfast::attack
