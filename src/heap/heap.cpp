@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "heap/heap_opening.hpp"
+#include "heap/record_count.hpp"
 #include "heap/registry.hpp"
 #include "segment/files/copy.hpp"
 
@@ -109,6 +110,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
     if (!read_only()) {
         HF_TRY(commit());
     }
+    const std::uint64_t records = record_count(*this);
     HF_TRY_ASSIGN(state, segment::recover(files().storage(), files().paths(), persist::access_mode::read_only));
     if (durability() == durability_kind::atomic) {
         state.superblock.flags &= ~segment::flag_lanes;  // commit() brought all records into the files
@@ -117,8 +119,21 @@ base::result<void> engine::snapshot(const std::string& destination) {
     if (durability() == durability_kind::collect) {
         state.superblock.flags &= ~segment::flag_tracing;  // commit() wrote the bitmaps
     }
+    const auto is_unchanged = [&]() -> base::result<void> {
+        if (record_count(*this) == records) {
+            return {};
+        }
+        return base::failure{base::failure_code::concurrent_modification,
+                             files().paths().directory(),
+                             "snapshot",
+                             "calls of other threads while the heap was copied",
+                             "all other threads standing still",
+                             "there is no snapshot: it could hold a part of a transaction",
+                             0};
+    };
     // A store through a shared mapping to a block shared with a copy takes space; on a full disk it ends in SIGBUS.
-    return segment::copy_heap({files().storage(), files().paths(), state}, persist::posix_storage(), destination, {},
+    return segment::copy_heap({files().storage(), files().paths(), state, is_unchanged}, persist::posix_storage(),
+                              destination, {},
                               files().shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);
 }
 

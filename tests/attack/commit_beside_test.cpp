@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <random>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -214,6 +215,65 @@ TEST_F(commits_beside, constructing_threads_succeed) {
     }
     const manager again(open_read_only, path_, options_for(durability::commit));
     EXPECT_EQ(again.check(true), std::vector<std::string>{});
+}
+
+/// Was: a copy with a part of a transaction, and no word of it.
+TEST(snapshots_beside, calls_of_other_threads_are_refused_in_atomic) {
+    constexpr std::uint64_t step = 3;
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, step, durability::atomic);
+    manager heap(open_only, path, options_for(durability::atomic));
+    bool refused = false;
+    {
+        crowd others(heap, 2, false);
+        while (others.steps() < 100) {
+            std::this_thread::yield();
+        }
+        for (int nth = 0; nth < 100 && !refused; ++nth) {
+            const std::string copied = scratch / ("copy" + std::to_string(nth));
+            try {
+                heap.snapshot(copied);
+            } catch (const error& what) {
+                EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
+                EXPECT_FALSE(fs::exists(copied));
+                refused = true;
+            }
+        }
+    }
+    EXPECT_TRUE(refused);
+    heap.snapshot(scratch / "quiet");
+    EXPECT_EQ(step_at(scratch / "quiet"), step);
+}
+
+/// Was: blocks whose pointers moved while blocks were marked could be freed.
+TEST(collections_beside, calls_of_other_threads_are_refused_in_atomic) {
+    const scratch_directory scratch;
+    const std::string path = scratch / "heap";
+    make_heap(path, 3, durability::atomic);
+    manager heap(open_only, path, options_for(durability::atomic));
+    auto& word = *heap.construct<std::uint64_t>("word")(0U);
+    std::atomic<std::uint64_t> stored{0};
+    bool refused = false;
+    {
+        const std::jthread other([&](const std::stop_token& stop) {
+            for (std::uint64_t next = 1; !stop.stop_requested(); stored = next++) {
+                const word_run run{&word, {&next, 1}};
+                heap.store_words({&run, 1});
+            }
+        });
+        for (int nth = 0; nth < 10'000 && !refused; ++nth) {
+            try {
+                static_cast<void>(heap.collect());
+            } catch (const error& what) {
+                EXPECT_EQ(what.reason(), errc::concurrent_modification) << what.what();
+                refused = true;
+            }
+        }
+    }
+    EXPECT_TRUE(refused);
+    EXPECT_EQ(heap.collect().blocks_freed, 0U);
+    EXPECT_EQ(word, stored.load());
 }
 
 }  // namespace

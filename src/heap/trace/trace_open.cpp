@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "heap/heap.hpp"
+#include "heap/record_count.hpp"
 #include "heap/trace/trace_sweep.hpp"
 
 namespace holdfast::heap {
@@ -85,6 +86,7 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
     HF_TRY_ASSIGN(const std::vector<std::uint64_t> objects, object_roots(heap.objects()));
     HF_TRY(heap.files().bitmaps().admit_all());
     heap.blocks().flush_extents();
+    const std::uint64_t records = record_count(heap);
     HF_TRY(run.read(heap.extents(), heap.files().frontier(),
                     [&heap](granule slab) { return heap.blocks().inspect().occupancy(slab).block_size == 0; }));
     const auto start = steady_clock::now();
@@ -97,6 +99,16 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
         });
     run.report.prepare_ns += nanoseconds_since(start);
     HF_TRY(run.mark(objects, types));
+    // A pointer that moves meanwhile may be seen neither where it was nor where it is.
+    if (!run.options.dry_run && record_count(heap) != records) {
+        return base::failure{base::failure_code::concurrent_modification,
+                             heap.files().paths().directory(),
+                             "collect",
+                             "calls of other threads while blocks were marked",
+                             "all other threads standing still",
+                             "nothing was freed",
+                             0};
+    }
     const auto sweep_start = steady_clock::now();
     online_sweep(run, heap).sweep();
     if (!run.options.dry_run) {

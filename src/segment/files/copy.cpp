@@ -32,6 +32,7 @@ public:
         : from_(source.storage),
           source_(source.paths.with_nodes(source.state.superblock.nodes)),
           state_(source.state),
+          is_unchanged_(source.is_unchanged),
           outer_(storage),
           target_(destination, static_cast<std::uint32_t>(node_places.size())),
           node_places_(node_places),
@@ -127,6 +128,9 @@ private:
         const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
         if (crashed && (superblock.flags & flag_lanes) != 0) {
             HF_TRY(copy_lanes());
+        }
+        if (is_unchanged_) {
+            HF_TRY(is_unchanged_());
         }
         superblock.state = pending ? superblock.state : heap_state::clean;
         seal(superblock);
@@ -233,6 +237,7 @@ private:
     persist::storage& from_;
     heap_paths source_;
     const recovered_state& state_;
+    const std::function<base::result<void>()>& is_unchanged_;
     persist::storage& outer_;
     std::shared_ptr<persist::storage> to_;  ///< holds the target
     std::optional<heap_lock> lock_;         ///< of the target

@@ -1,6 +1,7 @@
 // Heaps as files: copying one, removing one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ struct copy_source {
     persist::storage& storage;
     const heap_paths& paths;
     const recovered_state& state;
+    /// Asked when the content was copied; a failure ends the copy. Empty: nothing can have changed meanwhile.
+    std::function<base::result<void>()> is_unchanged{};
 };
 
 /// Copies the state that recover() decided on to a new directory. The copy is a clean heap with a uuid of its own and

@@ -197,7 +197,9 @@ typedef struct hf_shrink_report {
  * become holes, segments at the end are removed. Blocks do not move. Durability `commit`: commits, as hf_commit does;
  * in the others other threads may go on. `report` may be NULL. */
 hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report);
-/* Commits, then copies the heap to the new directory; durable when it returns. The copy has its own uuid. */
+/* Commits, then copies the heap to the new directory; durable when it returns. The copy has its own uuid. All other
+ * threads stand still: HF_CONCURRENT_MODIFICATION where it notices, in durability `commit` and `atomic`, that some go
+ * on. */
 hf_code hf_snapshot(hf_heap* heap, const char* destination);
 
 /* Copy a heap that is not open for writing (else HF_LOCKED). The segments of the copy lie in its own directory, or

@@ -104,9 +104,10 @@ public:
     shrink_report shrink(const shrink_options& options = {});
 
     /// Commits (unless the heap is open read-only), then copies the heap to the new directory `destination`; durable
-    /// when it returns. Throws error(already_exists) where something is at that path. The copy has its own uuid and is
-    /// sparse. Its files and its directory have the permissions of the heap's, less the umask. In durability `commit`
-    /// it shares blocks where the file system can (in the others a store to a shared block would need space).
+    /// when it returns. Throws error(already_exists) where something is at that path, and, in durability `commit` and
+    /// `atomic`, error(concurrent_modification) where it notices that other threads go on. The copy has its own uuid
+    /// and is sparse. Its files and its directory have the permissions of the heap's, less the umask. In durability
+    /// `commit` it shares blocks where the file system can (in the others a store to a shared block would need space).
     void snapshot(const std::string& destination);
 
     // Of an open heap without a path, of one that is not open with its path.
