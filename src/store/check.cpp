@@ -87,7 +87,8 @@ bool checker::in_order(tally& sums, std::string_view key) {
 
 status checker::check_tree(const tree_record& record, const order& keys, const order& values, unsigned nested) {
     tally sums{.record = record, .keys = keys, .values = values, .nested = nested, .last_key = {}};
-    if (nested > most_nested || record.depth > max_depth || (record.root == 0) != (record.depth == 0)) {
+    if (nested > most_nested || record.depth > max_depth || (record.root == 0) != (record.depth == 0) ||
+        (record.item_size != 0 && nested != most_nested)) {
         return status::corrupted;
     }
     if (record.root != 0) {

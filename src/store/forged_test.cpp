@@ -116,6 +116,28 @@ TEST_F(store_forged_test, keys_are_not_packed) {
     EXPECT_EQ(env.opened(), MDB_CORRUPTED);  // there, a value of no bytes was written beside the page
 }
 
+TEST_F(store_forged_test, an_empty_database_is_not_packed) {
+    {
+        const test_environment env(directory_.path(), MDB_NOSYNC);
+        static_cast<void>(env.open("none", MDB_CREATE));
+    }
+    forge_root([](page_header& root) {
+        for (unsigned i = 0; i < root.block.count; ++i) {
+            if (leaf_key_at(root.block, i) == "none") {
+                tree_record record = record_from(value_at(root.block, i));
+                record.item_size = 8;
+                std::memcpy(mutable_value_at(root.block, i), &record, sizeof(record));
+            }
+        }
+    });
+    EXPECT_EQ(check(MDB_RDONLY), MDB_CORRUPTED);
+    const test_environment env(directory_.path(), MDB_RDONLY);
+    MDB_txn* const in = env.begin(MDB_RDONLY);
+    MDB_dbi database = 0;
+    EXPECT_EQ(mdb_dbi_open(in, "none", 0, &database), MDB_CORRUPTED);
+    mdb_txn_abort(in);
+}
+
 TEST_F(store_forged_test, a_run_has_no_entries) {
     read();
     const block_header& leaf = page(meta().main.root).block;
