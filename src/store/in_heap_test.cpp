@@ -196,6 +196,55 @@ TEST_F(store_in_heap, refuses_what_is_not_of_the_heap) {
     EXPECT_EQ(after_crash(file(), 1), (content_of_store{{"a", "1"}}));
 }
 
+/// The store outgrows its log again and again, while a recovery needs the records where they were.
+TEST_F(store_in_heap, the_log_moves_while_an_older_state_counts) {
+    hosted store(file(), 0, false);
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_EQ(store.set("key" + std::to_string(i), std::string(20'000, 'v')), 0);
+    }
+    ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    hf_lmdb_after_heap_commit(store.env);
+    const std::uint64_t durable = store.word;
+    const content_of_store expected = store.all();
+    for (int i = 0; i < 60; ++i) {
+        ASSERT_EQ(store.set("large" + std::to_string(i % 45), std::string(300'000, 'w')), 0);
+        if (i % 15 == 14) {
+            ASSERT_TRUE(after_crash(copy(), durable) == expected) << i;
+        }
+    }
+    ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    hf_lmdb_after_heap_commit(store.env);
+    EXPECT_TRUE(after_crash(copy(), store.word) == store.all());
+}
+
+/// Whatever byte of a meta is another one: an error, or what was there, and no crash.
+TEST_F(store_in_heap, damaged_metas_are_errors_or_harmless) {
+    std::uint64_t word = 0;
+    content_of_store expected;
+    {
+        hosted store(file(), 0, true);
+        for (int i = 0; i < 12; ++i) {
+            ASSERT_EQ(store.set("key" + std::to_string(i), std::string(200'000, 'v')), 0);
+        }
+        word = store.word;
+        expected = store.all();
+        static_cast<void>(copy());  // as a crash leaves it: two checkpoints, and records
+    }
+    std::fstream crashed(directory_.path() + "/crashed", std::ios::in | std::ios::out | std::ios::binary);
+    for (const std::streamoff meta : {0, 4096}) {
+        for (std::streamoff at = meta; at < meta + 152; at += 3) {
+            crashed.seekg(at);
+            const auto before = static_cast<char>(crashed.get());
+            crashed.seekp(at).put(static_cast<char>(before ^ 0x41)).flush();
+            const hosted store(directory_.path() + "/crashed", word, true, MDB_RDONLY);
+            if (store.opened == 0 && hf_lmdb_check(store.env, nullptr) == 0) {
+                EXPECT_TRUE(store.all() == expected) << "byte " << at;
+            }
+            crashed.seekp(at).put(before).flush();
+        }
+    }
+}
+
 /// Random commits, refusals, commits of the heap and crashes, against a model. The durable word stays behind the last
 /// commit (a heap with its own commits), or not.
 class store_in_heap_model : public store_in_heap, public testing::WithParamInterface<bool> {

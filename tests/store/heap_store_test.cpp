@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -30,7 +31,11 @@ std::string content(const store& of) {
 
 class heap_store_test : public manager_test, public testing::WithParamInterface<test_configuration> {
 protected:
-    [[nodiscard]] open_options options() const { return options_of(GetParam()); }
+    [[nodiscard]] open_options options() const {
+        open_options wanted = options_of(GetParam());
+        wanted.check_transactions = true;
+        return wanted;
+    }
     [[nodiscard]] bool in_memory() const { return GetParam().first == durability::commit; }
     void expect_both(const manager& heap, const store& shop, std::int64_t balance, const std::string& expected) const {
         EXPECT_EQ(heap.find<account>("account").first->balance, balance);
@@ -107,6 +112,43 @@ TEST_P(heap_store_test, two_stores_are_one_transaction) {
     });
     EXPECT_EQ(content(first), "a=1 b=1 ");
     EXPECT_EQ(content(second), "c=1 ");
+}
+
+TEST_P(heap_store_test, threads_share_it) {
+    constexpr int threads = 4;
+    constexpr int each = 40;
+    manager heap(create_only, path(), options());
+    heap_store shop(heap, "shop");
+    std::vector<account*> accounts;
+    for (int i = 0; i < threads; ++i) {
+        accounts.push_back(heap.construct<account>(("account" + std::to_string(i)).c_str())());
+    }
+    const auto number = [](const store_view& in) {
+        const auto text = in.get("n");
+        return text ? std::stoi(std::string(*text)) : 0;
+    };
+    std::vector<std::thread> all;
+    for (account* const mine : accounts) {
+        all.emplace_back([&, mine] {
+            for (int i = 0; i < each; ++i) {
+                heap.transact([&](transaction& tx) {
+                    tx.open(*mine).balance += 1;
+                    store_changes& change = shop.write(tx);
+                    change.put("n", std::to_string(number(change) + 1));
+                });
+                const int seen = number(shop.read());
+                EXPECT_GE(seen, i + 1);
+                EXPECT_LE(seen, threads * each);
+            }
+        });
+    }
+    for (std::thread& one : all) {
+        one.join();
+    }
+    EXPECT_EQ(number(shop.read()), threads * each);
+    for (const account* const mine : accounts) {
+        EXPECT_EQ(mine->balance, each);
+    }
 }
 
 TEST_P(heap_store_test, a_crash_leaves_what_the_heap_promises) {

@@ -1,0 +1,74 @@
+// Stores that lie in a heap: named by info, read by check, taken along by copies, refused without the heap.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <holdfast/store_in_heap.hpp>
+#include <nlohmann/json.hpp>
+
+#include "program.hpp"
+#include "support/counted_heap.hpp"
+#include "support/scratch.hpp"
+
+namespace holdfast::support {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class cli_stores : public ::testing::Test {
+protected:
+    void SetUp() override {
+        manager made(create_only, heap_, small_segments());
+        heap_store shop(made, "shop");
+        auto change = shop.write();
+        for (int i = 0; i < 1000; ++i) {
+            change.put("key" + std::to_string(i), "value");
+        }
+        change.commit();
+        made.commit();
+    }
+    void damage_pages_of_the_store() const {
+        constexpr std::streamoff page = 4096;
+        constexpr std::streamoff behind_log = 514 * page;
+        const auto end = static_cast<std::streamoff>(std::filesystem::file_size(file_));
+        std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+        for (std::streamoff at = behind_log; at < end; at += page) {
+            file.seekp(at + page - 1);
+            file.put('\x55');
+        }
+    }
+
+    scratch_directory directory_;
+    std::string heap_ = directory_.path() + "/heap";
+    std::string file_ = heap_ + "/store.000000";
+};
+
+TEST_F(cli_stores, are_named_and_checked) {
+    EXPECT_THAT(run_holdfast({"info", heap_}).out, HasSubstr("shop"));
+    EXPECT_THAT(run_holdfast({"info", heap_, "--json"}).json().at("stores"), ElementsAre("shop"));
+    EXPECT_THAT(run_holdfast({"ls", heap_}).out, HasSubstr("holdfast.store.shop"));
+    EXPECT_EQ(run_holdfast({"check", heap_}).status, 0);
+    damage_pages_of_the_store();
+    const answer said = run_holdfast({"check", heap_});
+    EXPECT_EQ(said.status, 1);
+    EXPECT_THAT(said.out, HasSubstr("store shop: MDB_CORRUPTED"));
+    std::filesystem::remove(file_);
+    EXPECT_THAT(run_holdfast({"check", heap_}).out, HasSubstr("store shop: missing"));
+}
+
+TEST_F(cli_stores, go_with_a_copy) {
+    const std::string copy = directory_.path() + "/copy";
+    EXPECT_EQ(run_holdfast({"copy", heap_, copy}).status, 0);
+    EXPECT_EQ(run_holdfast({"check", copy}).status, 0);
+    EXPECT_TRUE(std::filesystem::exists(copy + "/store.000000"));
+}
+
+TEST_F(cli_stores, are_no_stores_without_the_heap) {
+    EXPECT_THAT(run_holdfast({"check", file_}).err, HasSubstr("lies in a heap"));
+    EXPECT_FALSE(std::filesystem::exists(file_ + "-lock"));
+}
+
+}  // namespace
+}  // namespace holdfast::support
