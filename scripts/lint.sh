@@ -6,6 +6,7 @@ step "packages of Debian that this needs" scripts/install-dependencies.sh lint
 step "lint" python3 tools/lint.py
 step "lint_test" python3 tools/lint_test.py
 step "pictures" python3 docs/pictures/draw.py --check
+step "charts" python3 docs/pictures/charts.py --check
 step "format" scripts/format.sh --check
 step "clang-tidy" build clang all all_tests benchmarks
 print_steps
