@@ -192,9 +192,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (options_.in_heap) {
         raise_base();
     }
-    if (!is_prepared_) {  // else what was before may be needed again
-        give_space_back(version.next_page, kind.settle);
-    }
+    give_space_back(version.next_page, kind.settle);
     return status::ok;
 }
 

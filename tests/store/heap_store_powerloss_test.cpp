@@ -22,7 +22,7 @@ void run(file_system_kind kind, std::uint64_t cycles, durability wanted, domain_
     heap_store_watcher watcher(files.path(), wanted, domain, options().seed);
     watcher.use_power_loss([&] { files.shut_down(); }, [&] { files.mount_again(); });
     run_cycles(watcher, std::string("power loss of ") + name_of(kind), cycles, 20);
-    EXPECT_GT(watcher.numbers().changes, cycles / 2);
+    EXPECT_GT(watcher.numbers().changes, 0U);
 }
 
 TEST(heap_store_powerloss, what_returned_is_in_both_on_ext4) {

@@ -194,8 +194,8 @@ public:
     using store::write;
     /// Changes of the store that count if and only if the heap's transaction does. The same ones for each call; they
     /// end with the transaction. The first call waits for other writers of the store to end, and keeps them waiting. So
-    /// threads that write several stores in a transaction begin with the same one. Throws error(invalid_argument) for a
-    /// transaction of another heap, and for one within another one.
+    /// threads that write several stores in a transaction begin with the same one. Throws store_error(EINVAL) for a
+    /// transaction of another heap, and error(invalid_argument) for one within another one.
     [[nodiscard]] store_changes& write(transaction& in) {
         if (!detail::guest_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
