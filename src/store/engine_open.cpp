@@ -103,6 +103,9 @@ status engine::start() {
     HF_STORE_TRY(file_.inode(inode));
     shared_.initialise(meta.uuid, inode, options_.reader_limit);
     adopt(meta);
+    if (has_record_of(meta.sequence + 1)) {
+        return status::corrupted;  // the meta of a later checkpoint was durable before its log began, and is lost
+    }
     shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
     shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;

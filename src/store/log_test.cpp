@@ -152,6 +152,22 @@ TEST_F(recovery_test, a_meta_that_was_being_written_does_not_count) {
     }
 }
 
+// Without it, the checkpoint before would count, and all since would be gone in silence.
+TEST_F(recovery_test, a_damaged_meta_of_a_log_that_was_written_is_an_error) {
+    {
+        const test_environment closed(directory_.path());  // a checkpoint: the second meta
+        ASSERT_EQ(closed.opened(), 0);
+    }
+    crash_after(directory_.path(), 3);
+    const bytes crashed = read_file(directory_.data());
+    ASSERT_EQ(last_of(crashed), 2);
+    bytes damaged = crashed;
+    damaged[page_size + offsetof(meta_on_media, main)] ^= 1;
+    EXPECT_EQ(last_of(damaged), -2);
+    std::memcpy(damaged.data() + page_size, content_.data() + page_size, page_size);  // as it was before
+    EXPECT_EQ(last_of(damaged), -2);
+}
+
 TEST_F(recovery_test, a_damaged_page_is_an_error) {
     {
         const test_environment closed(directory_.path());

@@ -143,10 +143,18 @@ std::span<const std::byte> stored_pages::log_bytes() const noexcept {
     return {reinterpret_cast<const std::byte*>(file_.page(area.page)), area.pages * page_size};
 }
 
-std::uint64_t stored_pages::log_seed() const noexcept {
+std::uint64_t stored_pages::log_seed(std::uint64_t sequence) const noexcept {
     std::uint64_t identity = 0;
     std::memcpy(&identity, uuid().data(), sizeof(identity));
-    return identity ^ shared_.header().checkpoint_sequence.load(std::memory_order_relaxed) * 0xD6E8FEB86659FD93U;
+    return identity ^ sequence * 0xD6E8FEB86659FD93U;
+}
+
+bool stored_pages::has_record_of(std::uint64_t sequence) const noexcept {
+    const std::span<const std::byte> log = log_bytes();
+    log_record record;
+    std::memcpy(&record.head, log.data(), sizeof(record.head));
+    const std::uint64_t transaction = record.head.transaction;
+    return read_record(log, 0, log_seed(sequence), transaction, record);
 }
 
 status stored_pages::load_free_list() {

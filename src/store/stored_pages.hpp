@@ -92,7 +92,12 @@ protected:
     };
     [[nodiscard]] log_area own_log() const noexcept;
     [[nodiscard]] std::span<const std::byte> log_bytes() const noexcept;
-    [[nodiscard]] std::uint64_t log_seed() const noexcept;
+    [[nodiscard]] std::uint64_t log_seed(std::uint64_t sequence) const noexcept;
+    [[nodiscard]] std::uint64_t log_seed() const noexcept {
+        return log_seed(shared_.header().checkpoint_sequence.load(std::memory_order_relaxed));
+    }
+    /// Whether the log begins with a record that lies behind this checkpoint.
+    [[nodiscard]] bool has_record_of(std::uint64_t sequence) const noexcept;
     /// Applies the records behind a checkpoint.
     [[nodiscard]] status replay(const meta_on_media& meta);
 
