@@ -159,9 +159,7 @@ status engine::withdraw() noexcept {
     return status::ok;
 }
 
-void engine::give_up() noexcept {
-    static_cast<void>(fail(status::panic));
-}
+void engine::give_up() noexcept { static_cast<void>(fail(status::panic)); }
 
 void engine::leave() noexcept {
     shared_header& header = shared_.header();
