@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include <time.h>
 
@@ -75,7 +76,7 @@ template <class Try>
 
 /// The mutex of the library: one atomic instruction to lock, one to unlock. A thread that finds it locked retries for
 /// some microseconds before it sleeps, because being woken takes ten times as long. Who comes by takes the lock before
-/// one that is being woken, which is fast; where that happens to a thread again and again, others let it go first.
+/// one that is being woken, which is fast; where a thread waits long for that, others let it go first.
 /// Source of the three states: U. Drepper, "Futexes are tricky".
 class HF_CAPABILITY("mutex") mutex {
 public:
@@ -114,6 +115,8 @@ private:
     static constexpr int unlocked = 0;
     static constexpr int locked = 1;
     static constexpr int awaited = 2;  ///< locked, and a thread may sleep
+    /// A thread that has waited so long, and still finds the lock taken when it is woken, is overtaken.
+    static constexpr std::int64_t patience_ns = 1'000'000;
 
     [[gnu::noinline]] void wait_for_lock() noexcept {
         const auto try_again = [this] {
@@ -124,17 +127,23 @@ private:
         if (wait_a_moment(try_again)) {
             return;
         }
-        constexpr unsigned often = 4;
-        unsigned lost = 0;  // times that another one had the lock when this thread was woken
-        for (; state_.exchange(awaited, std::memory_order_acquire) != unlocked; ++lost) {
-            if (lost == often) {
+        const std::int64_t began = now_ns();
+        bool is_overtaken = false;
+        while (state_.exchange(awaited, std::memory_order_acquire) != unlocked) {
+            if (!is_overtaken && now_ns() - began > patience_ns) {
+                is_overtaken = true;
                 overtaken_.fetch_add(1, std::memory_order_relaxed);
             }
             state_.wait(awaited, std::memory_order_relaxed);
         }
-        if (lost > often) {
+        if (is_overtaken) {
             overtaken_.fetch_sub(1, std::memory_order_relaxed);
         }
+    }
+    [[nodiscard]] static std::int64_t now_ns() noexcept {
+        timespec now{};
+        ::clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * 1'000'000'000 + now.tv_nsec;
     }
     /// Until those have had the lock. At most some milliseconds, which is as long as a busy machine keeps a thread that
     /// was woken from running: one that cannot run at all must not stop the others.
@@ -148,7 +157,7 @@ private:
     }
 
     std::atomic<int> state_{unlocked};
-    std::atomic<int> overtaken_{0};  ///< threads to which that happened, and which still wait
+    std::atomic<int> overtaken_{0};  ///< threads that are, and still wait
 };
 
 /// A lock for sections of a few dozen instructions without a system call; unlocking is a plain store. A thread that
