@@ -87,11 +87,11 @@ public:
 
     void lock() noexcept HF_ACQUIRE() {
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
-        do {
+        for (; when_blocked != nullptr; when_blocked()) {
             if (try_lock()) {
                 return;
             }
-        } while (give_others_a_turn());
+        }
 #endif
         if (overtaken_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
             let_others_go_first();
