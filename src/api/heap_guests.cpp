@@ -94,9 +94,9 @@ guest_access::opened_file guest_access::open_file(manager& heap, std::uint64_t n
     if (own < 0) {
         throw_failure(base::os_failure(errno, "dup", path));
     }
-    std::string link = fmt::format("/proc/self/fd/{}", own);
+    const std::string link = fmt::format("/proc/self/fd/{}", own);
     const bool is_there = ::access(link.c_str(), F_OK) == 0;
-    return {own, is_there ? std::move(link) : path};
+    return {own, is_there ? link : path};
 }
 
 void guest_access::remove_file(manager& heap, std::uint64_t number) noexcept {
