@@ -23,7 +23,7 @@ protected:
         for (unsigned round = 0; round < 2; ++round) {
             MDB_txn* const in = env.begin();
             for (unsigned i = 0; i < 20; ++i) {
-                ASSERT_EQ(put(in, main_, "key" + std::to_string(i), std::string(i % 5 == 0 ? 9000 : 80, 'v')), 0);
+                ASSERT_EQ(put(in, unnamed, "key" + std::to_string(i), std::string(i % 5 == 0 ? 9000 : 80, 'v')), 0);
                 ASSERT_EQ(put(in, dups, "one", "value" + std::to_string(i)), 0);
             }
             ASSERT_EQ(mdb_txn_commit(in), 0);
@@ -74,14 +74,14 @@ protected:
         if (const int outcome = mdb_txn_begin(env.get(), nullptr, 0, &in); outcome != 0) {
             return outcome;
         }
-        if (const int outcome = value.empty() ? del(in, main_, key) : put(in, main_, key, value); outcome != 0) {
+        if (const int outcome = value.empty() ? del(in, unnamed, key) : put(in, unnamed, key, value); outcome != 0) {
             mdb_txn_abort(in);
             return outcome;
         }
         return mdb_txn_commit(in);
     }
 
-    static constexpr MDB_dbi main_ = 1;
+    static constexpr MDB_dbi unnamed = 1;
     store_directory directory_;
     bytes content_;
 };
@@ -177,7 +177,7 @@ TEST_F(store_forged_test, no_page_is_younger_than_the_one_that_leads_to_it) {
         const test_environment env(directory_.path(), MDB_NOSYNC);
         MDB_txn* in = env.begin();
         for (unsigned i = 0; i < 200; ++i) {
-            ASSERT_EQ(put(in, main_, "more" + std::to_string(1000 + i), std::string(80, 'v')), 0);
+            ASSERT_EQ(put(in, unnamed, "more" + std::to_string(1000 + i), std::string(80, 'v')), 0);
         }
         ASSERT_EQ(mdb_txn_commit(in), 0);
         in = env.begin();  // its pages stay as they are
@@ -199,7 +199,7 @@ TEST_F(store_forged_test, no_page_is_younger_than_the_one_that_leads_to_it) {
     EXPECT_EQ(change("more1199", "new"), MDB_CORRUPTED);
     const test_environment env(directory_.path(), MDB_RDONLY);
     MDB_txn* const in = env.begin(MDB_RDONLY);
-    EXPECT_EQ(get(in, main_, "more1199"), "error " + std::to_string(MDB_CORRUPTED));
+    EXPECT_EQ(get(in, unnamed, "more1199"), "error " + std::to_string(MDB_CORRUPTED));
     mdb_txn_abort(in);
 }
 
@@ -230,8 +230,8 @@ TEST_F(store_forged_test, a_page_in_use_is_named_as_free) {
     const test_environment env(directory_.path(), MDB_NOSYNC);
     for (unsigned i = 0; i < 3; ++i) {
         MDB_txn* const in = env.begin();
-        static_cast<void>(put(in, main_, "key1", std::string(300, 'n')));
-        static_cast<void>(put(in, main_, "key2", std::string(9000, 'n')));
+        static_cast<void>(put(in, unnamed, "key1", std::string(300, 'n')));
+        static_cast<void>(put(in, unnamed, "key2", std::string(9000, 'n')));
         mdb_txn_abort(in);
     }
 }
@@ -242,19 +242,19 @@ TEST_F(store_forged_test, the_unnamed_database_keeps_its_flags_while_it_has_entr
     const test_environment env(directory_.path(), MDB_NOSYNC);
     MDB_txn* in = env.begin();
     MDB_dbi database = 0;
-    ASSERT_EQ(put(in, main_, "long", std::string(2000, 'v')), 0);
+    ASSERT_EQ(put(in, unnamed, "long", std::string(2000, 'v')), 0);
     EXPECT_EQ(mdb_dbi_open(in, nullptr, MDB_DUPSORT, &database), MDB_INCOMPATIBLE);
-    EXPECT_EQ(put(in, main_, "long", "another"), 0);
-    EXPECT_EQ(get(in, main_, "long"), "another");
+    EXPECT_EQ(put(in, unnamed, "long", "another"), 0);
+    EXPECT_EQ(get(in, unnamed, "long"), "another");
     ASSERT_EQ(mdb_txn_commit(in), 0);
     in = env.begin(MDB_RDONLY);
     EXPECT_EQ(mdb_dbi_open(in, nullptr, MDB_INTEGERKEY, &database), MDB_INCOMPATIBLE);
     mdb_txn_abort(in);
     in = env.begin();
-    ASSERT_EQ(mdb_drop(in, main_, 0), 0);
+    ASSERT_EQ(mdb_drop(in, unnamed, 0), 0);
     EXPECT_EQ(mdb_dbi_open(in, nullptr, MDB_DUPSORT, &database), 0);
-    ASSERT_EQ(put(in, main_, "key", "1"), 0);
-    ASSERT_EQ(put(in, main_, "key", "2"), 0);
+    ASSERT_EQ(put(in, unnamed, "key", "1"), 0);
+    ASSERT_EQ(put(in, unnamed, "key", "2"), 0);
     ASSERT_EQ(mdb_txn_commit(in), 0);
     EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
 }
