@@ -1,6 +1,7 @@
 // A store whose commits count when a heap says so. The heap is a number here: in memory, and as its durable state has
 // it. A crash is a copy of the file, opened with the durable number.
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <map>
 #include <random>
@@ -229,6 +230,35 @@ TEST_F(store_in_heap, the_log_moves_while_an_older_state_counts) {
             }
         }
         ASSERT_TRUE(after_crash(copy(), word) == then) << times;
+    }
+}
+
+/// Nobody knows then which of two states the heap has: both can be recovered, and what would need a third is refused.
+TEST_F(store_in_heap, a_failed_commit_of_the_heap_leaves_both_states) {
+    hosted store(file(), 0, false);
+    ASSERT_EQ(store.set("key", "before"), 0);
+    ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    hf_lmdb_after_heap_commit(store.env);
+    const std::uint64_t before = store.word;
+    const content_of_store was = store.all();
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_EQ(store.set("large" + std::to_string(i), std::string(300'000, 'w')), 0);  // checkpoints
+    }
+    ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    hf_lmdb_heap_commit_failed(store.env);
+    const std::uint64_t wanted = store.word;
+    const content_of_store to_be = store.all();
+    int outcome = 0;
+    for (int i = 0; i < 60 && outcome == 0; ++i) {
+        outcome = store.set("large" + std::to_string(i % 10), std::string(300'000, 'x'));
+    }
+    EXPECT_EQ(outcome, EBUSY);
+    EXPECT_TRUE(after_crash(copy(), before) == was);
+    EXPECT_TRUE(after_crash(copy(), wanted) == to_be);
+    ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    hf_lmdb_after_heap_commit(store.env);
+    for (int i = 0; i < 10; ++i) {
+        ASSERT_EQ(store.set("large" + std::to_string(i), std::string(300'000, 'y')), 0);
     }
 }
 

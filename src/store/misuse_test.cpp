@@ -129,19 +129,27 @@ TEST(store_readers_test, cursors_of_a_renewed_reader_see_what_it_sees) {
 
 // A cursor that has looked for a key in vain stands before the one behind it. That one's values were taken for a single
 // one: their pages were lost when it was removed, and all of them when it was changed.
-class store_values_test : public ::testing::TestWithParam<unsigned> {};
+class store_values_test : public ::testing::TestWithParam<unsigned> {
+protected:
+    /// A cursor on the database, in which the key b has so many values.
+    MDB_cursor* cursor_beside(unsigned values) {
+        for (unsigned i = 0; i < values; ++i) {
+            EXPECT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
+        }
+        MDB_cursor* at = nullptr;
+        EXPECT_EQ(mdb_cursor_open(in, database, &at), 0);
+        return at;
+    }
 
-TEST_P(store_values_test, the_entry_behind_it_has_its_values) {
     const store_directory directory;
-    const test_environment env(directory.path(), MDB_NOSYNC);
+    const test_environment env{directory.path(), MDB_NOSYNC};
     const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
     MDB_txn* const in = env.begin();
-    for (unsigned i = 0; i < GetParam(); ++i) {
-        ASSERT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
-    }
+};
+
+TEST_P(store_values_test, the_entry_behind_it_has_its_values) {
+    MDB_cursor* const at = cursor_beside(GetParam());
     ASSERT_EQ(put(in, database, "c", "of another key"), 0);
-    MDB_cursor* at = nullptr;
-    ASSERT_EQ(mdb_cursor_open(in, database, &at), 0);
     MDB_val key = as_val("a");
     MDB_val value{};
     ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_SET), MDB_NOTFOUND);
@@ -169,15 +177,7 @@ TEST_P(store_values_test, the_entry_behind_it_has_its_values) {
 // LMDB asks that the new value sorts into the place of the old one. One that does not is put where it belongs, however
 // many there are: in a block it stayed in the place, and was not found again.
 TEST_P(store_values_test, a_value_that_is_replaced_by_any_other_is_in_order) {
-    const store_directory directory;
-    const test_environment env(directory.path(), MDB_NOSYNC);
-    const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
-    MDB_txn* const in = env.begin();
-    for (unsigned i = 0; i < GetParam(); ++i) {
-        ASSERT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
-    }
-    MDB_cursor* at = nullptr;
-    ASSERT_EQ(mdb_cursor_open(in, database, &at), 0);
+    MDB_cursor* const at = cursor_beside(GetParam());
     MDB_val key{};
     MDB_val value{};
     ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_FIRST), 0);
@@ -195,15 +195,7 @@ TEST_P(store_values_test, a_value_that_is_replaced_by_any_other_is_in_order) {
 }
 
 TEST_P(store_values_test, a_transaction_goes_on_where_there_is_no_value_to_replace) {
-    const store_directory directory;
-    const test_environment env(directory.path(), MDB_NOSYNC);
-    const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
-    MDB_txn* const in = env.begin();
-    for (unsigned i = 0; i <= GetParam(); ++i) {
-        ASSERT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
-    }
-    MDB_cursor* at = nullptr;
-    ASSERT_EQ(mdb_cursor_open(in, database, &at), 0);
+    MDB_cursor* const at = cursor_beside(GetParam() + 1);
     MDB_val key{};
     MDB_val value{};
     ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_LAST), 0);

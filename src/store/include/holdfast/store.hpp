@@ -69,6 +69,17 @@ inline void check(int outcome) {
 struct environment_closer {
     void operator()(MDB_env* env) const noexcept { mdb_env_close(env); }
 };
+[[nodiscard]] inline std::shared_ptr<MDB_env> make_environment(const store_options& options) {
+    MDB_env* made = nullptr;
+    check(mdb_env_create(&made));
+    std::shared_ptr<MDB_env> env(made, environment_closer());
+    check(mdb_env_set_maxdbs(made, options.databases));
+    check(hf_lmdb_set_maxkeysize(made, options.longest_key));
+    if (options.limit != 0) {
+        check(mdb_env_set_mapsize(made, options.limit));
+    }
+    return env;
+}
 struct transaction_ender {
     void operator()(MDB_txn* txn) const noexcept { mdb_txn_abort(txn); }
 };
@@ -252,18 +263,11 @@ inline store_transaction store_changes::nested() { return {mdb_txn_env(transacti
 class store {
 public:
     /// Opens the file, or makes it. Beside it lies a file with -lock at the end of its name.
-    explicit store(const std::string& path, const store_options& options = {}) {
-        MDB_env* made = nullptr;
-        store_detail::check(mdb_env_create(&made));
-        env_ = {made, store_detail::environment_closer()};
-        store_detail::check(mdb_env_set_maxdbs(made, options.databases));
-        store_detail::check(hf_lmdb_set_maxkeysize(made, options.longest_key));
-        if (options.limit != 0) {
-            store_detail::check(mdb_env_set_mapsize(made, options.limit));
-        }
+    explicit store(const std::string& path, const store_options& options = {})
+        : env_(store_detail::make_environment(options)) {
         const unsigned flags = MDB_NOSUBDIR | MDB_NOTLS | (options.durable ? 0U : unsigned{MDB_NOSYNC}) |
                                (options.read_only ? unsigned{MDB_RDONLY} : 0U);
-        store_detail::check(mdb_env_open(made, path.c_str(), flags, options.mode));
+        store_detail::check(mdb_env_open(env_.get(), path.c_str(), flags, options.mode));
     }
     [[nodiscard]] store_view read() const { return {env_.get(), nullptr, MDB_RDONLY}; }
     /// Waits for the transaction of another thread or process to end.

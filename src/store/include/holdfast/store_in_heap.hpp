@@ -53,15 +53,7 @@ struct store_place {
 class hosted_store : public heap_guest {
 public:
     hosted_store(manager& heap, manager_core& core, const std::string& name, const store_options& options)
-        : core_(core), read_only_(heap.read_only()) {
-        MDB_env* made = nullptr;
-        store_detail::check(mdb_env_create(&made));
-        env_ = {made, store_detail::environment_closer()};
-        store_detail::check(mdb_env_set_maxdbs(made, options.databases));
-        store_detail::check(hf_lmdb_set_maxkeysize(made, options.longest_key));
-        if (options.limit != 0) {
-            store_detail::check(mdb_env_set_mapsize(made, options.limit));
-        }
+        : core_(core), read_only_(heap.read_only()), env_(store_detail::make_environment(options)) {
         place_ = heap.find<store_place>(store_object(name)).first;
         if (place_ != nullptr) {
             open(heap, place_->file, {place_->identity[0], place_->identity[1]}, false);
@@ -192,10 +184,10 @@ public:
               }))) {}
 
     using store::write;
-    /// Changes of the store that count if and only if the heap's transaction does. The same ones for each call; they
-    /// end with the transaction. The first call waits for other writers of the store to end, and keeps them waiting. So
-    /// threads that write several stores in a transaction begin with the same one. Throws store_error(EINVAL) for a
-    /// transaction of another heap, and error(invalid_argument) for one within another one.
+    /// Changes of the store that count if and only if the heap's transaction does, and end with it. All calls in one
+    /// transaction return one object. The first call waits for other writers of the store to end, and keeps them
+    /// waiting. So threads that write several stores in a transaction must all begin with the same store. Throws
+    /// store_error(EINVAL) for a transaction of another heap, and error(invalid_argument) for one within another one.
     [[nodiscard]] store_changes& write(transaction& in) {
         if (!detail::guest_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
