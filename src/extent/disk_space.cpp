@@ -15,7 +15,7 @@ result<void> disk_space::back(const free_index::placement& place, pages length) 
         return {};
     }
     // Reserve more than is needed: a hole that comes into use again is mostly used from end to end.
-    const auto [least, most] = growth_.reserve_steps();
+    const auto [least, most] = growth_.reserve_steps(place.at);
     const std::uint64_t step = std::clamp(std::bit_floor(place.in.length.value / 8 + 1), least.value, most.value);
     const pages in_end = place.in.start + place.in.length;
     const pages needed_end = place.at + length;

@@ -112,13 +112,13 @@ public:
 
     /// The end of the pages that the last growth reserved on disk. Serialised with grow() by the caller.
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
-    /// How many pages one take_back() should reserve: at most `most`, because a long call keeps others waiting; at
-    /// least `least`, at multiples of which its pieces begin and end.
+    /// How many pages one take_back() from page `at` on should reserve: at most `most`, because a long call keeps others
+    /// waiting; at least `least`, at multiples of which its pieces begin and end.
     struct steps {
         base::pages least;
         base::pages most;
     };
-    [[nodiscard]] virtual steps reserve_steps() const noexcept { return {{64}, {4096}}; }
+    [[nodiscard]] virtual steps reserve_steps(base::pages /*at*/) const noexcept { return {{64}, {4096}}; }
     /// Whether the disk has space for so many pages beyond what is needed. Where it has not, callers ask take_back()
     /// only for what they need: some file systems fail only after they have taken the space that was left.
     [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }

@@ -188,7 +188,7 @@ base::result<void> user_space::take_back(pages start, pages length) {
     if (!location_.shared()) {
         HF_TRY(superblock_.mark_running());  // reserves the journal before blocks take what is left
     }
-    if (location_.reserves_at_commit() && superblock_.is_on_media() && start >= mapping_.committed()) {
+    if (only_promises(start)) {
         HF_TRY(location_.check_process());
         return promised_.add(location_.storage(), location_.paths().segment_directories(), start, length);
     }
@@ -201,10 +201,16 @@ base::result<void> user_space::take_back(pages start, pages length) {
         });
 }
 
+/// Whether take_back() leaves it to the next commit to reserve what begins here. Pages below the end of the last commit
+/// are mapped from files, where a store to a hole takes space at once.
+bool user_space::only_promises(pages start) const noexcept {
+    return location_.reserves_at_commit() && superblock_.is_on_media() && start >= mapping_.committed();
+}
+
 /// On a file system in memory, a call that reserves much takes long, so it reserves little.
-space_growth::steps user_space::reserve_steps() const noexcept {
-    const steps usual = space_growth::reserve_steps();
-    return location_.is_in_memory() && location_.shared() ? steps{usual.least, pages{reserved_in_memory}} : usual;
+space_growth::steps user_space::reserve_steps(pages at) const noexcept {
+    const steps usual = space_growth::reserve_steps(at);
+    return location_.is_in_memory() && !only_promises(at) ? steps{usual.least, pages{reserved_in_memory}} : usual;
 }
 
 bool user_space::has_room(pages wanted) const noexcept { return location_.has_room(wanted); }

@@ -45,7 +45,7 @@ public:
     base::result<base::pages> grow(base::pages wanted) override;
     base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
     [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
-    [[nodiscard]] steps reserve_steps() const noexcept override;
+    [[nodiscard]] steps reserve_steps(base::pages at) const noexcept override;
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept override;
     [[nodiscard]] bool gives_back_at_once() const noexcept override {
         return location_.shared() || location_.is_scratch();
@@ -73,6 +73,7 @@ public:
     base::result<void> clear_content_beyond();
 
 private:
+    [[nodiscard]] bool only_promises(base::pages start) const noexcept;
     base::result<void> begin_growth(base::pages wanted);
     base::result<base::pages> grow_by(base::pages skipped, base::pages wanted, base::pages generous);
     base::result<void> reserve_growth(base::pages to, base::pages backed_from, base::pages backed_to);
