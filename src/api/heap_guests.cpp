@@ -34,6 +34,19 @@ std::shared_ptr<heap_guest> heap_guests::find_or_make(const std::string& name, m
     return made;
 }
 
+bool heap_guests::remove(const std::string& name, const std::function<void()>& removal) {
+    const base::scoped_lock lock(mutex_);
+    if (const auto found = guests_.find(name); found != guests_.end()) {
+        if (found->second.use_count() > 1 || found->second->is_in_use()) {
+            return false;
+        }
+        found->second->leave();
+        guests_.erase(found);
+    }
+    removal();
+    return true;
+}
+
 base::result<void> heap_guests::before_commit(const std::string& path) {
     const base::scoped_lock lock(mutex_);
     for (const auto& [name, guest] : guests_) {
@@ -69,6 +82,15 @@ std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std:
     return core.guests().find_or_make(name, core, make);
 }
 
+bool guest_access::remove(manager& heap, const std::string& name, const std::function<void()>& removal) {
+    manager_core& core = manager_access::core(heap);
+    if (core.engine().read_only()) {
+        throw_read_only(core.engine(), "remove a store");
+    }
+    core.pending().sync_all();  // what commit_later() left may store into what the removal frees
+    return core.guests().remove(name, removal);
+}
+
 std::uint64_t guest_access::unused_file(manager& heap) {
     segment::heap_files& files = manager_access::core(heap).engine().files();
     std::uint64_t number = 0;
@@ -99,12 +121,50 @@ guest_access::opened_file guest_access::open_file(manager& heap, std::uint64_t n
     return {own, is_there ? link : path};
 }
 
-void guest_access::remove_file(manager& heap, std::uint64_t number) noexcept {
+namespace {
+
+/// Best effort: a file that stays takes space, and nothing leads to it.
+void remove_store_file(segment::heap_files& of, std::uint64_t number) noexcept {
     try {
-        segment::heap_files& files = manager_access::core(heap).engine().files();
-        static_cast<void>(files.storage().remove(segment::store_path(files.paths(), number), "store.remove").ok());
-    } catch (const std::exception&) {
-        return;  // the file takes space, and nothing leads to it
+        static_cast<void>(of.storage().remove(segment::store_path(of.paths(), number), "store.remove").ok());
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+}
+
+}  // namespace
+
+void guest_access::remove_file(manager& heap, std::uint64_t number) noexcept {
+    remove_store_file(manager_access::core(heap).engine().files(), number);
+}
+
+void heap_guests::remove_going_files(segment::heap_files& of) noexcept {
+    for (const std::uint64_t number : going_files_) {
+        remove_store_file(of, number);
+    }
+    going_files_.clear();
+}
+
+void guest_access::remove_named_file(manager& heap, std::uint64_t number) {
+    manager_core& core = manager_access::core(heap);
+    if (core.engine().durability() == heap::durability_kind::commit) {
+        core.guests().going_files().push_back(number);
+    } else {
+        remove_file(heap, number);
+    }
+}
+
+void guest_access::remove_unnamed_files(manager& heap, const std::vector<std::uint64_t>& named) {
+    manager_core& core = manager_access::core(heap);
+    if (core.engine().read_only() || !core.guests().begins()) {
+        return;
+    }
+    segment::heap_files& files = core.engine().files();
+    for (const std::string& name : value_or_throw(files.storage().list(files.paths().directory()))) {
+        const auto number = segment::store_number(name);
+        if (number && std::ranges::find(named, *number) == named.end()) {
+            remove_store_file(files, *number);
+        }
     }
 }
 

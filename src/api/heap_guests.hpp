@@ -5,11 +5,16 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <holdfast/detail/heap_guests.hpp>
 
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
+
+namespace holdfast::segment {
+class heap_files;
+}  // namespace holdfast::segment
 
 namespace holdfast::detail {
 
@@ -17,6 +22,7 @@ class heap_guests {
 public:
     [[nodiscard]] std::shared_ptr<heap_guest> find_or_make(const std::string& name, manager_core& heap,
                                                            const guest_access::maker& make) HF_EXCLUDES(mutex_);
+    [[nodiscard]] bool remove(const std::string& name, const std::function<void()>& removal) HF_EXCLUDES(mutex_);
     /// Runs a commit of the heap, which returns a result, and what guests do before and behind it. `of_memory`: the
     /// heap's memory becomes durable by it alone (durability `commit`).
     template <class Commit>
@@ -32,12 +38,22 @@ public:
     }
     void leave() noexcept;
 
+    // Files of guests. Only in makers and removals, and where no other thread uses the heap.
+    /// Those that the heap's durable state names until its next commit.
+    [[nodiscard]] std::vector<std::uint64_t>& going_files() noexcept { return going_files_; }
+    /// Comes behind that commit, while the heap is open.
+    void remove_going_files(segment::heap_files& of) noexcept;
+    /// True the first time.
+    [[nodiscard]] bool begins() noexcept { return !std::exchange(has_begun_, true); }
+
 private:
     [[nodiscard]] base::result<void> before_commit(const std::string& path) HF_EXCLUDES(mutex_);
     void behind_commit(bool done) noexcept HF_EXCLUDES(mutex_);
 
     base::mutex mutex_;
     std::map<std::string, std::shared_ptr<heap_guest>> guests_ HF_GUARDED_BY(mutex_);
+    std::vector<std::uint64_t> going_files_;
+    bool has_begun_ = false;
 };
 
 }  // namespace holdfast::detail

@@ -54,6 +54,10 @@ base::result<void> manager_core::close_engine(bool commit_changes) {
     if (!commit_changes || engine_->read_only()) {
         return engine_->close(commit_changes);
     }
+    if (!guests_.going_files().empty()) {
+        HF_TRY(around_commit([&] { return engine_->commit(); }));
+        guests_.remove_going_files(engine_->files());  // behind the close, another process may have such a file
+    }
     return around_commit([&] { return engine_->close(true); });
 }
 
@@ -129,6 +133,7 @@ void manager_core::commit() {
     heap::engine& open = engine();
     pending_.sync_all();  // what commit_later() left is part of the heap
     const auto done = value_or_throw(around_commit([&] { return open.commit(); }));
+    guests_.remove_going_files(open.files());
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,
                             done.scan_ns,     done.write_ns,    done.sync_ns,         done.total_ns};
 }

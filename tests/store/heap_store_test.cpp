@@ -29,12 +29,26 @@ std::string content(const store& of) {
     return text;
 }
 
+void set(manager& heap, const std::string& name, std::string_view key, std::string_view value) {
+    heap_store of(heap, name);
+    store_transaction in = of.write();
+    in.put(key, value);
+    in.commit();
+}
+
 class heap_store_test : public manager_test, public testing::WithParamInterface<test_configuration> {
 protected:
     [[nodiscard]] open_options options() const {
         open_options wanted = options_of(GetParam());
         wanted.check_transactions = true;
         return wanted;
+    }
+    [[nodiscard]] std::size_t store_files() const {
+        std::size_t found = 0;
+        for (const auto& each : std::filesystem::directory_iterator(path())) {
+            found += each.path().filename().string().starts_with("store.") ? 1U : 0U;
+        }
+        return found;
     }
     [[nodiscard]] bool in_memory() const { return GetParam().first == durability::commit; }
     void expect_both(const manager& heap, const store& shop, std::int64_t balance, const std::string& expected) const {
@@ -234,6 +248,55 @@ TEST_P(heap_store_test, refuses_what_it_must) {
     std::filesystem::rename(path("kept"), file);
     manager heap(open_only, path(), options());
     EXPECT_EQ(content(heap_store(heap, "shop")), "a=1 ");
+}
+
+TEST_P(heap_store_test, a_removed_store_is_gone_when_the_heap_says_so) {
+    const std::string file = path() + "/store.000000";
+    {
+        manager heap(create_only, path(), options());
+        set(heap, "shop", "a", "1");
+        set(heap, "stays", "b", "2");
+        heap.commit();
+        {
+            const heap_store in_use(heap, "shop");
+            EXPECT_THROW(remove_store(heap, "shop"), store_error);
+            const store alone = in_use;
+            EXPECT_EQ(content(alone), "a=1 ");
+        }
+        EXPECT_TRUE(remove_store(heap, "shop"));
+        EXPECT_FALSE(remove_store(heap, "shop"));
+        EXPECT_THAT(stores_of(heap), testing::ElementsAre("stays"));
+        EXPECT_EQ(std::filesystem::exists(file), in_memory()) << "the last commit has it";
+        EXPECT_EQ(content(heap_store(heap, "shop")), "") << "a new one of this name";
+        heap.close(false);
+    }
+    {
+        // A heap in memory is back at its last commit, and a file that was made since is no longer named.
+        manager heap(open_only, path(), options());
+        EXPECT_EQ(content(heap_store(heap, "shop")), in_memory() ? "a=1 " : "");
+        EXPECT_TRUE(remove_store(heap, "shop"));
+        heap.close(true);
+    }
+    manager heap(open_only, path(), options());
+    EXPECT_THAT(stores_of(heap), testing::ElementsAre("stays"));
+    EXPECT_EQ(content(heap_store(heap, "stays")), "b=2 ");
+    EXPECT_EQ(store_files(), 1U);
+}
+
+TEST_P(heap_store_test, a_lost_or_unnamed_file_is_removed_with_a_store) {
+    {
+        manager heap(create_only, path(), options());
+        set(heap, "shop", "a", "1");
+    }
+    std::filesystem::rename(path() + "/store.000000", path() + "/store.000007");
+    {
+        const manager heap(open_read_only, path(), options());
+        EXPECT_THROW(remove_store(const_cast<manager&>(heap), "shop"), error);
+    }
+    manager heap(open_only, path(), options());
+    EXPECT_TRUE(remove_store(heap, "shop"));
+    heap.commit();
+    EXPECT_EQ(store_files(), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(durabilities, heap_store_test, all_test_configurations(), name_of_configuration);

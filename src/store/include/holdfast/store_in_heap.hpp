@@ -22,6 +22,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,26 @@ struct store_place {
 
 [[nodiscard]] inline std::string store_object(const std::string& name) { return "holdfast.store." + name; }
 
+/// The objects of a heap that lead to stores, by the names of the stores.
+[[nodiscard]] inline std::map<std::string, const store_place*> store_places(const manager& heap) {
+    const std::string prefix = store_object({});
+    std::map<std::string, const store_place*> places;
+    for (auto each = heap.named_begin(); each != heap.named_end(); ++each) {
+        if (each->name().starts_with(prefix) && each->is_type<store_place>()) {
+            places.emplace(each->name().substr(prefix.size()), static_cast<const store_place*>(each->value()));
+        }
+    }
+    return places;
+}
+
+inline void remove_unnamed_store_files(manager& heap) {
+    std::vector<std::uint64_t> named;
+    for (const auto& [name, place] : store_places(heap)) {
+        named.push_back(place->file);
+    }
+    guest_access::remove_unnamed_files(heap, named);
+}
+
 /// An open store of a heap.
 class hosted_store : public heap_guest {
 public:
@@ -75,6 +96,7 @@ public:
     }
     void after_commit() noexcept override { hf_lmdb_after_heap_commit(env_.get()); }
     void commit_failed() noexcept override { hf_lmdb_heap_commit_failed(env_.get()); }
+    [[nodiscard]] bool is_in_use() const noexcept override { return env_.use_count() > 1; }
     void leave() noexcept override {
         left_.store(true);
         hf_lmdb_leave_heap(env_.get());
@@ -88,6 +110,7 @@ private:
         if (::getrandom(own.data(), sizeof(own), 0) != static_cast<ssize_t>(sizeof(own))) {
             throw store_error(errno);
         }
+        remove_unnamed_store_files(heap);
         const std::uint64_t number = guest_access::unused_file(heap);
         try {
             open(heap, number, own, true);
@@ -209,14 +232,33 @@ private:
 
 /// The names of the stores in a heap.
 [[nodiscard]] inline std::vector<std::string> stores_of(const manager& heap) {
-    const std::string prefix = detail::store_object({});
     std::vector<std::string> names;
-    for (auto each = heap.named_begin(); each != heap.named_end(); ++each) {
-        if (each->name().starts_with(prefix) && each->type_name() == typeid(detail::store_place).name()) {
-            names.push_back(each->name().substr(prefix.size()));
-        }
+    for (const auto& [name, place] : detail::store_places(heap)) {
+        names.push_back(name);
     }
     return names;
+}
+
+/// Removes the store of this name, and all that it holds, also where its file is lost or damaged. False where there is
+/// none. In `commit` the removal counts, and the file goes, with the heap's next commit; in the other durabilities when
+/// the call returns. Views and transactions of the store must have ended. Throws store_error(EBUSY) where the program
+/// has a heap_store for it, and error of the heap.
+inline bool remove_store(manager& heap, const std::string& name) {
+    bool was_there = false;
+    const bool removed = detail::guest_access::remove(heap, name, [&] {
+        detail::remove_unnamed_store_files(heap);
+        const std::string object = detail::store_object(name);
+        const detail::store_place* const place = heap.find<detail::store_place>(object).first;
+        if (place != nullptr) {
+            const std::uint64_t file = place->file;
+            was_there = heap.destroy<detail::store_place>(object);
+            detail::guest_access::remove_named_file(heap, file);
+        }
+    });
+    if (!removed) {
+        throw store_error(EBUSY);
+    }
+    return was_there;
 }
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace holdfast {
 class manager;
@@ -30,7 +31,9 @@ public:
     virtual void after_commit() noexcept = 0;
     /// The heap's durable state is that of before or the one that was to be.
     virtual void commit_failed() noexcept = 0;
-    /// The heap is closed. The last call.
+    /// Whether more than this object has what it opened.
+    [[nodiscard]] virtual bool is_in_use() const noexcept = 0;
+    /// The heap is closed, or the guest is removed from it. The last call.
     virtual void leave() noexcept = 0;
 };
 
@@ -55,9 +58,13 @@ public:
 /// Guests of heaps and transactions, and what they need. Its functions throw error.
 struct guest_access {
     using maker = std::function<std::shared_ptr<heap_guest>(manager_core&)>;
-    /// The heap's guest of this name; makes it where there is none. Guests stay until the heap is closed.
+    /// The heap's guest of this name; makes it where there is none. Guests stay until the heap is closed, or they are
+    /// removed.
     [[nodiscard]] static std::shared_ptr<heap_guest> find_or_make(manager& heap, const std::string& name,
                                                                   const maker& make);
+    /// Ends the guest of this name, where it is there, and calls `removal`. Nobody finds or makes a guest meanwhile.
+    /// False where somebody uses the guest: then nothing is done.
+    [[nodiscard]] static bool remove(manager& heap, const std::string& name, const std::function<void()>& removal);
     /// A file store.NUMBER of the heap that does not exist.
     [[nodiscard]] static std::uint64_t unused_file(manager& heap);
     /// Its path, which no change of a directory's name makes wrong while the descriptor is open; the caller closes it.
@@ -67,6 +74,11 @@ struct guest_access {
     };
     [[nodiscard]] static opened_file open_file(manager& heap, std::uint64_t number, bool make);
     static void remove_file(manager& heap, std::uint64_t number) noexcept;
+    /// Removes a file that an object named until now: in durability `commit` with the heap's next commit, because until
+    /// then the durable object names it.
+    static void remove_named_file(manager& heap, std::uint64_t number);
+    /// Removes the files that no object names, the first time it is called for an open heap: what crashes left.
+    static void remove_unnamed_files(manager& heap, const std::vector<std::uint64_t>& named);
     /// A transaction of its own that stores a word. `error`: why it was dropped, as an error number of the system.
     [[nodiscard]] static transaction_end set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
                                                   int& error) noexcept;
